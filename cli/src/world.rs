@@ -232,7 +232,7 @@ impl World {
 
     /// The latest plan that is stored for a preemptor: the one in progress, or the last one.
     pub(crate) fn last_plan(&self, preemptor: &Preemptor) -> Option<&StoredPlan> {
-        let its = self.plans.values().filter(|plan| preemptor_of(plan) == *preemptor);
+        let its = self.plans.values().filter(|plan| plan.cause.is_plan() && preemptor_of(plan) == *preemptor);
         its.max_by_key(|plan| (plan.state.in_flight(), plan.age_order()))
     }
 
@@ -241,7 +241,7 @@ impl World {
         let mut context = Context { strategy, lingering: self.overdue.clone(), ..Context::default() };
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
             let other = preemptor_of(plan);
-            if other == *preemptor {
+            if plan.cause.is_plan() && other == *preemptor {
                 continue;
             }
             // A critical add-on holds its place as critical pods do, whatever its priority.

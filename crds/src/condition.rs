@@ -10,7 +10,7 @@ pub mod types {
     /// True while `minCount` pods, less those that have succeeded, are bound.
     pub const SCHEDULED: &str = "Scheduled";
     /// True from the moment a plan is stored until it completes or is dropped.
-    pub const PREEMPTION_PLANNED: &str = "PreemptionPlanned";
+    pub const PREEMPTING: &str = "Preempting";
     /// True on a victim; the same type that Kubernetes uses on pods.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// On a workload: True while every pod group made from it is scheduled.

@@ -44,12 +44,13 @@ pub fn uid_of<'t>(key: &str, value: &'t str, effect: &str) -> Option<&'t str> {
 
 /// The UID of the pod for which a plan may have tainted a node.
 pub fn tainted_for(plan: &PreemptionSpec) -> Option<&str> {
-    (plan.strategy == STRATEGY).then_some(plan.preemptor.uid.as_str())
+    plan.preemptor.as_ref().filter(|_| plan.strategy == STRATEGY).map(|preemptor| preemptor.uid.as_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::StoredPreemptor;
 
     #[test]
     fn the_values_of_both_annotations_count() {
@@ -71,8 +72,9 @@ mod tests {
         ] {
             assert_eq!(uid_of(key, value, effect), None, "{key}={value}:{effect}");
         }
-        let mut plan = PreemptionSpec { strategy: "least-cost".into(), ..PreemptionSpec::default() };
-        plan.preemptor.uid = "u-1".into();
+        let preemptor = StoredPreemptor { uid: "u-1".into(), ..StoredPreemptor::default() };
+        let (strategy, preemptor) = ("least-cost".into(), Some(preemptor));
+        let mut plan = PreemptionSpec { strategy, preemptor, ..PreemptionSpec::default() };
         assert_eq!(tainted_for(&plan), None);
         plan.strategy = STRATEGY.into();
         assert_eq!(tainted_for(&plan), Some("u-1"));

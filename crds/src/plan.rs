@@ -51,6 +51,54 @@ impl PlanState {
     }
 }
 
+/// Why pods are evicted (`spec.cause` of a Preemption). A string, so that later versions can add causes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// A PodGroup or pod of higher priority needs the capacity.
+    #[default]
+    Preemptor,
+    /// A critical add-on needs the capacity.
+    CriticalAddon,
+    /// kube-scheduler preempted a pod of a PodGroup in mode `PodGroup`: its other pods are evicted.
+    MemberPreempted,
+    /// A gang has been partially scheduled for too long: its pods are evicted.
+    PartiallyScheduled,
+    /// A plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`: the others are evicted.
+    PartiallyDisrupted,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 5] = [
+        Self::Preemptor,
+        Self::CriticalAddon,
+        Self::MemberPreempted,
+        Self::PartiallyScheduled,
+        Self::PartiallyDisrupted,
+    ];
+
+    /// The cause as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preemptor => "Preemptor",
+            Self::CriticalAddon => "CriticalAddon",
+            Self::MemberPreempted => "MemberPreempted",
+            Self::PartiallyScheduled => "PartiallyScheduled",
+            Self::PartiallyDisrupted => "PartiallyDisrupted",
+        }
+    }
+
+    /// The cause that is written like this; `None` if this version does not know it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.as_str() == text)
+    }
+
+    /// Returns true for a plan: its preemptor's pods are nominated and ungated.
+    pub fn is_plan(self) -> bool {
+        matches!(self, Self::Preemptor | Self::CriticalAddon)
+    }
+}
+
 /// A decision as a whole: what a [`crate::Preemption`], or several as its parts, store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredPlan {
@@ -60,9 +108,11 @@ pub struct StoredPlan {
     pub term: String,
     /// How far it is.
     pub state: PlanState,
-    /// For whom.
+    /// Why pods are evicted.
+    pub cause: Cause,
+    /// The preemptor, also that of a plan that was cancelled; empty if there is none.
     pub preemptor: StoredPreemptor,
-    /// The algorithm that made it.
+    /// The algorithm that made it; empty if it is no plan.
     pub strategy: String,
     /// One sentence: what is going to happen, and for whom.
     pub reason: String,
@@ -161,11 +211,20 @@ pub struct StoredVictim {
     /// Whether its eviction violates a PodDisruptionBudget.
     #[serde(default)]
     pub violates_budget: bool,
+    /// Whether no pod of the unit may be deleted if a budget refuses its eviction, because one of them has or had a guaranteed budget.
+    /// Only where no plan evicts them: for a plan the priority of its preemptor decides.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub guaranteed: bool,
     /// The controller of its pods, as `KIND/NAME`; absent for pods without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Every pod of the unit that is evicted.
     pub pods: Vec<StoredVictimPod>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A pod that is evicted.

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)").message("preemptionPolicy: field is immutable").field_path(".preemptionPolicy"))]
-#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not gated: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
 #[x_kube(validation = Rule::new("has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)").message("schedulingConstraints: field is immutable: create another group instead").field_path(".schedulingConstraints"))]
 pub struct PodGroupSpec {
     /// The template of a Workload that this group was made from. Giveway sets it; you need it only if you create
@@ -114,7 +114,7 @@ pub struct WorkloadTemplateRef {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// The state of the group in sentences. Types: `Scheduled`, `PodGroupInitiallyScheduled`, `PreemptionPlanned`,
+    /// The state of the group in sentences. Types: `Scheduled`, `PodGroupInitiallyScheduled`, `Preempting`,
     /// `DisruptionTarget`, `PodsNotMatchingPriority`, `CapacityRequested`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -136,14 +136,10 @@ pub struct PodGroupStatus {
     /// Preemption of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<PreemptionSummary>,
-    /// Who this group, or pods of it, last gave way to, as `podgroup/NAMESPACE/NAME`; of another namespace only the
-    /// kind and the UID.
+    /// The last preemptor of pods of this PodGroup, as `podgroup/NAMESPACE/NAME`; of a preemptor in another namespace only the kind and
+    /// the UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<String>,
-    /// While the group goes whole: UIDs of pods that are to go and were made only seconds before, so that the next leader can
-    /// tell them from those that are made instead.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub going: Vec<String>,
 }
 
 /// Pods of a group by state; `scheduled` includes `running`, and `total` all of them.

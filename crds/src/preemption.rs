@@ -1,4 +1,4 @@
-//! `Preemption`: the ledger as objects, one for each plan (design, section 2).
+//! `Preemption`: a plan, or another disruption that Giveway carries out, as an object (design, section 2).
 //!
 //! Only the operator writes them. A plan that is too large for one object is cut into parts: the first one has the name
 //! of the plan and its status, the others are called `NAME.2`, `NAME.3` and so on. They are written in this order, so a
@@ -6,8 +6,8 @@
 
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
-    PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim,
-    StoredVictimPod,
+    Cause, PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue,
+    StoredVictim, StoredVictimPod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{CustomResource, KubeSchema};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// them, and below what etcd accepts (1.5 MiB).
 pub const PART_BYTES: usize = 768 * 1024;
 
-/// What was decided for one preemptor: who is placed where, and who is evicted for it.
+/// One decision to evict pods, and the nodes for which the pods of its preemptor are nominated.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -32,8 +32,9 @@ pub const PART_BYTES: usize = 768 * 1024;
     status = "PreemptionStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Preemption is a plan of Giveway: who is placed where, and who is evicted for it. It is stored before the first eviction and kept for a while when all is over. Only the operator writes Preemptions; `kubectl get preemptions` is the history of who took whose place.",
-    printcolumn = r#"{"name": "Preemptor", "type": "string", "jsonPath": ".spec.preemptor.name", "description": "the group or pod that needs the room"}"#,
+    doc = "Preemption is a disruption that Giveway carries out: why, which pods are evicted, and where the pods of the preemptor are placed, if there is one. It is stored before the first eviction and kept for some time after it has finished. Only the operator writes Preemptions; `kubectl get preemptions` shows the history of disruptions.",
+    printcolumn = r#"{"name": "Cause", "type": "string", "jsonPath": ".spec.cause", "description": "why pods are evicted"}"#,
+    printcolumn = r#"{"name": "Preemptor", "type": "string", "jsonPath": ".spec.preemptor.name", "description": "the PodGroup or pod that needs the capacity"}"#,
     printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.preemptor.priority", "description": "the priority that it preempts with"}"#,
     printcolumn = r#"{"name": "Victims", "type": "integer", "jsonPath": ".spec.cost.victimPods", "description": "pods that are evicted"}"#,
     printcolumn = r#"{"name": "Groups", "type": "integer", "jsonPath": ".spec.cost.victimGroups", "description": "whole groups that are evicted"}"#,
@@ -47,9 +48,18 @@ pub const PART_BYTES: usize = 768 * 1024;
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("spec: field is immutable: a plan is made once"))]
 pub struct PreemptionSpec {
-    /// For whom.
-    pub preemptor: StoredPreemptor,
-    /// The algorithm that made the plan.
+    /// Why pods are evicted: `Preemptor` (a PodGroup or pod of higher priority needs the capacity), `CriticalAddon` (a critical add-on
+    /// needs it), `MemberPreempted` (kube-scheduler preempted a pod of a PodGroup in mode `PodGroup`), `PartiallyScheduled` (a gang has
+    /// been partially scheduled for too long), `PartiallyDisrupted` (a plan was cancelled after it evicted some pods of a PodGroup in
+    /// mode `PodGroup`). Later versions may add causes.
+    #[serde(default = "preemptor")]
+    #[schemars(default = "preemptor")]
+    pub cause: String,
+    /// The preemptor, also that of a plan that was cancelled; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptor: Option<StoredPreemptor>,
+    /// The algorithm that made the plan; absent if it is no plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub strategy: String,
     /// One sentence: what is going to happen, and for whom.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -108,6 +118,10 @@ fn one() -> i32 {
     1
 }
 
+fn preemptor() -> String {
+    Cause::Preemptor.as_str().to_owned()
+}
+
 /// Why parts do not make up a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incomplete {
@@ -155,7 +169,8 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 ..ObjectMeta::default()
             },
             spec: PreemptionSpec {
-                preemptor: plan.preemptor.clone(),
+                cause: plan.cause.as_str().to_owned(),
+                preemptor: (!plan.preemptor.uid.is_empty()).then(|| plan.preemptor.clone()),
                 strategy: plan.strategy.clone(),
                 reason: plan.reason.clone(),
                 part,
@@ -254,7 +269,9 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
     let PreemptionSpec { mut placements, mut victims, .. } = first.spec.clone();
     for part in rest {
         let spec = part.spec;
-        let whole = |spec: &PreemptionSpec| (spec.preemptor.clone(), spec.cost, spec.parts, spec.domain.clone());
+        let whole = |spec: &PreemptionSpec| {
+            (spec.cause.clone(), spec.preemptor.clone(), spec.cost, spec.parts, spec.domain.clone())
+        };
         if whole(&spec) != whole(&first.spec) {
             return Err(Incomplete::Foreign { part: spec.part });
         }
@@ -282,7 +299,8 @@ impl Preemption {
             id: plan_of_part(self.metadata.name.as_deref().unwrap_or_default()).to_owned(),
             term: status.term,
             state: status.state,
-            preemptor: self.spec.preemptor.clone(),
+            cause: Cause::parse(&self.spec.cause).unwrap_or_default(),
+            preemptor: self.spec.preemptor.clone().unwrap_or_default(),
             strategy: self.spec.strategy.clone(),
             reason: self.spec.reason.clone(),
             // A leader may have ended between the last part and the first status.
@@ -392,7 +410,7 @@ mod tests {
         assert_eq!(assemble(parts[..have].to_vec()).unwrap_err().to_string(), words);
         assert_eq!(assemble(parts[1..].to_vec()).unwrap_err().to_string(), words);
         let mut foreign = parts;
-        foreign[2].spec.preemptor.uid = "other".into();
+        foreign[2].spec.preemptor.as_mut().unwrap().uid = "other".into();
         assert_eq!(assemble(foreign), Err(Incomplete::Foreign { part: 3 }));
         let mut elsewhere = parts_of(&plan(10, &[100, 100]), 10_000);
         elsewhere[1].spec.domain = None;

@@ -250,16 +250,20 @@ pub enum Cause {
         /// Identity of the plan.
         id: String,
     },
-    /// kube-scheduler took a pod of its group, which goes whole (see [`crate::cascade`]).
-    Cascade(ObjectKey),
+    /// A [departure](crate::departures) names it.
+    Departure {
+        /// The PodGroup.
+        group: ObjectKey,
+        /// Identity of the departure.
+        id: String,
+    },
 }
 
 impl Cause {
-    /// Identity of the plan, if one names the pod.
-    pub fn plan(&self) -> Option<&str> {
+    /// Name of the `Preemption` that names the pod.
+    pub fn id(&self) -> &str {
         match self {
-            Self::Plan { id, .. } => Some(id),
-            Self::Cascade(_) => None,
+            Self::Plan { id, .. } | Self::Departure { id, .. } => id,
         }
     }
 }
@@ -268,7 +272,7 @@ impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Plan { id, .. } => write!(f, "plan {id}"),
-            Self::Cascade(group) => write!(f, "cascade of pod group {group}"),
+            Self::Departure { group, id } => write!(f, "departure {id} of PodGroup {group}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Gangs that are partially scheduled: some members are bound, and the others cannot be, for a reason that the planner does not know, or
 //! because their scheduling gate cannot be removed. Such a gang does no work and occupies capacity. After a time its pods are evicted
-//! (design, section 5, "Partially scheduled gangs") as by a [cascade](crate::cascade), so that others get the capacity and the pods
+//! (design, section 5, "Partially scheduled gangs") by a [departure](crate::departures), so that others get the capacity and the pods
 //! that replace them start together.
 //!
 //! A gang that had enough bound members in its current run and lost one is another matter: it is not disrupted for that.
@@ -8,6 +8,7 @@
 use crate::model::Model;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
+use giveway_planner::SmolStr;
 use giveway_planner::model::{Group, ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -119,8 +120,9 @@ pub fn is_free(pod: &Pod) -> bool {
 pub struct HalfStarts {
     /// The number of bound members, and since when it has not grown.
     since: BTreeMap<ObjectKey, (usize, Instant)>,
-    /// Gangs that were seen with enough bound members in their current run: the watch may not show yet that their status says so.
-    had_enough: BTreeSet<ObjectKey>,
+    /// Gangs that were seen with enough bound members, with the UIDs of these: the watch may not show yet that their status says so.
+    /// Their current run ends when none of these members is bound any more.
+    had_enough: BTreeMap<ObjectKey, BTreeSet<SmolStr>>,
 }
 
 impl HalfStarts {
@@ -128,12 +130,20 @@ impl HalfStarts {
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
             let group = model.cluster.group(key);
+            let bound = || live(model, key).filter(|pod| pod.bound());
             match group.and_then(|group| bound_and_needed(model, group)) {
-                None | Some((0, _)) => drop(self.had_enough.remove(key)),
-                Some((bound, needed)) if bound >= needed => drop(self.had_enough.insert(key.clone())),
-                Some(_) => {}
+                Some((have, needed)) if have >= needed => {
+                    self.had_enough.insert(key.clone(), bound().map(|pod| pod.uid.clone()).collect());
+                }
+                Some(_) => {
+                    let has_ended = |known: &BTreeSet<SmolStr>| !bound().any(|pod| known.contains(&pod.uid));
+                    if self.had_enough.get(key).is_some_and(has_ended) {
+                        self.had_enough.remove(key);
+                    }
+                }
+                None => drop(self.had_enough.remove(key)),
             }
-            let candidate = group.filter(|_| !self.had_enough.contains(key));
+            let candidate = group.filter(|_| !self.had_enough.contains_key(key));
             match candidate.and_then(|group| HalfBound::of(model, group)) {
                 Some(half) => {
                     let known = self.since.entry(key.clone()).or_insert((half.bound, now));
@@ -240,6 +250,22 @@ mod tests {
         world.group("g", 3, 10, "PodGroup");
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "not known without the condition");
+    }
+
+    #[test]
+    fn a_gang_of_which_every_member_was_replaced_since_it_had_enough_is_noticed() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(106));
+        due(&mut starts, &mut world, now);
+        world.remove_pod("g0").remove_pod("g2");
+        world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(110).on("n1").started(115));
+        world.pod(TestPod::new("g4", 10).of("g").of_job("job").created(110).unschedulable());
+        world.scheduled("g", "False", 108);
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "g1 has run since");
+        world.remove_pod("g1");
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
     }
 
     #[test]

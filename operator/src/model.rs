@@ -2,12 +2,13 @@
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
 
 pub mod plans;
+pub mod preempted_by_scheduler;
 mod unheard;
 
-use crate::fallen::{self, Fallen};
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::plans::Plans;
+use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
 use crate::origin::GangPod;
 use crate::switch::Said;
@@ -151,10 +152,10 @@ pub struct Model {
     pub touched_workloads: BTreeSet<ObjectKey>,
     /// Pods that lack annotations of their class, because admission did not see them.
     pub unfilled: BTreeMap<ObjectKey, Missing>,
-    /// Pods that kube-scheduler took since the arbiter last looked, by UID.
-    pub fallen: BTreeMap<SmolStr, Fallen>,
-    /// UIDs of those among them that are still there: each is taken once.
-    falling: BTreeSet<SmolStr>,
+    /// Pods that kube-scheduler preempted since the arbiter last looked, by UID.
+    pub preempted_by_scheduler: BTreeMap<SmolStr, PreemptedByScheduler>,
+    /// UIDs of those among them that still exist: each is noted once.
+    terminating_for_scheduler: BTreeSet<SmolStr>,
     /// Groups that have the name of an earlier one, which is gone.
     pub namesakes: Vec<ObjectKey>,
     /// Grows whenever somebody may have come who waits for a decision: a group changed, or a pod that waits.
@@ -535,9 +536,9 @@ impl Model {
         let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
             if let Some(record) = self.pods.remove(key)
                 && let Some(at) = record.preempted
-                && !self.falling.remove(&record.uid)
+                && !self.terminating_for_scheduler.remove(&record.uid)
             {
-                self.fell(key, at);
+                self.note_preempted_by_scheduler(key, at);
             }
             self.unfilled.remove(key);
             self.deadlines.remove(key);
@@ -547,7 +548,7 @@ impl Model {
         let record = PodRecord {
             uid: pod.uid().unwrap_or_default().into(),
             scheduler_message: scheduler_message(&pod),
-            preempted: fallen::preempted_at(&pod),
+            preempted: preempted_by_scheduler::preempted_at(&pod),
             gang: GangPod::of(&pod).map(Box::new),
         };
         match &pod.metadata.deletion_timestamp {
@@ -563,10 +564,10 @@ impl Model {
         };
         // Another pod of that name: the one before is gone, though nobody said so.
         if let Some(other) = before.filter(|before| before.uid != uid)
-            && !self.falling.remove(&other.uid)
+            && !self.terminating_for_scheduler.remove(&other.uid)
             && let Some(at) = other.preempted
         {
-            self.fell(key, at);
+            self.note_preempted_by_scheduler(key, at);
         }
         let known = preempted.is_some() && self.cluster.pod(key).is_some_and(|known| known.uid == uid);
         let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
@@ -579,13 +580,13 @@ impl Model {
         self.look_for_missing(key);
         self.unheard.note(&self.cluster, &self.namespaces, key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
-            && self.falling.insert(uid)
+            && self.terminating_for_scheduler.insert(uid)
         {
             // An earlier leader saw who was there then. Times are whole seconds, and who was created in that one came instead, unless this
             // pod is hardly older itself: members are made together.
             let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |created| created.0.as_second());
             let fresh = created.saturating_add(1) >= at;
-            self.fell(key, if known || fresh { at } else { at.saturating_sub(1) });
+            self.note_preempted_by_scheduler(key, if known || fresh { at } else { at.saturating_sub(1) });
         }
         changed
     }
@@ -603,13 +604,13 @@ impl Model {
         }
     }
 
-    /// Notes that kube-scheduler took a pod. Native groups it takes whole by itself.
-    fn fell(&mut self, key: &ObjectKey, at: i64) {
+    /// Notes that kube-scheduler preempted a pod. Native groups in mode `PodGroup` it preempts as a whole itself.
+    fn note_preempted_by_scheduler(&mut self, key: &ObjectKey, at: i64) {
         if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
         {
-            let (uid, fallen) = (pod.uid.clone(), Fallen { pod: key.clone(), group, at });
-            self.fallen.insert(uid, fallen);
+            let preempted = PreemptedByScheduler { pod: key.clone(), group, at };
+            self.preempted_by_scheduler.insert(pod.uid.clone(), preempted);
         }
     }
 
@@ -706,11 +707,11 @@ impl Model {
         self.unheard.lowest.is_some_and(|lowest| lowest < priority)
     }
 
-    /// Pods that kube-scheduler took since this was last asked, by UID, as far as their groups were heard of.
-    pub fn take_fallen(&mut self) -> BTreeMap<SmolStr, Fallen> {
-        let fallen = std::mem::take(&mut self.fallen).into_iter();
-        let (later, now) = fallen.partition(|(_, fallen)| self.unheard.awaits(&self.cluster, fallen));
-        self.fallen = later;
+    /// Pods that kube-scheduler preempted since the last call, by UID, as far as their PodGroups are known.
+    pub fn take_preempted_by_scheduler(&mut self) -> BTreeMap<SmolStr, PreemptedByScheduler> {
+        let all = std::mem::take(&mut self.preempted_by_scheduler).into_iter();
+        let (later, now) = all.partition(|(_, preempted)| self.unheard.awaits(&self.cluster, preempted));
+        self.preempted_by_scheduler = later;
         now
     }
 

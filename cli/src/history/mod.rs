@@ -57,8 +57,11 @@ struct Row {
     state: PlanState,
     /// What happens, or what happened.
     message: String,
-    /// Who took the place.
-    preemptor: StoredPreemptor,
+    /// Why pods are evicted.
+    cause: &'static str,
+    /// The preemptor, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preemptor: Option<StoredPreemptor>,
     /// The domain of topology that its pods got, where their group asks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<StoredDomain>,
@@ -173,13 +176,11 @@ impl Row {
         let addon = addon.unwrap_or_default();
         vec![
             self.planned_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)),
-            format!(
-                "{}/{}/{}{addon}",
-                self.preemptor.kind.to_lowercase(),
-                self.preemptor.namespace,
-                self.preemptor.name
-            ),
-            self.preemptor.priority.to_string(),
+            match &self.preemptor {
+                Some(p) => format!("{}/{}/{}{addon}", p.kind.to_lowercase(), p.namespace, p.name),
+                None => format!("({})", self.cause),
+            },
+            self.preemptor.as_ref().map_or_else(|| "-".to_owned(), |preemptor| preemptor.priority.to_string()),
             self.pods.to_string(),
             if whom.is_empty() { "-".to_owned() } else { whom.join(", ") },
             self.state.as_str().to_owned(),
@@ -213,7 +214,8 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row
         finished_at,
         state: plan.state,
         message: plan.message,
-        preemptor: plan.preemptor,
+        cause: plan.cause.as_str(),
+        preemptor: Some(plan.preemptor).filter(|preemptor| !preemptor.uid.is_empty()),
         domain: plan.domain,
         strategy: plan.strategy,
         critical_addon: plan.critical_addon,

@@ -132,6 +132,7 @@ fn programs_get_names_times_and_every_victim() {
     assert_eq!(
         json["items"],
         json!([{
+            "cause": "Preemptor",
             "preemption": "a-1", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
             "state": "Completed", "message": "2 of 2 placed pods were bound.", "role": "victim", "pods": 1,
             "strategy": "least-cost",

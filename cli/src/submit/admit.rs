@@ -43,7 +43,7 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
     if let Some(key) = spec.topology_key().filter(|_| spec.scheduling_policy.basic.is_some()) {
         return Err(format!(
             "spec.schedulingConstraints.topology[0].key: Invalid value: \"{key}\": cannot be used with schedulingPolicy \
-             `basic`, whose pods are not held: use schedulingPolicy `gang`"
+             `basic`, whose pods are not gated: use schedulingPolicy `gang`"
         ));
     }
     let name = spec.priority_class_name.clone().unwrap_or_default();

@@ -108,12 +108,10 @@ fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
     }
 }
 
-/// A plan that takes, or took, the place of somebody.
+/// A plan or departure that evicts pods of the target, or has evicted them.
 pub(crate) struct Taken<'a> {
-    /// Whose plan.
-    pub(crate) by: Preemptor,
-    /// Its priority.
-    pub(crate) priority: i32,
+    /// The preemptor, if there is one.
+    pub(crate) by: Option<Preemptor>,
     /// The plan.
     pub(crate) plan: &'a giveway_crds::plan::StoredPlan,
     /// Pods of the one asked about that go by it.
@@ -137,7 +135,7 @@ impl Facts {
         let key = self.target.key();
         let mut found = Vec::new();
         for plan in self.world.plans.values().filter(|plan| plan.state != PlanState::Observed) {
-            let by = preemptor_of(plan);
+            let by = (!plan.preemptor.uid.is_empty()).then(|| preemptor_of(plan));
             let mut pods = Vec::new();
             for victim in plan.victims.iter().filter(|victim| victim.namespace == key.namespace) {
                 let whole = victim.kind == "PodGroup";
@@ -152,7 +150,7 @@ impl Facts {
                 }
             }
             if !pods.is_empty() {
-                found.push(Taken { by, priority: plan.preemptor.priority, plan, pods });
+                found.push(Taken { by, plan, pods });
             }
         }
         found.sort_by(|a, b| a.plan.age_order().cmp(&b.plan.age_order()));

@@ -163,7 +163,10 @@ impl Page<'_> {
                 [one] => format!("pod {one}"),
                 pods => format!("{} pods ({})", pods.len(), runs(pods.iter().copied())),
             };
-            let by = format!("{} (priority {})", paint(COSTS, &one.by), one.priority);
+            let by = match &one.by {
+                Some(by) => format!("{} (priority {})", paint(COSTS, by), one.plan.preemptor.priority),
+                None => paint(COSTS, one.plan.cause.as_str()).to_string(),
+            };
             self.line(
                 "",
                 &format!(

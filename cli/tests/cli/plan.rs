@@ -204,7 +204,7 @@ fn a_group_that_asks_for_one_zone_is_told_which_and_with_explain_what_the_others
 fn a_basic_group_cannot_ask_for_a_domain() {
     let printed = zoned("{basic: {}}", &[]);
     let why = "spec.schedulingConstraints.topology[0].key: Invalid value: \"zone\": cannot be used with schedulingPolicy \
-               `basic`, whose pods are not held: use schedulingPolicy `gang`";
+               `basic`, whose pods are not gated: use schedulingPolicy `gang`";
     assert!(printed.err.contains(why), "{}", printed.err);
     assert_eq!(printed.status, Some(2));
 }

@@ -128,7 +128,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
         metadata: ObjectMeta {
             name: Some(call.pod.name.to_string()),
             namespace: Some(call.pod.namespace.to_string()),
-            annotations: call.cause.plan().map(|plan| [(keys::ANNOTATION_PLAN.to_owned(), plan.to_owned())].into()),
+            annotations: Some([(keys::ANNOTATION_PLAN.to_owned(), call.cause.id().to_owned())].into()),
             ..ObjectMeta::default()
         },
         delete_options: Some(DeleteOptions {

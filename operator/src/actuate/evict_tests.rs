@@ -47,7 +47,10 @@ fn answering(text: &'static str) -> Client {
 async fn a_pod_that_cannot_be_read_is_marked_all_the_same() {
     let call = EvictCall {
         priority: 10,
-        cause: crate::command::Cause::Cascade(giveway_planner::model::ObjectKey::new("team", "g")),
+        cause: crate::command::Cause::Departure {
+            group: giveway_planner::model::ObjectKey::new("team", "g"),
+            id: "abc-1".into(),
+        },
         pod: giveway_planner::model::ObjectKey::new("team", "p"),
         uid: "u".into(),
         budgeted: true,

@@ -3,6 +3,7 @@
 use super::Arbiter;
 use super::plan::stored;
 use crate::command::Command;
+use crate::departures::plan_store::Record;
 use crate::ledger::{self, Clock, Flight};
 use crate::metrics::RefusedBy;
 use crate::queue;
@@ -19,6 +20,13 @@ use std::time::{Duration, Instant};
 
 /// How long after members were released without a place those are released again that are still held.
 const RELEASE_AGAIN: Duration = Duration::from_secs(5);
+
+/// A name for a `Preemption` that no other one has: names of a term end with a number.
+pub(super) fn next_id(made: &mut u64, term: &str) -> String {
+    *made += 1;
+    let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
+    format!("{suffix}-{made}")
+}
 
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
@@ -67,10 +75,10 @@ impl Arbiter {
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
-                && let left @ 1.. = self.cascades.to_go(&self.model, group, clock.now)
+                && let left @ 1.. = self.departures.to_wait_for(&self.model, group, clock.now)
             {
-                self.word(&preemptor, Some(Self::rest_goes_first(left)), clock.now);
-                // It is decided when they are gone, and also when only the time is over.
+                self.word(&preemptor, Some(Self::waits_for_departure(left)), clock.now);
+                // It is decided when they are terminating, and also when only the time is over.
                 self.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
@@ -89,10 +97,8 @@ impl Arbiter {
             let Some(only_free_room) = waiting.turn(version, clock.now) else { continue };
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
             let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
-            let mut context = known.unwrap_or_else(|| Context {
-                lingering: self.model.overdue().clone(),
-                ..ledger::context(&self.flights, state.1)
-            });
+            let mut context =
+                known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
             context.exempt = spared;
             context.exempt.extend(self.model.unheard().iter().cloned());
             let started = Instant::now();
@@ -131,11 +137,11 @@ impl Arbiter {
         LastWord { reason: Reason::HalfBound, message }
     }
 
-    /// For a group of which pods are still to go.
-    fn rest_goes_first(left: usize) -> LastWord {
-        let (are, have) = if left == 1 { ("is", "it has") } else { ("are", "they have") };
+    /// For a PodGroup of which pods are still to be evicted.
+    fn waits_for_departure(left: usize) -> LastWord {
+        let are = if left == 1 { "is" } else { "are" };
         let message = format!(
-            "The group goes whole, and {} of it {are} still to go. Those made instead wait until {have} gone, for a minute at most.",
+            "All pods of the PodGroup are evicted, and {} {are} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
             words::pods(left)
         );
         LastWord { reason: Reason::WaitingForPods, message }
@@ -355,11 +361,8 @@ impl Arbiter {
 
     /// A plan of this term as it is stored, with a name that no other plan has.
     pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor, clock: Clock) -> StoredPlan {
-        self.plans_made += 1;
-        let term = self.leadership.term();
-        let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
-        let id = format!("{suffix}-{}", self.plans_made);
-        stored(plan, id, term.to_owned(), preemptor, &self.model.cluster, clock.time())
+        let (id, term) = (next_id(&mut self.plans_made, self.leadership.term()), self.leadership.term().to_owned());
+        stored(plan, id, term, preemptor, &self.model.cluster, clock.time())
     }
 
     /// Puts a new plan into the ledger; one that evicts somebody is stored and told.
@@ -369,7 +372,7 @@ impl Arbiter {
             flight.message = status::plan_message(&flight);
             flight.plan.reason = flight.message.to_string();
             flight.plan.message = flight.plan.reason.clone();
-            self.book.open(&flight);
+            self.plan_store.open(&Record::from(&flight));
             let trace_id = self.tracer.id(&flight.plan);
             tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);

@@ -38,7 +38,7 @@ impl Arbiter {
     pub(super) fn count_eviction(&self, cause: &Cause, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome) {
         let preemptor = match cause {
             Cause::Plan { preemptor, .. } => Some(self.class_of(preemptor)),
-            Cause::Cascade(_) => None,
+            Cause::Departure { .. } => None,
         };
         let cluster = &self.model.cluster;
         let victim = cluster.pod(pod).filter(|pod| pod.uid == uid);

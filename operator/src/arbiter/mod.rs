@@ -6,7 +6,7 @@
 
 mod capacity;
 mod decide;
-mod going_whole;
+mod departures;
 mod measures;
 mod notices;
 mod plan;
@@ -20,17 +20,17 @@ mod traces;
 mod waiters;
 
 use crate::backfill::BackFill;
-use crate::book::Book;
-use crate::cascade::Cascades;
 use crate::command::{Command, Dispatch};
 use crate::config::Config;
+use crate::departures::Departures;
+use crate::departures::history::Keeper;
+use crate::departures::plan_store::{PlanStore, Record};
 use crate::gangs::Gangs;
 use crate::half_bound::HalfStarts;
-use crate::history::Keeper;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
-use crate::ledger::{self, Clock, Ending, Flight, Flights, Limits};
+use crate::ledger::{self, Advance, Clock, Ending, Flight, Flights, Limits};
 use crate::letting_go::LettingGo;
 use crate::metrics::Metrics;
 use crate::model::Model;
@@ -87,7 +87,7 @@ pub struct Arbiter {
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     victims: BTreeMap<ObjectKey, Victimhood>,
     writing: BTreeMap<ObjectKey, Writing>,
-    book: Book,
+    plan_store: PlanStore,
     keeper: Keeper,
     /// Groups whose status is looked at in this pass.
     dirty: BTreeSet<ObjectKey>,
@@ -96,7 +96,7 @@ pub struct Arbiter {
     gangs: Gangs,
     housekeeping: Housekeeping,
     backfill: BackFill,
-    cascades: Cascades,
+    departures: Departures,
     half_starts: HalfStarts,
     provisioning: Provisioning,
     repeated: Repeated,
@@ -147,14 +147,14 @@ impl Arbiter {
             last_plans: BTreeMap::new(),
             victims: BTreeMap::new(),
             writing: BTreeMap::new(),
-            book: Book::default(),
+            plan_store: PlanStore::default(),
             keeper: Keeper::default(),
             dirty: BTreeSet::new(),
             later: BTreeMap::new(),
             gangs: Gangs::default(),
             housekeeping: Housekeeping::default(),
             backfill: BackFill::default(),
-            cascades: Cascades::default(),
+            departures: Departures::default(),
             half_starts: HalfStarts::default(),
             provisioning: Provisioning::new(provisioning::Options::of(&config)),
             repeated: Repeated::default(),
@@ -259,8 +259,8 @@ impl Arbiter {
         if broken.is_some() {
             // What was asked for and waits for its turn is not done either; it is asked for anew when the model is true again.
             self.flights.values_mut().for_each(Flight::hold);
-            self.cascades.hold();
-            self.keep_book(clock);
+            self.departures.hold();
+            self.store_plans(clock);
             return;
         }
         self.forget_the_dead();
@@ -269,12 +269,12 @@ impl Arbiter {
         self.follow_switch();
         self.restrain();
         self.ration(clock);
-        self.begin_cascades();
+        self.begin_departures(clock);
         self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
-        self.keep_book(clock);
-        self.cascade(clock);
+        self.depart(clock);
+        self.store_plans(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let mut chores = self.housekeeping.pass(&self.model, &self.dirty, workloads, clock);
         chores.append(&mut self.gangs.pass(&self.model, clock));
@@ -310,12 +310,12 @@ impl Arbiter {
         self.dirty.extend(self.model.groups.keys().cloned());
         self.resume_rates(clock);
         self.resume_plans(clock);
-        for (group, victimhood) in self.cascades.resume(&self.model) {
-            self.victims.insert(group, victimhood);
-        }
     }
 
-    fn launch(&mut self, flight: Flight) {
+    fn launch(&mut self, mut flight: Flight) {
+        if self.rates.most().limits() {
+            flight.ration = Some(BTreeSet::new());
+        }
         for victim in &flight.plan.victims {
             let group = match victim.kind.as_str() {
                 "PodGroup" => Some(ObjectKey::new(&victim.namespace, &victim.name)),
@@ -337,6 +337,18 @@ impl Arbiter {
         self.model.cluster.pod(pod).and_then(|p| self.model.cluster.group_of(p)).map(|g| g.key.clone())
     }
 
+    /// The decisions in flight as the planner needs them for a preemptor of this priority.
+    fn context(&self, priority: i32) -> Context {
+        let mut context = ledger::context(&self.flights, priority);
+        context.departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
+        context
+    }
+
+    /// The same for a plan that has begun to evict: no plan of equal or lower priority without an eviction cancels it.
+    fn context_of_begun(&self, context: Context, priority: i32) -> Context {
+        ledger::without_guests(context, &self.flights, priority)
+    }
+
     fn advance(&mut self, clock: Clock) {
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let mut spent = Duration::ZERO;
@@ -346,17 +358,16 @@ impl Arbiter {
             self.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
         });
         // A critical add-on cannot wait as long as others can.
-        let kind = |flight: &Flight| {
-            let evicting = flight.plan.state > PlanState::Planned && flight.evicts();
-            (flight.priority, flight.rescue.is_some(), evicting)
-        };
+        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_begun_to_evict());
         let kinds: BTreeSet<(i32, bool, bool)> = self.flights.values().map(kind).collect();
         let context = |(priority, critical, evicting)| {
             let lingering =
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
-            let known = ledger::context(&self.flights, priority);
-            let known = if evicting { ledger::without_guests(known, &self.flights, priority) } else { known };
-            Context { lingering, ..known }
+            let known = self.context(priority);
+            match evicting {
+                true => Context { lingering, ..self.context_of_begun(known, priority) },
+                false => Context { lingering, ..known },
+            }
         };
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
@@ -370,7 +381,7 @@ impl Arbiter {
             unseen && clock.now.duration_since(*at) < UNSEEN
         });
         let asked =
-            self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys()).chain(self.cascades.asked());
+            self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys()).chain(self.departures.asked());
         let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
         for preemptor in order {
             let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
@@ -384,6 +395,16 @@ impl Arbiter {
             let limits = Limits { release_timeout, look: self.round.looks(clock.now, spent) };
             let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
+            if !advance.rest.is_empty() {
+                let ids = (&mut self.plans_made, self.leadership.term());
+                let begun = (&mut self.departures, &mut self.plan_store);
+                flight.handed_over = departures::hand_over(&self.model, &advance.rest, begun, ids, clock);
+                if flight.handed_over {
+                    let Advance { commands, ended, .. } = flight.advance(&self.model, context, clock, limits);
+                    advance.commands.extend(commands);
+                    advance.ended = ended;
+                }
+            }
             if waits {
                 spent += begun.elapsed();
             }
@@ -459,14 +480,12 @@ impl Arbiter {
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             let group = if whole { Some(key) } else { self.group_key(&key) };
-            // One that goes whole already says who began.
-            if let Some(group) = group.filter(|group| !self.cascades.holds(group)) {
+            // One that is disrupted already says why.
+            if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                self.victims.insert(
-                    group,
-                    Victimhood { plan, preemptor: Some(ledger::taker(&flight)), message, whole, going: Vec::new() },
-                );
+                let (preemptor, reason) = (Some(ledger::taker(&flight)), Reason::PreemptionByScheduler);
+                self.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
             }
         }
     }
@@ -527,9 +546,6 @@ impl Arbiter {
         if !is_another {
             self.waits_on(&flight, ending, &told, clock);
         }
-        for torn in flight.left_torn() {
-            self.cascades.finish(torn);
-        }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
             self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);
@@ -553,7 +569,7 @@ impl Arbiter {
             }
         }
         if flight.evicts() {
-            self.book.close(&flight, clock.time());
+            self.plan_store.close(&Record::from(&flight), clock.time());
         }
         if let Preemptor::Group(key) = preemptor {
             if flight.evicts() && !is_another {

@@ -1,15 +1,15 @@
 //! Plans in the arbiter: a planner's plan as it is stored, what came of storing it, and the plans of an earlier leader.
 
 use super::Arbiter;
-use crate::book::{Answer, Written};
-use crate::history::Keep;
-use crate::ledger::{self, Clock, Flight};
+use crate::departures::history::Keep;
+use crate::departures::plan_store::{Answer, Record, Written};
+use crate::ledger::{Clock, Flight};
 use crate::model::plans::dropped;
 use crate::rates::MINUTE;
 use crate::report::CallError;
 use giveway_crds::plan::{
-    PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
-    StoredVictimPod,
+    Cause, PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor,
+    StoredVictim, StoredVictimPod,
 };
 use giveway_crds::preemption::{PreemptionStatus, assemble};
 use giveway_planner::model::{Cluster, ObjectKey};
@@ -21,29 +21,29 @@ use std::time::{Duration, Instant};
 
 impl Arbiter {
     /// Writes what changed of the plans in flight, and keeps the history.
-    pub(super) fn keep_book(&mut self, clock: Clock) {
+    pub(super) fn store_plans(&mut self, clock: Clock) {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
         }
         if std::mem::take(&mut self.model.plans.listed) {
-            self.book.doubt(|plan| self.model.plans.get(plan).is_some());
+            self.plan_store.doubt(|plan| self.model.plans.get(plan).is_some());
         }
         for flight in self.flights.values().filter(|flight| flight.evicts()) {
-            self.book.note(flight);
+            self.plan_store.note(&Record::from(flight));
         }
         let keep = Keep {
             age: self.config.preemption_history,
             count: self.config.preemption_history_limit as usize,
             least: self.least_history(),
         };
-        let step = self.keeper.pass(&self.model.plans, &self.book, keep, clock);
+        let step = self.keeper.pass(&self.model.plans, &self.plan_store, keep, clock);
         for (plan, last) in step.struck {
             tracing::warn!(%plan, message = %last.message, "plan struck out");
-            self.book.strike(&plan, last);
+            self.plan_store.strike(&plan, last);
         }
         let mut commands = step.commands;
         self.keep_needed_plans(&mut commands);
-        let writes = self.book.pass(clock.now).into_iter().chain(commands);
+        let writes = self.plan_store.pass(clock.now).into_iter().chain(commands);
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
@@ -71,8 +71,9 @@ impl Arbiter {
                 }
             }
         };
-        match self.book.answered(plan, status, written, now) {
+        match self.plan_store.answered(plan, status, written, now) {
             Answer::Stored(state) => {
+                self.dirty.extend(self.departures.stored(plan));
                 let Some(flight) = self.flight_of(plan) else { return };
                 flight.stored = Some(state);
                 if let Preemptor::Group(key) = flight.preemptor.clone() {
@@ -80,6 +81,7 @@ impl Arbiter {
                 }
             }
             Answer::GivenUp(why) => {
+                self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.flight_of(plan) {
                     let so = if flight.resumed || flight.begun() > 0 {
                         "it is not carried on"
@@ -95,8 +97,14 @@ impl Arbiter {
         }
     }
 
-    /// Somebody deleted the Preemption of a plan: an administrator, who wants it to end.
+    /// The `Preemption` of a plan or departure was deleted: an administrator wants it to end. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
+        if let Some(group) = self.departures.deleted(plan) {
+            if let Some(record) = self.departures.record(&group, plan) {
+                self.plan_store.open(&record);
+            }
+            self.dirty.insert(group);
+        }
         if let Some(flight) = self.flight_of(plan) {
             flight.is_not_written();
             flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
@@ -110,6 +118,7 @@ impl Arbiter {
     /// Takes over the plans that an earlier leader stored: whole ones are checked like our own, the others are dropped.
     pub(super) fn resume_plans(&mut self, clock: Clock) {
         let mut newest: BTreeMap<Preemptor, StoredPlan> = BTreeMap::new();
+        let mut without_preemptor: Vec<StoredPlan> = Vec::new();
         for (name, parts) in self.model.plans.to_resume() {
             let plan = match assemble(parts) {
                 Ok(plan) => plan,
@@ -122,6 +131,10 @@ impl Arbiter {
                     continue;
                 }
             };
+            if !plan.cause.is_plan() {
+                without_preemptor.push(plan);
+                continue;
+            }
             let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
             let preemptor = if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) };
             let older = match newest.remove(&preemptor) {
@@ -138,6 +151,7 @@ impl Arbiter {
                 self.strike(&older.id, "Its preemptor has a newer plan.".to_owned(), clock);
             }
         }
+        self.resume_departures(without_preemptor, clock);
         let mut order: Vec<(Reverse<i32>, Preemptor)> = Vec::new();
         for (preemptor, mut plan) in newest {
             tracing::info!(%preemptor, plan = %plan.id, state = plan.state.as_str(), "resuming a stored plan");
@@ -156,7 +170,7 @@ impl Arbiter {
             }
             flight.resumed = true;
             flight.put_off_until_due(&self.model.cluster, clock);
-            self.book.reopen(&flight);
+            self.plan_store.reopen(&Record::from(&flight));
             self.launch(flight);
             order.push((Reverse(priority), preemptor));
         }
@@ -165,7 +179,12 @@ impl Arbiter {
         for (_, preemptor) in order {
             let Some(mut flight) = self.flights.remove(&preemptor) else { continue };
             let lingering = self.model.overdue().clone();
-            let context = Context { lingering, ..ledger::context(&self.flights, flight.priority) };
+            let known = self.context(flight.priority);
+            let known = match flight.has_begun_to_evict() {
+                true => self.context_of_begun(known, flight.priority),
+                false => known,
+            };
+            let context = Context { lingering, ..known };
             flight.check_resumed(&self.model, &context);
             if let Some(ending) = &flight.ending {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
@@ -175,11 +194,11 @@ impl Arbiter {
         self.end_stale_summaries();
     }
 
-    fn strike(&mut self, plan: &str, message: String, clock: Clock) {
+    pub(super) fn strike(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
         let finished_at = Some(clock.time());
-        self.book.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
+        self.plan_store.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
     }
 
     /// Repairs the summaries of groups whose plan ended while no operator could write their status.
@@ -233,6 +252,7 @@ pub(super) fn stored(
                 name: v.key.name.to_string(),
                 priority: v.priority,
                 violates_budget: v.violates_budget,
+                guaranteed: false,
                 owner: v.pods.first().and_then(|pod| owner(&pod.key)),
                 pods: v
                     .pods
@@ -245,6 +265,7 @@ pub(super) fn stored(
                     .collect(),
             })
             .collect(),
+        cause: Cause::Preemptor,
         critical_addon: None,
         cost: StoredCost {
             budget_violations: count(plan.cost.budget_violations),

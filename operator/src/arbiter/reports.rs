@@ -1,7 +1,7 @@
 //! Taking in what came of API calls.
 
 use super::Arbiter;
-use super::going_whole::rest_of;
+use super::departures::action_of;
 use crate::command::{Cause, Command, EvictOutcome, Notice};
 use crate::ledger;
 use crate::metrics::RefusedBy;
@@ -59,7 +59,7 @@ impl Arbiter {
         }
     }
 
-    /// An eviction was answered: its plan or cascade has to know, and so has the pod.
+    /// An eviction was answered: its plan or departure takes note, and the pod gets an event.
     fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
         self.count_answered(&pod, &uid, outcome, now);
         let (sentence, matter) = match cause {
@@ -73,7 +73,9 @@ impl Arbiter {
                 });
                 (sentence, flight.plan.preemptor.uid.clone())
             }
-            Cause::Cascade(group) => (self.cascades.evicted(group, &uid, outcome, now), rest_of(group)),
+            Cause::Departure { group, .. } => {
+                (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
+            }
         };
         match (outcome, sentence) {
             (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {

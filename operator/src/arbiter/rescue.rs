@@ -9,7 +9,7 @@ use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::critical;
 use giveway_crds::mode::Mode;
-use giveway_crds::plan::StoredRescue;
+use giveway_crds::plan::{Cause, StoredRescue};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -73,7 +73,7 @@ impl Arbiter {
                 self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_word().message, clock.now);
                 continue;
             }
-            let mut context = ledger::context(&self.flights, rescue::rank(priority));
+            let mut context = self.context(rescue::rank(priority));
             context.exempt = spared;
             context.exempt.extend(self.model.unheard().iter().cloned());
             context.lingering = self.model.lingering(clock.epoch_seconds);
@@ -133,6 +133,7 @@ impl Arbiter {
         let stored = StoredRescue { step: eviction.step.number(), taint };
         let mut plan = self.new_plan(&eviction.plan, who, clock);
         plan.critical_addon = Some(stored);
+        plan.cause = Cause::CriticalAddon;
         Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms)))
     }
 

@@ -7,6 +7,7 @@
 
 use super::Arbiter;
 use crate::command::{Command, Notice};
+use crate::departures::plan_store::Record;
 use crate::ledger::{Clock, Flight};
 use crate::status::{self, LastWord};
 use crate::words::Sentence;
@@ -146,28 +147,10 @@ impl Arbiter {
         flight.plan.message = flight.plan.reason.clone();
         flight.plan.state = PlanState::Observed;
         tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
-        self.book.record(&flight, clock.time());
+        self.plan_store.record(&Record::from(&flight), clock.time());
         if let Preemptor::Group(key) = preemptor {
             self.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
             self.dirty.insert(key.clone());
-        }
-    }
-
-    /// Tells the groups of which kube-scheduler took a pod that the rest stays: all of them under a restraint, and otherwise those in
-    /// protected namespaces.
-    pub(super) fn spare_the_rest(&mut self) {
-        let restraint = self.restraint();
-        for (group, pod, rest) in self.cascades.spare(&mut self.model, restraint.is_none()) {
-            let (reason, why) = match (restraint, self.model.cluster.protection(&group.namespace)) {
-                (Some(reason), _) => (reason, self.restraint_in_words()),
-                (None, Some(why)) => (Reason::Protected, format!("Nobody else is evicted, because {why}")),
-                (None, None) => continue,
-            };
-            let stay = if rest == 1 { "1 more pod stays".to_owned() } else { format!("{rest} more pods stay") };
-            let message = format!("kube-scheduler took pod {pod}. {why}: {stay}, though the group should go whole.");
-            tracing::info!(%group, %message, "cascade");
-            self.metrics.outcome(reason);
-            self.tell_group(&group, reason, "LeavingAlone", message.into());
         }
     }
 }

@@ -145,7 +145,7 @@ impl Arbiter {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
                 let taken = || self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
-                if self.victims.contains_key(&key) && !self.cascades.holds(&key) && !taken() {
+                if self.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
                     self.victims.remove(&key);
                     // What it was told may be over already, and nothing else may happen to it.
                     self.later.insert(key, clock.now);
@@ -162,8 +162,8 @@ impl Arbiter {
                     continue;
                 }
             }
-            // Evictions of a cascade and of a group's own plan wait for the status; that of a mere victim is only told.
-            let awaited = facts.flight.is_some() || facts.victim_of.is_none() || self.cascades.holds(&key);
+            // A user of the PodGroup waits for it; a victim is only told.
+            let awaited = facts.flight.is_some() || facts.victim_of.is_none();
             writing.pending = true;
             writing.gathering = None;
             self.later.remove(&key);

@@ -8,26 +8,13 @@ use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
-use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::model::Pod;
 use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// After so many attempts, some three seconds, the operator believes that it may not evict.
 const TRIES_UNAUTHORIZED: u32 = 4;
-
-/// What a plan leaves of a whole group that it began: to be finished beside the next plans.
-#[derive(Clone, Debug)]
-pub struct Torn {
-    /// Which group.
-    pub group: ObjectKey,
-    /// UIDs of all that were to go.
-    pub members: BTreeSet<SmolStr>,
-    /// The sentence for the group and its pods.
-    pub message: Sentence,
-    /// Whether a budget of one of them is guaranteed against the preemptor, be it one that is gone by now.
-    pub guarded: bool,
-}
 
 impl Flight {
     /// Notes that the eviction of a pod was answered.
@@ -61,10 +48,9 @@ impl Flight {
         }
     }
 
-    /// Commands evictions: first of victims that a budget may refuse, then of the others. With `only_begun`, only of
-    /// units that lost a pod already.
-    pub(super) fn evict(&mut self, model: &Model, clock: Clock, only_begun: bool, out: &mut Advance) {
-        // Written ahead: whoever resumes a plan that says `Planned` knows that nobody was evicted for it.
+    /// Commands evictions: first of victims that a budget may refuse, then of the others.
+    pub(super) fn evict(&mut self, model: &Model, clock: Clock, out: &mut Advance) {
+        // Written ahead: a leader that resumes a plan in state `Planned` knows that no pod was evicted for it.
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
@@ -73,35 +59,34 @@ impl Flight {
             .victims
             .iter()
             .enumerate()
-            .filter(|(_, v)| self.has_to_go(v) && (!only_begun || begun.contains(&v.unit)))
+            .filter(|(_, v)| self.has_to_go(v))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
                 // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
                 let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
-                (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit), only_begun)))
+                (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit))))
             })
             .collect();
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
-        if !only_begun && self.breaches(model, &calls) {
+        if self.breaches(model, &calls) {
             return;
         }
-        if (refusable > 1 || self.careful) && !only_begun && !self.rehearse(&calls, clock, out) {
+        if (refusable > 1 || self.careful) && !self.rehearse(&calls, clock, out) {
             return;
         }
         let turn = self.turn(&model.cluster);
-        if refusable > 0 && !only_begun && !turn.is_everybody() {
+        if refusable > 0 && !turn.is_everybody() {
             return;
         }
         // The next check drops the plan; until then nobody begins what would not go whole.
-        let grown =
-            if only_begun || self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
+        let grown = if self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
         for (index, call) in calls {
             let unit = self.victims[index].unit;
             let turn_has_come = || self.is_turn_of(unit, &turn) && self.may_begin(unit);
-            if !only_begun && !begun.contains(&unit) && (grown.contains(&unit) || !turn_has_come()) {
+            if !begun.contains(&unit) && (grown.contains(&unit) || !turn_has_come()) {
                 continue;
             }
-            if refusable > 0 && !call.refusable() && !only_begun {
+            if refusable > 0 && !call.refusable() {
                 continue;
             }
             let victim = &mut self.victims[index];
@@ -165,9 +150,8 @@ impl Flight {
         allowed
     }
 
-    /// `guarded` says that a budget of its unit is guaranteed against the preemptor, `begun` that its group was begun, which is finished by
-    /// all means that a guarantee leaves.
-    fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool, begun: bool) -> EvictCall {
+    /// `guarded` says that a budget of its unit is guaranteed against the preemptor.
+    fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
         let rescue = self.rescue.as_ref();
         let budgeted = model.cluster.is_budgeted(pod);
@@ -178,31 +162,13 @@ impl Flight {
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),
             budgeted,
-            may_force: !guarded && rescue.is_none_or(|rescue| begun || rescue.step == Step::Any),
+            may_force: !guarded && rescue.is_none_or(|rescue| rescue.step == Step::Any),
             grace,
             rehearsal: false,
             again: self.resumed || victim.call != Call::Idle,
             message: super::victim_message(self, &unit.kind, unit.priority, grace.map(|_| pod.grace)),
             permission: self.permission.clone(),
         }
-    }
-
-    /// Whole groups of which pods went by this plan and others did not, because a policy forbids it or a budget keeps them.
-    pub fn left_torn(&self) -> Vec<Torn> {
-        let stays = |v: &&VictimPod| !v.accepted && (!self.has_to_go(v) || self.refused.contains_key(&v.uid));
-        let units: BTreeSet<usize> = self.victims.iter().filter(stays).map(|v| v.unit).collect();
-        let begun = self.begun_units();
-        let of = |unit: usize| {
-            let victim = &self.plan.victims[unit];
-            let pods = || self.victims.iter().filter(move |v| v.unit == unit);
-            Torn {
-                group: ObjectKey::new(&victim.namespace, &victim.name),
-                members: pods().map(|v| v.uid.clone()).collect(),
-                message: super::victim_message(self, &victim.kind, victim.priority, None),
-                guarded: pods().any(|v| v.threshold.is_some_and(|threshold| threshold > self.own_priority())),
-            }
-        };
-        units.intersection(&begun).map(|unit| of(*unit)).collect()
     }
 
     /// Whether a victim is not on its way yet, and may be evicted at all.

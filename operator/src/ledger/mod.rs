@@ -32,10 +32,10 @@ mod wind_down;
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
 pub use crowding::Crowding;
-pub use evict::Torn;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use sentences::{describe, taker, victim_message};
+pub use wind_down::Rest;
 
 use crate::command::Command;
 use crate::model::Model;
@@ -190,8 +190,8 @@ pub struct Flight {
     pub ending: Option<Ending>,
     /// The members that keep each other out while they are nominated, once all have started.
     pub crowding: Option<Crowding>,
-    /// Since when, of a plan that was dropped, nothing but budgets keeps who is still to go.
-    pub kept: Option<Instant>,
+    /// True if a stored departure evicts what the plan, which was cancelled, leaves of PodGroups in mode `PodGroup`.
+    pub handed_over: bool,
     /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
     pub refused: BTreeMap<SmolStr, String>,
     /// Those of them whose eviction is not allowed at all, and those whose namespaces are protected by now: nobody waits for it.
@@ -220,6 +220,8 @@ pub struct Flight {
 pub struct Advance {
     /// Calls to make.
     pub commands: Vec<Command>,
+    /// What the plan, which was cancelled, leaves of PodGroups in mode `PodGroup`: it ends when a stored departure evicts that.
+    pub rest: Vec<Rest>,
     /// Set when the flight is over.
     pub ended: Option<Ending>,
 }
@@ -281,7 +283,7 @@ impl Flight {
             looked: None,
             ending: None,
             crowding: None,
-            kept: None,
+            handed_over: false,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
             careful: false,
@@ -341,14 +343,22 @@ impl Flight {
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
+    /// Returns true if the plan has victims, and its first eviction was stored ahead.
+    pub fn has_begun_to_evict(&self) -> bool {
+        self.plan.state > PlanState::Planned && self.evicts()
+    }
+
     /// Returns true if the plan waits for its time or for the rates of evictions, before its first eviction.
     pub fn is_put_off(&self) -> bool {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
     }
 
-    /// Whether the victims may stay after all, as far as a preemptor of this priority is concerned.
+    /// Returns true if the victims may stay after all, as far as a preemptor of this priority is concerned: also if the limits on
+    /// evictions have not allowed all of them yet.
     fn may_not_go(&self, priority: i32) -> bool {
-        self.ending.is_some() || self.priority < priority || self.is_put_off()
+        let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
+        let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
+        self.ending.is_some() || self.priority < priority || self.is_put_off() || may_be_held_back
     }
 
     /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
@@ -442,7 +452,7 @@ impl Flight {
             self.recheck(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
-            self.evict(model, clock, false, &mut out);
+            self.evict(model, clock, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;
             }

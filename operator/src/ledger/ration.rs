@@ -129,9 +129,6 @@ impl Flight {
 
     /// What administrators read of the plan, as long as it is in flight.
     pub fn told_message(&self) -> String {
-        if let Some(message) = self.finishes() {
-            return message.to_string();
-        }
         match &self.held_back {
             Some(held) if self.ending.is_none() => format!("{} {}", self.plan.message, held.sentence()),
             _ => self.plan.message.clone(),
@@ -140,9 +137,6 @@ impl Flight {
 
     /// The same for those who read the preemptor.
     pub fn told_to(&self, names: Names) -> String {
-        if let Some(message) = self.finishes() {
-            return names.told(&message, &self.preemptor.key().namespace);
-        }
         let message = match &self.held_back {
             Some(held) if self.ending.is_none() => self.message.clone().text(" ").then(held.sentence()),
             _ => self.message.clone(),

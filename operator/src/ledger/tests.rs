@@ -60,8 +60,9 @@ fn flight(now: Instant) -> Flight {
     Flight::new(gang(), 100, plan, now)
 }
 
-/// What the commands do, shortened: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`.
+/// What the commands do, shortened: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`; and what is handed over: `leave uid-l1`.
 fn names(advance: &Advance) -> Vec<String> {
+    let rest = advance.rest.iter().flat_map(|rest| &rest.pods).map(|uid| format!("leave {uid}"));
     advance
         .commands
         .iter()
@@ -75,6 +76,7 @@ fn names(advance: &Advance) -> Vec<String> {
             Command::Evict(call) => format!("evict {}", call.pod.name),
             other => format!("{other:?}"),
         })
+        .chain(rest)
         .collect()
 }
 
@@ -232,16 +234,16 @@ fn a_failed_eviction_is_tried_again_after_a_while_and_reads_the_pod_first() {
 }
 
 #[test]
-fn a_unit_that_was_begun_is_finished_when_the_plan_is_dropped() {
+fn what_a_cancelled_plan_leaves_of_a_group_is_handed_over_before_it_ends() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
     run.world.remove_pod("g2");
     run.later(1);
     let advance = run.step();
-    assert_eq!(names(&advance), ["evict l2"], "the group is not left torn apart");
+    assert_eq!(names(&advance), ["leave uid-l2"]);
     assert!(advance.ended.is_none());
-    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    run.flight.handed_over = true;
     let advance = run.step();
     assert_eq!(names(&advance), ["withdraw g1"]);
     assert_eq!(advance.ended.unwrap().message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
@@ -258,11 +260,9 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     run.flight.evicted("uid-l2", &EvictOutcome::Gone, run.now);
     run.world.remove_pod("l2");
     run.later(8);
-    // l1 belongs to a unit that lost l2 already, so the unit is finished as soon as its budget allows.
-    assert_eq!(names(&run.step()), ["evict l1"]);
-    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
-    assert!(run.step().ended.is_none(), "the next plan must see that l1 goes");
-    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    // l1 belongs to a unit of which l2 has gone, so a departure evicts it as soon as its budget allows.
+    assert_eq!(names(&run.step()), ["leave uid-l1"]);
+    run.flight.handed_over = true;
     let advance = run.step();
     assert!(names(&advance).is_empty(), "the members keep their nominations for the next plan");
     let ended = advance.ended.unwrap();
@@ -356,7 +356,7 @@ fn the_state_evicting_is_stored_before_the_first_eviction() {
 }
 
 #[test]
-fn a_group_that_was_begun_is_finished_even_if_the_preemptor_is_bound_meanwhile() {
+fn what_is_left_of_a_group_is_handed_over_even_if_the_preemptor_is_bound_meanwhile() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
@@ -364,9 +364,9 @@ fn a_group_that_was_begun_is_finished_even_if_the_preemptor_is_bound_meanwhile()
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n3")).pod(TestPod::new("g2", 100).of("gang").on("n3"));
     run.later(1);
     let advance = run.step();
-    assert_eq!(names(&advance), ["evict l2"]);
+    assert_eq!(names(&advance), ["leave uid-l2"]);
     assert!(advance.ended.is_none());
-    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    run.flight.handed_over = true;
     assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
 }
 
@@ -409,7 +409,7 @@ fn a_retry_that_is_withdrawn_does_not_forget_that_the_first_call_may_have_been_c
     run.flight.evicted("uid-l2", &EvictOutcome::Withdrawn, run.now);
     run.world.remove_pod("l1");
     let advance = run.step();
-    assert_eq!(names(&advance), ["evict l2"], "the group goes whole");
+    assert_eq!(names(&advance), ["leave uid-l2"]);
     assert!(advance.ended.is_none());
 }
 

@@ -1,54 +1,64 @@
-//! Winding a plan down: what was begun is finished, what was promised to nobody is withdrawn. What a budget keeps for long is left to
-//! [others](Flight::left_torn).
+//! The end of a plan: nominations and taints are withdrawn, and what it began of PodGroups in mode `PodGroup` is handed over to
+//! [departures](crate::departures).
 
 use super::call::Call;
-use super::{Advance, Clock, Ending, Flight, VictimPod, current};
+use super::{Advance, Clock, Ending, Flight, current};
 use crate::model::Model;
 use crate::words::Sentence;
-use giveway_crds::plan::PlanState;
-use giveway_planner::model::{Cluster, Pod};
-use std::time::{Duration, Instant};
+use giveway_crds::plan::{PlanState, StoredPreemptor};
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::collections::BTreeSet;
 
-/// How long a plan that was dropped holds its preemptor while nothing but budgets keeps the rest of what it began: as long as victims may
-/// take to leave before other room is looked for. A budget that somebody else has spent may stay closed for ever.
-const KEPT: Duration = Duration::from_secs(10);
+/// The pods that a cancelled plan leaves of a PodGroup in mode `PodGroup`.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    /// Identity of the plan.
+    pub plan: String,
+    /// The PodGroup.
+    pub group: ObjectKey,
+    /// UIDs of the pods that were not evicted.
+    pub pods: BTreeSet<SmolStr>,
+    /// True if a pod of the PodGroup has a budget that is guaranteed against the preemptor, also a pod that has terminated.
+    pub guaranteed: bool,
+    /// The priority of the plan.
+    pub priority: i32,
+    /// The preemptor of the plan.
+    pub preemptor: StoredPreemptor,
+}
 
 impl Flight {
-    /// Drops the plan. Units of which a pod was evicted already are finished first.
+    /// Cancels or fails the plan.
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
         if self.ending.is_none() {
             self.ending = Some(Ending { state, message: message.into(), again: false });
-            // Evictions that wait for their turn are not made; what was begun is commanded anew.
+            // Evictions that wait for their turn are not made.
             std::mem::take(&mut self.permission).cancel();
         }
     }
 
-    /// Notes that nothing more of the plan can be written. An earlier leader wrote ahead what it began, so that is finished all the
-    /// same; who waited for the first write of this term would wait for ever.
+    /// Notes that nothing more of the plan can be written: what waited for the first write of this term would wait for ever.
     pub fn is_not_written(&mut self) {
         self.stored.get_or_insert(self.plan.state);
     }
 
-    /// What a plan that was dropped still waits for, and why it was dropped; `None` when nobody is still to go for it.
-    pub fn finishes(&self) -> Option<Sentence> {
-        let ending = self.ending.as_ref()?;
-        let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: ";
-        self.rest().next().is_some().then(|| Sentence::from(words).then(ending.message.clone()))
-    }
-
-    /// Pods of units that were begun, which have still to go.
-    fn rest(&self) -> impl Iterator<Item = &VictimPod> {
-        let begun = self.begun_units();
-        self.victims.iter().filter(move |victim| begun.contains(&victim.unit) && self.has_to_go(victim))
-    }
-
-    /// Whether nothing but budgets has kept the rest for [long enough](KEPT): it is finished beside the preemptor's next plan then
-    /// (design, section 4, "Evict").
-    fn is_kept_by_budgets(&mut self, now: Instant) -> bool {
-        if !self.rest().all(|victim| self.refused.contains_key(&victim.uid) && !victim.call.pending()) {
-            return false;
-        }
-        now.duration_since(*self.kept.get_or_insert(now)) >= KEPT
+    /// The pods of PodGroups in mode `PodGroup` of which the plan evicted some, and not these. None in protected namespaces.
+    fn rest(&self, model: &Model) -> Vec<Rest> {
+        let guaranteed = self.guarded_units(model);
+        let of = |unit: usize| {
+            let pods = self.victims.iter().filter(|victim| victim.unit == unit && !victim.accepted);
+            let victim = &self.plan.victims[unit];
+            Rest {
+                plan: self.plan.id.clone(),
+                group: ObjectKey::new(&victim.namespace, &victim.name),
+                pods: pods.map(|victim| victim.uid.clone()).collect(),
+                guaranteed: guaranteed.contains(&unit),
+                priority: self.priority,
+                preemptor: self.plan.preemptor.clone(),
+            }
+        };
+        let rest = self.begun_units().into_iter().map(of).filter(|rest| !rest.pods.is_empty());
+        rest.filter(|rest| model.cluster.protection(&rest.group.namespace).is_none()).collect()
     }
 
     /// Takes back the evictions that wait for their turn.
@@ -58,33 +68,30 @@ impl Flight {
         }
     }
 
-    /// Finishes units that were begun, withdraws nominations, and ends the flight.
+    /// Withdraws nominations and taints, hands over what was begun, and ends the flight.
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;
         let untainted = self.untaint(cluster, clock, out);
         if untainted {
             self.let_node_go(out);
         }
-        let waits_for_rest = self.rest().next().is_some() && !self.is_kept_by_budgets(clock.now);
-        if waits_for_rest {
-            self.evict(model, clock, true, out);
+        // The answers say which PodGroups were begun.
+        if self.victims.iter().any(|victim| victim.call.pending()) {
+            return;
         }
-        if waits_for_rest || self.victims.iter().any(|v| v.call.pending()) {
+        let rest = self.rest(model);
+        if !self.handed_over && !rest.is_empty() {
+            out.rest = rest;
             return;
         }
         if !untainted {
             return;
         }
-        let refused = !self.refused.is_empty();
-        // The next plan follows at once. It must see who was evicted for this one, or they would be evicted twice.
-        if refused && self.victims.iter().any(|v| unseen(cluster, v, clock)) {
-            return;
-        }
         if ending.state != PlanState::Completed && self.members.iter().any(|m| m.nominate.pending()) {
             return;
         }
-        // A refused victim, or a member that is gone, is left out of the next plan, which keeps the places of the others.
-        if ending.state != PlanState::Completed && !refused && !ending.again {
+        // A refused victim, or a member that is gone, is left out of the next plan, which keeps the reservations of the others.
+        if ending.state != PlanState::Completed && self.refused.is_empty() && !ending.again {
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)
                     && pod.node.is_none()
@@ -103,10 +110,4 @@ impl Flight {
         self.plan.message = self.message.to_string();
         out.ended = Some(ending);
     }
-}
-
-/// Whether an eviction was accepted that the watch does not show yet, and has not had the time to.
-fn unseen(cluster: &Cluster, victim: &VictimPod, clock: Clock) -> bool {
-    let accepted = matches!(victim.call, Call::Done(_)) && !victim.call.due(clock.now);
-    accepted && current(cluster, &victim.pod, &victim.uid).is_some_and(Pod::live)
 }

@@ -88,7 +88,7 @@ pub(super) const EVICTIONS: About = About::counter(
     &[
         PREEMPTOR_CLASS,
         VICTIM_CLASS,
-        label("cause", "`plan`; `cascade`: the rest of a group that goes whole, whose preemptor is not known"),
+        label("cause", "`plan`; `departure`: other pods of a PodGroup that is disrupted already, without a preemptor"),
         label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
     ],
 );

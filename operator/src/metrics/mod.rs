@@ -291,7 +291,7 @@ impl Metrics {
     /// Counts an accepted eviction by a plan for a preemptor of a class; `None`: the rest of a group goes.
     pub fn evicted(&self, preemptor: Option<&ClassLabel>, victim: &ClassLabel, way: Way) {
         let preemptor_class = preemptor.map_or_else(|| "none".into(), |class| Arc::clone(&class.0));
-        let (cause, victim_class) = (if preemptor.is_some() { "plan" } else { "cascade" }, Arc::clone(&victim.0));
+        let (cause, victim_class) = (if preemptor.is_some() { "plan" } else { "departure" }, Arc::clone(&victim.0));
         if way == Way::Delete {
             let (preemptor_class, victim_class) = (Arc::clone(&preemptor_class), Arc::clone(&victim_class));
             self.violations.get_or_create(&ViolationLabels { preemptor_class, victim_class }).inc();
@@ -453,14 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_eviction_is_a_violation_and_a_cascade_has_no_preemptor() {
+    fn a_forced_eviction_is_a_violation_and_a_departure_has_no_preemptor() {
         let metrics = used();
         let class = metrics.class(Some("low"), |_| true);
         metrics.evicted(None, &class, Way::Eviction);
         let text = metrics.encode();
         for line in [
             r#"giveway_operator_evictions_total{preemptor_class="high",victim_class="high",cause="plan",way="delete"} 1"#,
-            r#"giveway_operator_evictions_total{preemptor_class="none",victim_class="low",cause="cascade",way="eviction"} 1"#,
+            r#"giveway_operator_evictions_total{preemptor_class="none",victim_class="low",cause="departure",way="eviction"} 1"#,
             r#"giveway_operator_budget_violations_total{preemptor_class="high",victim_class="high"} 1"#,
         ] {
             assert!(text.contains(line), "{line} is not in:\n{text}");

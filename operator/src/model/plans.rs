@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct PlanRecord {
     /// UID of the object.
     pub uid: SmolStr,
-    /// For whom.
+    /// The preemptor; empty if there is none.
     pub preemptor: StoredPreemptor,
     /// Whether it is for a critical add-on: a node may have a taint for it.
     pub critical: bool,
@@ -76,7 +76,7 @@ impl Plans {
         let lines = 5 + spec.placements.len() + spec.victims.iter().map(|unit| 1 + unit.pods.len()).sum::<usize>();
         let record = PlanRecord {
             uid: object.uid().unwrap_or_default().into(),
-            preemptor: spec.preemptor.clone(),
+            preemptor: spec.preemptor.clone().unwrap_or_default(),
             critical: critical::tainted_for(spec).is_some(),
             node: critical::tainted_for(spec).and_then(|_| Some(spec.placements.first()?.node.as_str().into())),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),

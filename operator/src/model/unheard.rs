@@ -5,7 +5,7 @@
 //! its group would be known: by then the watch of groups is whole, or is broken for so long that nothing is decided at all
 //! ([`watches`](crate::watches)). After that the group does not exist, as anybody can write any name on a pod.
 
-use crate::fallen::Fallen;
+use super::preempted_by_scheduler::PreemptedByScheduler;
 use crate::watches::TRUSTED;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
@@ -68,15 +68,14 @@ impl Unheard {
         changed
     }
 
-    /// Whether the group of a pod that kube-scheduler took may be heard of yet: what follows for the group waits for it.
-    pub(super) fn awaits(&self, cluster: &Cluster, fallen: &Fallen) -> bool {
-        cluster.group(&fallen.group).is_none() && (-LAG..LAG).contains(&self.noted.saturating_sub(fallen.at))
+    /// True if the PodGroup of a pod that kube-scheduler preempted may become known soon: its departure waits for that.
+    pub(super) fn awaits(&self, cluster: &Cluster, preempted: &PreemptedByScheduler) -> bool {
+        cluster.group(&preempted.group).is_none() && (-LAG..LAG).contains(&self.noted.saturating_sub(preempted.at))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::cascade::Cascades;
     use crate::testing::{TestPod, World};
 
     /// When the pods were created.
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_goes_with_a_pod_that_was_taken_before_its_group_was_heard_of() {
+    fn a_preemption_by_kube_scheduler_is_noted_when_the_group_is_known() {
         let mut world = world();
         world.namespace("default");
         world.pod(TestPod::new("a", 0).of("late").on("n1").created(THEN));
@@ -144,10 +143,10 @@ mod tests {
             TestPod::new("a", 0).of("late").on("n1").created(THEN).preempted(THEN + 1, "preempting").terminating(),
         );
         world.model.note_time(THEN + 2);
-        assert!(Cascades::default().fallen(&mut world.model).is_empty());
+        assert!(world.model.take_preempted_by_scheduler().is_empty());
         world.group("late", 1, 10, "PodGroup");
-        let begun = Cascades::default().fallen(&mut world.model);
-        assert_eq!(begun.into_iter().map(|(group, _)| group.to_string()).collect::<Vec<_>>(), ["default/late"]);
-        assert!(Cascades::default().fallen(&mut world.model).is_empty(), "once");
+        let preempted = world.model.take_preempted_by_scheduler();
+        assert_eq!(preempted.into_values().map(|one| one.group.to_string()).collect::<Vec<_>>(), ["default/late"]);
+        assert!(world.model.take_preempted_by_scheduler().is_empty(), "once");
     }
 }

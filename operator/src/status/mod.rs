@@ -39,19 +39,19 @@ pub struct Word {
     pub message: String,
 }
 
-/// Who takes a group's place.
+/// The disruption of a PodGroup: why, and for which preemptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victimhood {
-    /// Name of the plan; empty when kube-scheduler preempts.
+    /// Name of the `Preemption`.
     pub plan: String,
-    /// The preemptor, as `podgroup/NAMESPACE/NAME`; none where nobody takes the place.
+    /// The preemptor, as `podgroup/NAMESPACE/NAME`, if there is one.
     pub preemptor: Option<Sentence>,
+    /// The reason of the condition `DisruptionTarget`.
+    pub reason: Reason,
     /// The sentence.
     pub message: Sentence,
-    /// Whether the whole group goes, and not only single pods of it.
+    /// True if the whole PodGroup is disrupted, and not only single pods of it.
     pub whole: bool,
-    /// UIDs of pods that are to go and are [too new](crate::cascade) for their age to tell them from those made instead.
-    pub going: Vec<String>,
 }
 
 /// Everything that a group's status tells.
@@ -104,10 +104,6 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
             .and_then(|v| v.preemptor.as_ref())
             .map(|taker| facts.told(taker))
             .or_else(|| old.preempted_by.clone()),
-        going: match facts.victim_of {
-            Some(victim) => victim.going.clone(),
-            None => old.going.clone(),
-        },
     };
     let generation = facts.record.generation;
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
@@ -118,7 +114,7 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let (ever, reason, message) = initially_scheduled(facts, now);
     set(types::INITIALLY_SCHEDULED, ever, reason, &message);
     if let Some((planned, reason, message)) = planned(facts) {
-        set(types::PREEMPTION_PLANNED, planned, reason, &message);
+        set(types::PREEMPTING, planned, reason, &message);
     }
     if let Some((target, reason, message)) = disrupted(facts, counts, finished.count) {
         set(types::DISRUPTION_TARGET, target, reason, &message);
@@ -128,9 +124,6 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     }
     if let Some((differs, reason, message)) = mismatch(facts) {
         set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
-    }
-    if condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none_or(|found| found.status != "True") {
-        status.going.clear();
     }
     status
 }
@@ -282,9 +275,6 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             ),
         };
     }
-    if let Some(message) = flight.finishes() {
-        return (Reason::WaitingForPreemption, Names::default().told(&message, &flight.preemptor.key().namespace));
-    }
     if flight.evicts() {
         let gone = flight.gone(cluster);
         let message = format!(
@@ -374,8 +364,7 @@ pub fn state_reason(state: PlanState) -> Reason {
 
 fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
-        let reason = if victim.preemptor.is_some() { Reason::PreemptionByScheduler } else { Reason::HalfBound };
-        return victim.whole.then(|| (true, reason, facts.told(&victim.message)));
+        return victim.whole.then(|| (true, victim.reason, facts.told(&victim.message)));
     }
     let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
     let target = found.is_some_and(|found| found.status == "True");
@@ -563,7 +552,7 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
             counts.pending += 1;
             waits = waits.or(Some((key, told.map_or("", |told| told.reason.as_str()))));
         }
-        counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTION_PLANNED));
+        counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTING));
     }
     let record = model.workloads.get(workload);
     let mut conditions = record.and_then(|r| r.object.status.clone()).map(|s| s.conditions).unwrap_or_default();

@@ -112,8 +112,13 @@ fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
     taken.plan.preemptor.uid = "u-9".into();
     let message = victim_message(&taken, "PodGroup", 10, None);
-    case.victim_of =
-        Some(Victimhood { plan: "p1".into(), preemptor: Some(taker(&taken)), message, whole: true, going: Vec::new() });
+    case.victim_of = Some(Victimhood {
+        plan: "p1".into(),
+        preemptor: Some(taker(&taken)),
+        reason: Reason::PreemptionByScheduler,
+        message,
+        whole: true,
+    });
     let status = case.status();
     assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
     let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100 to \
@@ -128,9 +133,9 @@ fn nothing_is_written_when_nothing_changed() {
     case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some("podgroup/default/x".into()),
+        reason: Reason::PreemptionByScheduler,
         message: "Preempted.".into(),
         whole: true,
-        going: Vec::new(),
     });
     let first = case.store();
     assert_eq!(case.status(), first, "a minute later, with the same facts");
@@ -247,7 +252,7 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     let mut case = Case::new();
     case.flight = Some(flight(PlanState::Evicting));
     let status = case.store();
-    assert_eq!(says(&status, types::PREEMPTION_PLANNED), "True Evicting: 1 pod gives way.");
+    assert_eq!(says(&status, types::PREEMPTING), "True Evicting: 1 pod gives way.");
     assert_eq!(status.preemption.as_ref().map(|p| p.state), Some(PlanState::Evicting));
     let ended = PreemptionSummary {
         state: PlanState::Cancelled,
@@ -257,7 +262,7 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     case.flight = None;
     case.last_plan = Some(ended);
     let status = case.store();
-    assert_eq!(says(&status, types::PREEMPTION_PLANNED), "False Cancelled: Room appeared; nobody was evicted.");
+    assert_eq!(says(&status, types::PREEMPTING), "False Cancelled: Room appeared; nobody was evicted.");
     case.last_plan = None;
     assert_eq!(case.status().preemption.map(|p| p.state), Some(PlanState::Cancelled), "kept for the record");
 }
@@ -269,9 +274,9 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some("podgroup/default/x".into()),
+        reason: Reason::PreemptionByScheduler,
         message: message.into(),
         whole: true,
-        going: Vec::new(),
     });
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), format!("True PreemptionByScheduler: {message}"));
@@ -297,9 +302,9 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some("podgroup/default/x".into()),
+        reason: Reason::PreemptionByScheduler,
         message: "Preempted by pod group default/x of priority 500.".into(),
         whole: true,
-        going: Vec::new(),
     });
     case.store();
     case.victim_of = None;
@@ -317,9 +322,9 @@ fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
     case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some("pod/default/x".into()),
+        reason: Reason::PreemptionByScheduler,
         message: "…".into(),
         whole: false,
-        going: Vec::new(),
     });
     let status = case.status();
     assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());

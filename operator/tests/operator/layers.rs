@@ -8,7 +8,6 @@ const LAYERS: [&[&str]; 11] = [
     &[
         "capacity",
         "devices",
-        "fallen",
         "gather",
         "lease",
         "metrics",
@@ -30,8 +29,8 @@ const LAYERS: [&[&str]; 11] = [
     &["actuate", "follow", "model"],
     &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
     &["status"],
-    &["backfill", "book", "cascade", "gangs", "housekeeping", "letting_go", "provisioning", "queue", "rescue", "watch"],
-    &["history", "survey"],
+    &["backfill", "departures", "gangs", "housekeeping", "letting_go", "provisioning", "queue", "rescue", "watch"],
+    &["survey"],
     &["arbiter"],
 ];
 /// Modules that may import everything: the crate itself, and what only tests use.

@@ -29,13 +29,6 @@ pub enum BreachKind {
         /// The time of the first removal.
         first: Timestamp,
     },
-    /// A pod was evicted without a stored plan.
-    Unplanned {
-        /// The UID of the pod.
-        uid: String,
-        /// True if its gang had fewer bound members than it needs.
-        partially_scheduled: bool,
-    },
     /// A pod was evicted for a plan that was deleted.
     DeletedPlan {
         /// The name of the plan.

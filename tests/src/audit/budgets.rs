@@ -244,7 +244,8 @@ impl<'a> BudgetOracle<'a> {
     /// Promise 4: a pod that may be deleted is removed only when all pods that must be evicted are terminating.
     fn guarded_first(&mut self, pod: &PodVersion, act: &Removal) {
         let Some(record) = self.history.plan_of(act) else { return };
-        let Some(priority) = self.history.priority_of(&record.preemptor) else { return };
+        let preemptor = record.preemptor.as_ref();
+        let Some(priority) = preemptor.and_then(|preemptor| self.history.priority_of(preemptor)) else { return };
         let victims = record.plan.victims.iter().flat_map(|victim| &victim.pods);
         let existing = victims.filter_map(|victim| self.pods.get(victim.uid.as_str()).copied());
         let guarded =
@@ -260,12 +261,13 @@ impl<'a> BudgetOracle<'a> {
         self.judgement.broken.extend(broken);
     }
 
-    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a plan the preemptor is not
-    /// known and every threshold applies.
+    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a preemptor every threshold
+    /// applies.
     fn guarded_against(&self, pod: &PodVersion, removal: &Removal) -> Option<i32> {
         let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
         let Some(record) = self.history.plan_of(removal) else { return Some(threshold) };
-        let priority = self.history.priority_of(&record.preemptor).unwrap_or(record.plan.preemptor.priority);
+        let Some(preemptor) = &record.preemptor else { return Some(threshold) };
+        let priority = self.history.priority_of(preemptor).unwrap_or(record.plan.preemptor.priority);
         Some(threshold).filter(|threshold| *threshold > priority)
     }
 
@@ -298,9 +300,10 @@ impl<'a> BudgetOracle<'a> {
         let Some(record) = record else {
             return if removal.user == OPERATOR { "Giveway (without a plan)".to_owned() } else { removal.user.clone() };
         };
-        let priority = self.history.priority_of(&record.preemptor);
+        let Some(preemptor) = &record.preemptor else { return format!("Giveway ({})", record.plan.cause.as_str()) };
+        let priority = self.history.priority_of(preemptor);
         let priority = priority.map_or_else(|| "unknown".to_owned(), |priority| priority.to_string());
-        format!("Giveway for {} of priority {priority}", self.history.name_of(&record.preemptor))
+        format!("Giveway for {} of priority {priority}", self.history.name_of(preemptor))
     }
 
     fn note_worst(&mut self, namespace: &str) {

@@ -1,8 +1,7 @@
 //! Questions about PodGroups in a history: effective priorities, policies and members.
 
-use super::SCHEDULER;
 use super::history::History;
-use super::record::{Key, PodRecord, Removal};
+use super::record::{Key, PodRecord};
 use jiff::Timestamp;
 
 impl History {
@@ -37,20 +36,5 @@ impl History {
     /// The created members of a PodGroup, with their UIDs.
     pub fn members<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a String, &'a PodRecord)> {
         self.pods.iter().filter(move |(_, pod)| pod.key.0 == key.0 && pod.group.as_ref() == Some(&key.1))
-    }
-
-    /// Returns true if kube-scheduler preempted another pod of the same PodGroup in mode `PodGroup` while this pod was bound. The
-    /// operator then evicts the other pods without a plan, but not their replacements.
-    pub(super) fn began_by_scheduler(&self, removal: &Removal) -> bool {
-        let Some(pod) = self.pods.get(&removal.uid) else { return false };
-        let Some(group) = &pod.group else { return false };
-        let key = (removal.pod.0.clone(), group.clone());
-        let whole = self.groups.get(&key).is_some_and(|group| group.whole);
-        let bound = |at: Timestamp| pod.bound.as_ref().is_some_and(|(bound, _)| *bound <= at);
-        whole
-            && self.removed_by(SCHEDULER).iter().any(|earlier| {
-                let same = self.pods.get(&earlier.uid).is_some_and(|pod| pod.group.as_ref() == Some(group));
-                same && earlier.pod.0 == key.0 && earlier.at < removal.at && bound(earlier.at)
-            })
     }
 }

@@ -141,6 +141,19 @@ impl Log {
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
     }
 
+    /// Stores a departure of pods of PodGroup `low`.
+    pub fn departure(&mut self, name: &str, cause: &str, victims: &[&str]) {
+        let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
+        let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
+        let object = json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
+            "spec": {"cause": cause, "victims": [victim], "reason": "Preempted by kube-scheduler."},
+            "status": {"state": "Evicting", "term": "t"}
+        });
+        let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": name});
+        self.line(OPERATOR, "create", reference, (Value::Null, object), 201);
+    }
+
     /// Creates a pod of priority 0 without a PodGroup. Its UID is its name.
     pub fn single(&mut self, namespace: &str, name: &str, more: Value) {
         let mut object = json!({

@@ -344,6 +344,7 @@ impl History {
             "Pod" => Preemptor::Pod(stored.uid.clone()),
             _ => Preemptor::Group { key: (stored.namespace.clone(), stored.name.clone()), uid: stored.uid.clone() },
         };
+        let preemptor = plan.cause.is_plan().then_some(preemptor);
         self.plans.push(PlanRecord {
             asked: line.request_received_timestamp,
             at: line.stage_timestamp,

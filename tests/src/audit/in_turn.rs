@@ -13,7 +13,7 @@ pub(super) fn broken(history: &History) -> Vec<String> {
     let mut pairs: BTreeMap<[Key; 2], (Key, usize)> = BTreeMap::new();
     for removal in history.evicted() {
         let Some(victim) = history.pods.get(&removal.uid).map(workload) else { continue };
-        let preemptor = history.plan_of(removal).and_then(|record| match &record.preemptor {
+        let preemptor = history.plan_of(removal).and_then(|record| match record.preemptor.as_ref()? {
             Preemptor::Group { key, .. } => Some(key.clone()),
             Preemptor::Pod(uid) => history.pods.get(uid).map(workload),
         });

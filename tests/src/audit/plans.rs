@@ -20,6 +20,9 @@ impl History {
         let of_pod = |uid: &str| uid == removal.uid || uid.is_empty();
         let mut marks = self.marks.iter().rev().filter(|mark| mark.at <= removal.at && mark.pod == removal.pod);
         let mark = marks.find(|mark| of_pod(&mark.uid))?;
+        if !plan.cause.is_plan() {
+            return Some(mark.message == plan.reason);
+        }
         let preemptor = &plan.preemptor;
         let kind = if preemptor.kind == "Pod" { "pod" } else { "pod group" };
         let named = format!("Preempted by {kind} {}/{} of priority ", preemptor.namespace, preemptor.name);

@@ -32,9 +32,10 @@ pub fn outcomes(history: &History) -> Vec<Outcome> {
     let mut all: BTreeMap<Preemptor, (Outcome, Timestamp, BTreeSet<&str>)> = BTreeMap::new();
     for removal in history.evicted() {
         let Some(record) = history.plan_of(removal) else { continue };
+        let Some(preemptor) = &record.preemptor else { continue };
         let new = || Outcome {
-            preemptor: record.preemptor.clone(),
-            name: history.name_of(&record.preemptor),
+            preemptor: preemptor.clone(),
+            name: history.name_of(preemptor),
             plan: record.plan.id.clone(),
             first: removal.at,
             evictions: 0,
@@ -43,7 +44,7 @@ pub fn outcomes(history: &History) -> Vec<Outcome> {
             complete: None,
         };
         let (outcome, last, placed) =
-            all.entry(record.preemptor.clone()).or_insert_with(|| (new(), removal.at, BTreeSet::new()));
+            all.entry(preemptor.clone()).or_insert_with(|| (new(), removal.at, BTreeSet::new()));
         if outcome.plan != record.plan.id {
             (outcome.plan, outcome.first) = (record.plan.id.clone(), removal.at);
         }

@@ -15,8 +15,6 @@ pub struct Promises {
     excused: BTreeMap<String, usize>,
     /// The largest number of pods that may have been evicted for all other unbound preemptors together.
     for_unbound: usize,
-    /// The largest number of pods of partially scheduled gangs that may have been evicted without a plan.
-    unplanned: usize,
     /// The largest number of partial disruptions.
     partially_disrupted: usize,
     /// Prefixes of the names of the preemptors and PodGroups to which `for_unbound` and `partially_disrupted` apply; `None` for
@@ -47,13 +45,6 @@ impl Promises {
     #[must_use]
     pub fn allow_evictions_for_unbound(mut self, evictions: usize) -> Self {
         self.for_unbound = evictions;
-        self
-    }
-
-    /// Gangs stay partially scheduled until the time-out, so that at most `pods` of their pods are evicted without a plan.
-    #[must_use]
-    pub fn allow_evicted_partial_gangs(mut self, pods: usize) -> Self {
-        self.unplanned = pods;
         self
     }
 
@@ -113,13 +104,12 @@ impl Promises {
     pub fn broken(&self, history: &History) -> Vec<String> {
         let breaches: Vec<Breach> =
             self.breaches(history).into_iter().filter(|breach| !self.excuses(&breach.kind)).collect();
-        let mut used = [0; 3];
+        let mut used = [0; 2];
         for (limit, cost) in breaches.iter().filter_map(|breach| self.limit_of(&breach.kind)) {
             used[limit as usize] += cost;
         }
-        let exceeded = |limit: Limit| {
-            used[limit as usize] > [self.for_unbound, self.unplanned, self.partially_disrupted][limit as usize]
-        };
+        let exceeded =
+            |limit: Limit| used[limit as usize] > [self.for_unbound, self.partially_disrupted][limit as usize];
         let broken = |breach: &Breach| self.limit_of(&breach.kind).is_none_or(|(limit, _)| exceeded(limit));
         breaches.into_iter().filter(broken).map(|breach| breach.message).collect()
     }
@@ -139,7 +129,6 @@ impl Promises {
             BreachKind::PartialDisruption { group, .. } => {
                 self.is_disturbed(&group.1).then_some((Limit::PartialDisruptions, 1))
             }
-            BreachKind::Unplanned { partially_scheduled, .. } => partially_scheduled.then_some((Limit::Unplanned, 1)),
             BreachKind::DeletedPlan { .. } | BreachKind::Other => None,
         }
     }
@@ -153,7 +142,6 @@ impl Promises {
 #[derive(Clone, Copy)]
 enum Limit {
     Unbound,
-    Unplanned,
     PartialDisruptions,
 }
 

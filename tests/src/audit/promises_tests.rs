@@ -367,16 +367,24 @@ fn a_plan_write_by_an_earlier_leader_is_reported() {
 }
 
 #[test]
-fn after_a_preemption_by_the_scheduler_the_group_needs_no_plan_but_its_replacements_do() {
+fn after_a_preemption_by_the_scheduler_the_others_are_evicted_for_a_stored_departure_and_never_deleted() {
     let mut log = start();
     log.evict(SCHEDULER, "low-0", 201);
-    log.evict(OPERATOR, "low-1", 201);
+    log.departure("d-1", "MemberPreempted", &["low-1"]);
+    log.evict_for("low-1", "d-1", 201);
     assert_eq!(broken(&log), Vec::<String>::new());
-    log.pod("low-2", "low", "n");
-    log.evict(OPERATOR, "low-2", 201);
-    let broken = broken(&log);
+    let mut unplanned = start();
+    unplanned.evict(SCHEDULER, "low-0", 201);
+    unplanned.evict(OPERATOR, "low-1", 201);
+    let broken = broken(&unplanned);
     assert_eq!(broken.len(), 1, "{broken:?}");
-    assert!(broken[0].starts_with("pod low-2 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+    assert!(broken[0].starts_with("pod low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
+    let mut deleted = start();
+    deleted.evict(SCHEDULER, "low-0", 201);
+    deleted.departure("d-1", "MemberPreempted", &["low-1"]);
+    deleted.delete(OPERATOR, "low-1");
+    let message = "pod low-1 was deleted, but not evicted, with cause MemberPreempted";
+    assert_eq!(self::broken(&deleted), [message]);
 }
 
 #[test]
@@ -439,13 +447,6 @@ fn a_breach_has_the_facts_for_an_excuse() {
     let partial = BreachKind::PartialDisruption { group, first: log.history().removals[0].at };
     let unbound = BreachKind::Unbound { preemptor: "high".to_owned(), evictions: 1 };
     assert_eq!(kinds(&log), [partial, unbound]);
-
-    let mut log = start();
-    log.evict(OPERATOR, "low-0", 201);
-    log.evict(OPERATOR, "low-1", 201);
-    let unplanned = |uid: &str, partially_scheduled| BreachKind::Unplanned { uid: uid.to_owned(), partially_scheduled };
-    assert_eq!(kinds(&log), [unplanned("low-0", false), unplanned("low-1", true)]);
-    assert_eq!(Promises::new().allow_evicted_partial_gangs(1).broken(&log.history()).len(), 1);
 
     let log = evictions_after_the_plan_was_deleted(5);
     let deleted = BreachKind::DeletedPlan { plan: "high".to_owned() };

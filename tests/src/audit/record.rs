@@ -104,8 +104,8 @@ pub struct PlanRecord {
     pub at: Timestamp,
     /// The user that stored it.
     pub user: String,
-    /// Its preemptor.
-    pub preemptor: Preemptor,
+    /// Its preemptor; `None` if the pods of a PodGroup that is disrupted already are evicted.
+    pub preemptor: Option<Preemptor>,
     /// The term in the request, if the request has one.
     pub written_in: Option<String>,
     /// The plan.
@@ -164,7 +164,7 @@ pub struct Removal {
     pub precondition: Option<String>,
     /// The grace period in the request, in seconds.
     pub grace: Option<i32>,
-    /// The plan in the annotation of an eviction by Giveway.
+    /// The name of the Preemption in the annotation of an eviction by Giveway.
     pub plan: Option<String>,
     /// The HTTP status code of the response.
     pub code: u16,

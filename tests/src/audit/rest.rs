@@ -77,10 +77,11 @@ impl Objects {
         self.plans.iter().filter(|plan| plan.state.in_flight())
     }
 
-    /// A plan may be in flight while one of its members is pending and, before its victims have terminated, one of them exists.
+    /// A plan may be in flight while one of its members is pending, if it has a preemptor, and, before its victims have terminated, one
+    /// of them exists.
     fn idle(&self, plan: &StoredPlan) -> Option<String> {
-        let pending =
-            || plan.placements.iter().filter_map(|placement| self.pod(&placement.uid)).any(|pod| node(pod).is_none());
+        let members = || plan.placements.iter().filter_map(|placement| self.pod(&placement.uid));
+        let pending = || !plan.cause.is_plan() || members().any(|pod| node(pod).is_none());
         let victim_exists = || plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| self.pod(&pod.uid).is_some());
         let live = match plan.state {
             PlanState::Planned | PlanState::Releasing => pending(),

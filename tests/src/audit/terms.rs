@@ -3,7 +3,6 @@
 
 use super::breach::{Breach, BreachKind};
 use super::history::History;
-use super::planned::partially_scheduled;
 use super::plans::ON_THE_WIRE;
 use super::record::{PlanRecord, Removal};
 use jiff::Timestamp;
@@ -17,10 +16,6 @@ pub(super) fn breaches(history: &History) -> Vec<Breach> {
 }
 
 fn evicted(history: &History, removal: &Removal) -> Vec<Breach> {
-    // Without a plan in the request: kube-scheduler preempted another pod of the PodGroup. A plan with this pod is not the cause.
-    if removal.plan.is_none() && history.began_by_scheduler(removal) {
-        return Vec::new();
-    }
     let Some(stored) = history.plan_of(removal) else { return Vec::new() };
     let record = history.last_stored(stored, removal.at);
     let (pod, plan) = (&removal.pod.1, &record.plan);
@@ -35,14 +30,7 @@ fn evicted(history: &History, removal: &Removal) -> Vec<Breach> {
     if !plan.state.in_flight() && !unit_disrupted() {
         let state = plan.state.as_str();
         let message = format!("pod {pod} was evicted for plan {}, which was already {state}", plan.id);
-        breaches.push(match removal.plan.is_none() && partially_scheduled(history, removal) {
-            // Then the plan need not be the cause: the gang may have been partially scheduled for too long.
-            true => {
-                let kind = BreachKind::Unplanned { uid: removal.uid.clone(), partially_scheduled: true };
-                Breach { kind, message }
-            }
-            false => Breach::other(message),
-        });
+        breaches.push(Breach::other(message));
     }
     if let Some(leader) = history.leader_at(removal.at).filter(|leader| *leader != plan.term) {
         let (id, term) = (&plan.id, &plan.term);

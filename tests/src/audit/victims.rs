@@ -3,7 +3,8 @@
 
 use super::history::History;
 use super::plans::ON_THE_WIRE;
-use super::record::{PlanRecord, Removal};
+use super::record::{How, PlanRecord, Removal};
+use giveway_crds::plan::Cause;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
@@ -32,7 +33,12 @@ pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<Str
 }
 
 fn wrong_priority(history: &History, removal: &Removal, record: &PlanRecord) -> Option<String> {
-    let (pod, preemptor) = (&removal.pod.1, &record.preemptor);
+    let pod = &removal.pod.1;
+    let Some(preemptor) = &record.preemptor else {
+        let cause = record.plan.cause;
+        let violates = removal.how != How::Evict && cause != Cause::PartiallyDisrupted;
+        return violates.then(|| format!("pod {pod} was deleted, but not evicted, with cause {}", cause.as_str()));
+    };
     let name = history.name_of(preemptor);
     if history.preempts_never(preemptor) == Some(true) {
         return Some(format!("pod {pod} was evicted for {name}, whose preemption policy is Never"));

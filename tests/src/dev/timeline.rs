@@ -136,7 +136,9 @@ impl Timeline {
     fn preemption(&mut self, event: Event<Preemption>) {
         let (Event::Apply(preemption) | Event::InitApply(preemption)) = event else { return };
         let state = preemption.status.as_ref().map(|status| status.state);
-        if preemption.spec.preemptor.name != self.gang || state == Some(PlanState::Cancelled) {
+        if preemption.spec.preemptor.as_ref().is_none_or(|preemptor| preemptor.name != self.gang)
+            || state == Some(PlanState::Cancelled)
+        {
             return;
         }
         // The plan of the demonstration fits into one object.

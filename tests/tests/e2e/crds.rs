@@ -267,7 +267,7 @@ async fn immutable_fields_cannot_be_changed_and_other_fields_can() {
 }
 
 const TOPOLOGY: &str = "schedulingConstraints: field is immutable: create another ";
-const TOPOLOGY_BASIC: &str = "schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not held: use schedulingPolicy `gang`";
+const TOPOLOGY_BASIC: &str = "schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not gated: use schedulingPolicy `gang`";
 const LABEL_KEY: &str = "must be the key of a node label, such as topology.kubernetes.io/zone: a name of at most 63";
 
 /// Returns a topology constraint with this label key.

@@ -138,7 +138,7 @@ async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
     })
     .await;
     let gang = world.gang("unlucky", 1).priority("high").create().await;
-    let scheduled = giveway_crds::condition::types::PREEMPTION_PLANNED;
+    let scheduled = giveway_crds::condition::types::PREEMPTING;
     gang.wait_condition(scheduled, "False", "Failed", MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 1);
     // The victim is recreated, as a controller would do, and bound again. It must not be evicted a second time.

@@ -176,7 +176,7 @@ async fn after_a_restart_a_group_reports_that_its_plan_was_deleted() {
     let groups: Api<PodGroup> = Api::namespaced(world.client_of(OPERATOR).await, "default");
     groups.patch_status("train", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     world.operator().start().await;
-    assert_eq!(gang.wait_condition("PreemptionPlanned", "False", "Cancelled", MINUTE).await, "The plan is over.");
+    assert_eq!(gang.wait_condition("Preempting", "False", "Cancelled", MINUTE).await, "The plan is over.");
     let status = gang.get().await.status.unwrap().preemption.unwrap();
     assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, "The plan is over."));
     world.check_promises().await;
@@ -189,7 +189,7 @@ async fn a_plan_that_cannot_be_stored_fails_and_the_condition_says_why(world: &W
     world.fill(&nodes).priority("low").singles().await;
     deny_plans(world, "false").await;
     let gang = world.gang("train", 4).priority("high").create().await;
-    let message = gang.wait_condition("PreemptionPlanned", "False", "Failed", MINUTE).await;
+    let message = gang.wait_condition("Preempting", "False", "Failed", MINUTE).await;
     assert!(message.starts_with("The plan could not be stored, so nobody was evicted: "), "{message}");
     assert!(message.contains("denied by the test"), "{message}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
@@ -213,8 +213,8 @@ async fn an_administrator_cancels_a_plan_by_deleting_its_preemption() {
     let (world, gang, plan) = planned().await;
     let table = world.kubectl(&["get", "gpr"]).await.unwrap();
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "PREEMPTOR", "PRIORITY", "VICTIMS", "GROUPS", "STRATEGY", "STATE", "AGE"]);
-    assert_eq!(rows[1][..7], [plan.id.as_str(), "train", "1000", "4", "0", "least-cost", "Planned"]);
+    assert_eq!(rows[0], ["NAME", "CAUSE", "PREEMPTOR", "PRIORITY", "VICTIMS", "GROUPS", "STRATEGY", "STATE", "AGE"]);
+    assert_eq!(rows[1][..8], [plan.id.as_str(), "Preemptor", "train", "1000", "4", "0", "least-cost", "Planned"]);
     let wide = world.kubectl(&["get", "preemptions", "-o", "wide"]).await.unwrap();
     assert!(wide.contains("STEP") && wide.contains("VIOLATIONS") && wide.contains("MESSAGE"), "{wide}");
     assert!(wide.contains("4 pods of priority 10 or less give way to 4 pods of pod group default/train"), "{wide}");

@@ -9,7 +9,6 @@ mod backfill;
 mod backoff;
 mod barrier;
 mod budgets;
-mod cascade;
 mod certificates;
 mod changes;
 mod chart;
@@ -21,6 +20,7 @@ mod crash;
 mod crds;
 mod critical;
 mod critical_rights;
+mod departures;
 mod events;
 mod examples;
 mod faults;
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         budgets::races::tests(),
         budgets::rounds::tests(),
         budgets::stories::tests(),
-        cascade::tests(),
+        departures::tests(),
         certificates::tests(),
         changes::tests(),
         chart::tests(),
@@ -144,7 +144,7 @@ fn main() -> ExitCode {
 const MINUTE: Duration = Duration::from_secs(60);
 /// Condition types of a PodGroup.
 const SCHEDULED: &str = giveway_crds::condition::types::INITIALLY_SCHEDULED;
-const PLANNED: &str = giveway_crds::condition::types::PREEMPTION_PLANNED;
+const PLANNED: &str = giveway_crds::condition::types::PREEMPTING;
 const DISRUPTED: &str = giveway_crds::condition::types::DISRUPTION_TARGET;
 
 /// Waits until a condition of the group has this status and reason (`True Scheduled`) and a message that contains `text`.

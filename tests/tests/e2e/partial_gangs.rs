@@ -116,7 +116,7 @@ async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     assert!(uids(&again).iter().all(|uid| !uids(&first).contains(uid)), "both pods were replaced");
     train.wait_condition("DisruptionTarget", "False", "WaitingForPods", MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 2, "each pod is evicted once");
-    world.check(&Promises::new().allow_evicted_partial_gangs(2)).await;
+    world.check_promises().await;
 }
 
 /// Creates a policy that denies the removal of scheduling gates of pods whose names begin with `train-1`, and waits until it is
@@ -166,7 +166,7 @@ async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     })
     .await;
     assert_eq!(world.audit().await.evicted().len(), 1, "the gated pod is kept");
-    world.check(&Promises::new().allow_evicted_partial_gangs(1)).await;
+    world.check_promises().await;
 }
 
 async fn a_partially_scheduled_gang_without_a_controller_is_not_evicted() {

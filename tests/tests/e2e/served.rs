@@ -171,8 +171,8 @@ async fn no_further_pod_of_a_protected_group_is_evicted_after_a_preemption_by_ku
     low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let event = low[0].wait_event("Protected", MINUTE).await;
-    let words = ". Nobody else is evicted, because its namespace is protected (scheduling.giveway.dev/never-evict: \"true\"): 3 more pods stay, though the group should go whole.";
-    assert!(event.starts_with("kube-scheduler took pod ") && event.ends_with(words), "{event}");
+    let words = ". The 3 other pods of the PodGroup are not evicted: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
+    assert!(event.starts_with("kube-scheduler preempted pod ") && event.ends_with(words), "{event}");
     assert_eq!(evicted(world).await, 0);
     world.check(&Promises::new().allow_partial_disruptions(1)).await;
 }

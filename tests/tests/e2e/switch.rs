@@ -225,8 +225,8 @@ async fn in_mode_observe_a_group_is_not_disrupted_after_a_preemption_by_kube_sch
     .await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let event = low[0].wait_event("Observing", MINUTE).await;
-    let words = format!(". {OBSERVES}: 3 more pods stay, though the group should go whole.");
-    assert!(event.starts_with("kube-scheduler took pod ") && event.ends_with(&words), "{event}");
+    let words = format!(". The 3 other pods of the PodGroup are not evicted: {OBSERVES}.");
+    assert!(event.starts_with("kube-scheduler preempted pod ") && event.ends_with(&words), "{event}");
     expect_no_eviction(world).await;
     let pods = world.kubectl(&["get", "pods", "-n", "default", "-o", "name"]).await.unwrap();
     assert_eq!(pods.lines().count(), 4, "three pods of the group and the preemptor: {pods}");

@@ -35,7 +35,7 @@ fn trials(version: Version) -> Vec<Trial> {
         on(version, "preemption", async |world| stories::preemption(world).await),
         on(version, "budgets", async |world| stories::budgets(world).await),
         on(version, "guard", async |world| stories::guard(world).await),
-        on(version, "cascade", async |world| stories::cascade(world).await),
+        on(version, "departure", async |world| stories::departure(world).await),
         last_on(version, "uninstall", async |world| removal::uninstall(world).await),
     ]
 }

@@ -152,7 +152,7 @@ async fn metric(world: &mut World, name: &str) -> u64 {
 }
 
 /// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others.
-pub async fn cascade(world: &mut World) {
+pub async fn departure(world: &mut World) {
     world.class("low", 10).managed().create().await;
     world.class("stock", 1000).create().await;
     let nodes = world.nodes(2).prefix("whole").cpus(4).create().await;
@@ -168,7 +168,9 @@ pub async fn cascade(world: &mut World) {
     let first = preempted.expect("kube-scheduler preempted a pod of a group").pod.1.clone();
     let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
     disrupted.wait_removed(LIMIT).await;
-    let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
+    let words = format!(
+        "Preempted by kube-scheduler: it preempted pod {first}, so the 3 other pods of the PodGroup are evicted."
+    );
     assert_eq!(disrupted.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
     remaining.wait_running(LIMIT).await;
 }

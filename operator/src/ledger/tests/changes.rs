@@ -4,15 +4,15 @@ use super::*;
 use giveway_planner::SmolStr;
 
 #[test]
-fn when_a_node_is_cordoned_under_way_nobody_else_goes_and_what_was_begun_is_finished() {
+fn a_plan_of_which_a_node_is_cordoned_evicts_no_other_pod_and_hands_over_what_is_left() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
     run.world.cordoned("n2", 1);
     run.later(1);
     let advance = run.step();
-    assert_eq!(names(&advance), ["evict l2"], "the group is not left torn apart");
-    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    assert_eq!(names(&advance), ["leave uid-l2"]);
+    run.flight.handed_over = true;
     let ended = run.step().ended.unwrap();
     let why = "The plan does not fit any more; nobody else is evicted: Pod default/g2 does not fit on node n2 any more: \
                the node is unschedulable.";
@@ -31,7 +31,7 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     run.later(1);
     let advance = run.step_within(&context);
     // A call that failed may have been carried out: the group counts as begun.
-    assert_eq!(names(&advance), ["evict l1", "evict l2"]);
+    assert_eq!(names(&advance), ["leave uid-l1", "leave uid-l2"]);
     assert!(run.flight.ending.is_some(), "its places are not held any more");
     assert_eq!(super::super::context(&Flights::from([(gang(), run.flight)]), 0).reservations.len(), 0);
 }

@@ -17,7 +17,7 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
-    assert!(run.flight.begun_units().is_empty() && run.flight.left_torn().is_empty());
+    assert!(run.flight.begun_units().is_empty());
     let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
     assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
 }
@@ -43,15 +43,12 @@ fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
     forbid(&mut run, "uid-l1");
     run.world.remove_pod("l2");
     let advance = run.step();
-    assert!(names(&advance).is_empty());
-    assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled, "the preemptor does not wait for it");
-    let torn = run.flight.left_torn();
-    assert_eq!(torn.len(), 1);
-    assert_eq!(torn[0].group, ObjectKey::new("default", "low"));
-    assert_eq!(torn[0].members.iter().collect::<Vec<_>>(), ["uid-l1", "uid-l2"], "and nobody who was made instead");
-    let message = torn[0].message.to_string();
-    assert!(message.starts_with("Preempted by pod group default/gang"), "{message}");
-    assert!(!torn[0].guarded);
+    assert_eq!(names(&advance), ["leave uid-l1"], "it is handed over");
+    assert!(advance.ended.is_none(), "before that is stored the plan does not end");
+    assert_eq!(advance.rest[0].group, ObjectKey::new("default", "low"));
+    assert!(!advance.rest[0].guaranteed);
+    run.flight.handed_over = true;
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled, "the preemptor does not wait for it");
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
 
 /// Somebody else spent the budget after the first one of a group went.
 #[test]
-fn what_a_budget_keeps_for_long_is_finished_beside_the_next_plan() {
+fn what_a_budget_keeps_is_handed_over() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
@@ -136,21 +136,14 @@ fn what_a_budget_keeps_for_long_is_finished_beside_the_next_plan() {
     assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.world.remove_pod("l1");
-    let refuse = |run: &mut Run| run.flight.evicted("uid-l2", &EvictOutcome::Refused("0 allowed".into()), run.now);
-    refuse(&mut run);
-    assert!(run.step().ended.is_none(), "the budget may open in a moment");
-    run.later(9);
-    assert_eq!(names(&run.step()), ["evict l2"]);
-    run.later(1);
-    assert!(run.step().ended.is_none(), "it may have been carried out");
-    refuse(&mut run);
+    run.flight.evicted("uid-l2", &EvictOutcome::Refused("0 allowed".into()), run.now);
     let advance = run.step();
-    assert!(names(&advance).is_empty(), "the places are kept for the next plan: {:?}", names(&advance));
+    assert_eq!(names(&advance), ["leave uid-l2"]);
+    assert!(advance.ended.is_none() && advance.rest[0].guaranteed, "by l1, which is gone");
+    run.flight.handed_over = true;
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "the reservations are kept for the next plan: {:?}", names(&advance));
     let ended = advance.ended.unwrap();
     assert_eq!((ended.state, run.flight.plan.state), (PlanState::Cancelled, PlanState::Cancelled));
     assert_eq!(ended.message.to_string(), "The eviction of pod default/l2 was refused: 0 allowed");
-    let torn = run.flight.left_torn();
-    assert_eq!(torn.len(), 1);
-    assert_eq!(torn[0].group, ObjectKey::new("default", "low"));
-    assert!(torn[0].guarded, "by l1, which is gone");
 }

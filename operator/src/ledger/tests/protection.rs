@@ -20,8 +20,11 @@ fn a_plan_that_was_not_begun_is_dropped() {
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message.to_string(), format!("Nobody was evicted: pod default/l1 {WHY}"));
-    assert!(names(&Advance { commands: advance.commands, ended: None }).iter().all(|name| !name.starts_with("evict")));
-    assert!(run.flight.left_torn().is_empty());
+    assert!(
+        names(&Advance { commands: advance.commands, ..Advance::default() })
+            .iter()
+            .all(|name| !name.starts_with("evict"))
+    );
 }
 
 #[test]
@@ -35,7 +38,6 @@ fn evictions_that_wait_for_their_turn_are_withdrawn() {
     let advance = run.step();
     assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
-    assert!(run.flight.left_torn().is_empty());
 }
 
 /// What is done cannot be undone, and the rest stays.

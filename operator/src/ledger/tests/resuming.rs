@@ -106,12 +106,12 @@ fn a_whole_group_goes_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_group_that_was_begun_is_finished_although_the_plan_does_not_hold() {
+fn what_is_left_of_a_group_is_handed_over_although_the_plan_does_not_hold() {
     let mut run = resumed(PlanState::Evicting);
     run.world.remove_pod("l1").remove_pod("g1");
     assert_eq!(run.dropped(), "Pod default/g1 does not exist any more.");
     run.flight.stored = Some(PlanState::Evicting);
-    assert_eq!(names(&run.step()), ["evict l2"]);
+    assert_eq!(names(&run.step()), ["leave uid-l2"]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_group_of_which_a_pod_ended_by_itself_was_not_begun_by_the_last_leader() {
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").remove_pod("g1");
-    assert_eq!(names(&run.step()), ["evict l2"]);
+    assert_eq!(names(&run.step()), ["leave uid-l2"]);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finish
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").cordoned("n2", 1);
     assert!(run.dropped().contains("does not fit on node n2 any more"), "{}", run.dropped());
-    assert_eq!(names(&run.step()), ["evict l2"], "its group was begun");
+    assert_eq!(names(&run.step()), ["leave uid-l2"], "a part of its PodGroup was evicted");
     // Of which nobody was taken, nobody goes.
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
@@ -191,16 +191,11 @@ fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finish
 }
 
 #[test]
-fn a_group_that_an_earlier_leader_began_is_finished_though_nothing_can_be_written_any_more() {
+fn a_group_that_an_earlier_leader_began_is_handed_over_although_the_plan_was_deleted() {
     let mut run = resumed(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
     run.flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
-    assert!(names(&run.step()).is_empty(), "not stored in this term yet");
-    let words = "The plan was dropped, and the rest of the groups of which pods went is still to go: Its Preemption was deleted.";
-    assert_eq!(run.flight.told_message(), words);
-    run.flight.is_not_written();
-    assert_eq!(names(&run.step()), ["evict l2"]);
-    run.world.pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
-    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    assert_eq!(names(&run.step()), ["leave uid-l2"]);
+    run.flight.handed_over = true;
     assert_eq!(run.step().ended.unwrap().message.to_string(), "Its Preemption was deleted.");
 }

@@ -128,7 +128,7 @@ fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
             Some(pod) if terminating(pod) => Reply::Evicted(EvictOutcome::Accepted),
             Some(_) => Reply::Next,
         },
-        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), call.cause.plan(), false) {
+        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), Some(call.cause.id()), false) {
             Ok(()) => Reply::Evicted(EvictOutcome::Accepted),
             Err(status) if is_for_budget(&status) && call.may_force => Reply::Next,
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),

@@ -49,10 +49,6 @@ pub struct Excuses {
     partial: Vec<(String, Timestamp, Timestamp)>,
     /// Plans with an eviction that may have been in transit when the plan was deleted.
     deleted_plans: BTreeSet<String>,
-    /// UIDs of pods of gangs that were partially scheduled until the time-out. They are evicted without a plan.
-    partially_scheduled: BTreeSet<String>,
-    /// UIDs of such pods whose eviction was in transit when the gang became completely bound.
-    late: BTreeSet<String>,
 }
 
 impl Excuses {
@@ -73,9 +69,6 @@ impl Excuses {
             BreachKind::Unbound { preemptor, .. } => self.unbound.contains(preemptor),
             BreachKind::PartialDisruption { group, first } => {
                 self.partial.iter().any(|(name, from, to)| *name == group.1 && (*from..=*to).contains(first))
-            }
-            BreachKind::Unplanned { uid, partially_scheduled } => {
-                self.late.contains(uid) || (*partially_scheduled && self.partially_scheduled.contains(uid))
             }
             BreachKind::DeletedPlan { plan } => self.deleted_plans.contains(plan),
             BreachKind::Other => false,
@@ -103,18 +96,14 @@ impl Excuses {
         self.deleted_plans.extend(in_transit.map(|plan| plan.name.clone()));
     }
 
-    /// The operator evicts the bound pods of a partially scheduled gang without a plan. The gang may be partially disrupted if a budget
+    /// The operator evicts the bound pods of a partially scheduled gang. The gang may be partially disrupted if a budget
     /// refuses some of the evictions, or if an eviction arrives after the gang has become completely bound.
     fn partially_scheduled_gangs(&mut self, world: &World, history: &History) {
         for removal in history.evicted() {
             let Some(group) = world.halves.may_go.get(&removal.uid) else { continue };
-            self.partially_scheduled.insert(removal.uid.clone());
             let failed = world.thwarted.get(&removal.uid);
             let late = world.halves.crossed.contains(&removal.uid)
                 || failed.is_some_and(|at| time_of(at + 15_000) >= removal.at);
-            if late {
-                self.late.insert(removal.uid.clone());
-            }
             if late || world.server.changes(Kind::Budget).iter().any(|budget| budget.name == *group) {
                 self.partial_from(group, removal.at);
             }
@@ -242,19 +231,6 @@ mod tests {
         assert!(covered("low", 100) && covered("low", 101));
         assert!(!covered("high", 100), "another PodGroup");
         assert!(!covered("low", 98) && !covered("low", 102), "another time");
-    }
-
-    #[test]
-    fn an_eviction_without_a_plan_is_excused_for_its_pod() {
-        let mut excuses = Excuses::default();
-        excuses.late.insert("late".to_owned());
-        excuses.partially_scheduled.insert("half".to_owned());
-        let covered = |uid: &str, partially_scheduled: bool| {
-            excuses.cover(&BreachKind::Unplanned { uid: uid.to_owned(), partially_scheduled })
-        };
-        assert!(covered("late", false) && covered("half", true));
-        assert!(!covered("half", false), "the gang was completely bound");
-        assert!(!covered("other", true) && !covered("other", false), "another pod");
     }
 
     #[test]

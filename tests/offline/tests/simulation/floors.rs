@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 pub const SEEDS: u64 = 2_000;
 
 /// Events with their smallest number.
-const LEAST: [(&str, usize); 26] = [
+const LEAST: [(&str, usize); 27] = [
     ("preemptors judged", 950),
     ("plans that evict", 2_200),
     ("evictions", 4_400),
-    ("pods of cascades", 80),
+    ("pods evicted with a pod that kube-scheduler preempted", 80),
+    ("pods evicted after a cancelled plan", 1),
     ("partially scheduled gangs evicted", 30),
     ("409 (conflict)", 550),
     ("429 (overload)", 550),

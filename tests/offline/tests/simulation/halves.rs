@@ -1,10 +1,9 @@
 //! Partially scheduled gangs: some members are bound, others are pending, and not enough members have been bound since the first one was.
-//! Checks the evictions without a plan that the operator requests for them, by the state of the API server: only after the time-out, and
-//! only of pods that existed at its start.
+//! Checks the evictions that the operator requests for them, by the state of the API server: only after the time-out, and only of pods
+//! that existed at its start.
 
 use crate::simulation::object::{Kind, Pod, number, text};
 use crate::simulation::server::Server;
-use giveway_crds::condition::Reason;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +16,10 @@ const UNDER_WAY: u64 = 500;
 /// The partially scheduled gangs.
 #[derive(Default)]
 pub struct Halves {
-    /// The number of bound members, and the time of the last binding in milliseconds.
-    since: BTreeMap<String, (usize, u64)>,
-    /// The gangs that have had enough bound members since the first of the present ones was bound.
-    had_enough: BTreeSet<String>,
+    /// The number of bound members, and the times of the last binding and the one before in milliseconds.
+    since: BTreeMap<String, (usize, u64, u64)>,
+    /// The gangs that had enough bound members, with the UIDs of these: their current run ends when none of these is bound any more.
+    had_enough: BTreeMap<String, BTreeSet<String>>,
     /// The pods that may be evicted, by UID, with the names of their gangs.
     pub may_go: BTreeMap<String, String>,
     /// The last time at which a gang was partially scheduled, in milliseconds.
@@ -37,11 +36,16 @@ impl Halves {
         let mut half: BTreeMap<String, usize> = BTreeMap::new();
         for group in server.list(Kind::Group) {
             let (name, members) = (name(group), Members::of(server, group));
-            if members.bound == 0 {
+            let bound =
+                || self::members(server, name).filter(|pod| pod.node().is_some()).map(|pod| pod.uid().to_owned());
+            if members.bound > 0 && members.bound >= members.needed {
+                self.had_enough.insert(name.to_owned(), bound().collect());
+                continue;
+            }
+            if self.had_enough.get(name).is_some_and(|known| !bound().any(|uid| known.contains(&uid))) {
                 self.had_enough.remove(name);
-            } else if members.bound >= members.needed {
-                self.had_enough.insert(name.to_owned());
-            } else if members.pending && !self.had_enough.contains(name) {
+            }
+            if members.bound > 0 && members.pending && !self.had_enough.contains_key(name) {
                 half.insert(name.to_owned(), members.bound);
             }
         }
@@ -49,25 +53,30 @@ impl Halves {
         self.until.extend(over.map(|group| (group.clone(), now)));
         self.since.retain(|group, _| half.contains_key(group));
         for (group, bound) in half {
-            let known = self.since.entry(group).or_insert((bound, now));
+            let known = self.since.entry(group).or_insert((bound, now, now));
             if bound > known.0 {
-                known.1 = now;
+                (known.1, known.2) = (now, known.1);
             }
             known.0 = bound;
         }
     }
 
-    /// A pod of this PodGroup is about to be evicted without a plan. Returns a message if it must not be.
+    /// A pod of this PodGroup is about to be evicted, because the gang is partially scheduled. Returns a message if it must not be.
     pub fn ask(&mut self, server: &Server, group: &str, uid: &str, now: u64) -> Option<String> {
-        let reported = server.get(Kind::Group, group).is_some_and(|group| has_condition(group));
         let just_now = self.until.get(group).is_some_and(|until| now - until < UNDER_WAY);
-        if reported && just_now && !self.since.contains_key(group) {
+        if just_now && !self.since.contains_key(group) {
             self.crossed.insert(uid.to_owned());
+            self.may_go.insert(uid.to_owned(), group.to_owned());
         }
-        if !reported || self.may_go.contains_key(uid) {
+        if self.may_go.contains_key(uid) {
             return None;
         }
-        let since = self.since.get(group).map(|(_, since)| now - since);
+        // An eviction may be in transit when another member is bound.
+        let since = self.since.get(group).map(
+            |(_, since, before)| {
+                if now - since < UNDER_WAY { now - before } else { now - since }
+            },
+        );
         if since.is_none_or(|since| since < TIMEOUT) {
             return Some(format!(
                 "PodGroup {group} is evicted although it was partially scheduled for {since:?} ms only"
@@ -77,13 +86,6 @@ impl Halves {
         self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.to_owned())));
         None
     }
-}
-
-/// Returns true if the PodGroup has the condition of a partially scheduled gang.
-fn has_condition(group: &Value) -> bool {
-    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
-    let target = conditions.into_iter().flatten().find(|it| text(it, "/type") == "DisruptionTarget");
-    target.is_some_and(|it| text(it, "/status") == "True" && text(it, "/reason") == Reason::HalfBound.as_str())
 }
 
 fn members<'s>(server: &'s Server, group: &'s str) -> impl Iterator<Item = Pod<'s>> {

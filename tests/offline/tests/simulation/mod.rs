@@ -21,6 +21,7 @@ mod trace;
 mod world;
 
 use clap::Parser as _;
+use giveway_crds::plan::Cause;
 use giveway_operator::config::Config;
 use giveway_tests::random::Random;
 use std::collections::BTreeMap;
@@ -66,13 +67,16 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         broken = rest::broken(&world, &history);
     }
     let evicting = history.plans.iter().map(|plan| &plan.plan.id).collect::<std::collections::BTreeSet<_>>().len();
+    let departed = |cause: Cause| world.departed.get(cause.as_str()).copied().unwrap_or(0);
     let judged = excuses::judged(&world, &history);
     let excused = judged.iter().filter(|(_, reason)| reason.is_some()).count();
     for (what, number) in [
         ("preemptors judged", judged.len() - excused),
         ("preemptors excused", excused),
         ("partially scheduled gangs evicted", world.halves.taken_down),
-        ("pods of cascades", world.cascaded),
+        ("pods evicted with a pod that kube-scheduler preempted", departed(Cause::MemberPreempted)),
+        ("pods evicted of partially scheduled gangs", departed(Cause::PartiallyScheduled)),
+        ("pods evicted after a cancelled plan", departed(Cause::PartiallyDisrupted)),
         ("calls", world.calls),
         ("plans that evict", evicting),
         ("evictions", history.evicted().len()),

@@ -6,6 +6,7 @@ use crate::simulation::owners::Bond;
 use crate::simulation::process::model;
 use crate::simulation::world::World;
 use giveway_crds::keys;
+use giveway_crds::plan::Cause;
 use giveway_operator::half_bound::HalfBound;
 use giveway_operator::ledger::Flights;
 use giveway_operator::queue;
@@ -29,7 +30,7 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     broken
 }
 
-/// More evictions for plans in a minute than the limit, unless one unit has more pods. Ten seconds of the minute are left for late
+/// More evictions in a minute than the limit, unless one unit has more pods. PodGroups that are partially disrupted do not wait for it. Ten seconds of the minute are left for late
 /// responses: an eviction counts from its response or time-out. Plans that were deleted are left out, because the next leader does
 /// not know them.
 fn too_many(world: &World, history: &History) -> Option<String> {
@@ -38,7 +39,9 @@ fn too_many(world: &World, history: &History) -> Option<String> {
     let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
     let mut times: Vec<i64> = Vec::new();
     let stored = |plan: &String| world.deleted.iter().all(|deleted| deleted.name != *plan);
-    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(stored);
+    let waits = |cause: Cause| !matches!(cause, Cause::MemberPreempted | Cause::PartiallyDisrupted);
+    let limited = |removal: &Removal| history.plan_of(removal).is_none_or(|record| waits(record.plan.cause));
+    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(stored) && limited(removal);
     times.extend(history.evicted().iter().filter(|removal| counts(removal)).map(|removal| removal.at.as_millisecond()));
     times.sort_unstable();
     let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
@@ -126,7 +129,9 @@ fn pods(world: &World) -> Vec<String> {
 
 fn plans(world: &World) -> Vec<String> {
     let ended = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed" | "Observed");
-    let left = world.server.list(Kind::Preemption).filter(|plan| !ended(plan));
+    // A budget may refuse for ever what is left of a PodGroup that is disrupted already.
+    let refused = |plan: &Value| text(plan, "/status/message").contains(" was refused and is retried: ");
+    let left = world.server.list(Kind::Preemption).filter(|plan| !ended(plan) && !refused(plan));
     left.map(|plan| format!("plan {} is still {:?}", text(plan, "/metadata/name"), text(plan, "/status/state")))
         .collect()
 }

@@ -167,7 +167,8 @@ impl Timeline {
 
     fn preemption(&mut self, event: Event<Preemption>) {
         let (Event::Apply(preemption) | Event::InitApply(preemption)) = event else { return };
-        let its = self.addon.as_ref().is_some_and(|(_, uid)| *uid == preemption.spec.preemptor.uid);
+        let preemptor = preemption.spec.preemptor.as_ref();
+        let its = self.addon.as_ref().is_some_and(|(_, uid)| preemptor.is_some_and(|preemptor| *uid == preemptor.uid));
         // The plan of the demonstration fits into one object.
         if let (true, Ok(plan)) = (its, assemble(vec![preemption])) {
             self.plan = Some(plan);

@@ -27,7 +27,7 @@ const PERCENT: usize = 20;
 async fn play(world: &World, name: &str, script: Script) {
     let all = [
         ("preemption", Scenario::Preemption),
-        ("cascade", Scenario::Cascade(4)),
+        ("departure", Scenario::Departure(4)),
         ("budget", Scenario::Budget),
         ("adoption", Scenario::Adoption),
     ];

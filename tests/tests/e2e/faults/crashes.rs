@@ -27,7 +27,7 @@ async fn a_preemption_survives_a_crash_at_every_write() {
 }
 
 async fn a_whole_group_disruption_survives_a_crash_at_every_write() {
-    survives(Scenario::Cascade(4)).await;
+    survives(Scenario::Departure(4)).await;
 }
 
 async fn an_adoption_survives_a_crash_at_every_write() {

@@ -25,7 +25,7 @@ pub enum Scenario {
     Preemption,
     /// kube-scheduler preempts one pod of a group in mode `PodGroup`, and the operator evicts the others. Its pods take this
     /// number of seconds to terminate: a preemption is unknown to the operator if the pod is removed while no operator runs.
-    Cascade(u32),
+    Departure(u32),
     /// The class of a group without pods is adopted, that is, deleted and recreated as a managed class. Then the pods of the
     /// group are created and preempt others.
     Adoption,
@@ -60,7 +60,7 @@ impl Scene {
                 scene.fill("low").await;
                 ClassBuilder::new(scene.kit.clone(), &scene.class(), 1000).create().await;
             }
-            Scenario::Cascade(grace) => {
+            Scenario::Departure(grace) => {
                 let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(grace);
                 let low = low.on(&[&scene.nodes[0]; 3]).create().await;
                 low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
@@ -112,7 +112,7 @@ impl Scene {
                 gang.add_pods(4).await;
                 gang.wait_bound(PATIENCE).await;
             }
-            Scenario::Cascade(_) => {
+            Scenario::Departure(_) => {
                 // The pod is pinned to the full node, so kube-scheduler has to preempt a pod of the group.
                 let pod = self.pod("stock", "stock").node_selector("kubernetes.io/hostname", &self.nodes[0]);
                 pod.create().await.wait_bound(PATIENCE).await;

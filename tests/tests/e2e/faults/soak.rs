@@ -27,7 +27,7 @@ pub fn tests() -> Vec<Test> {
 /// Number of namespaces that are used concurrently.
 const SLOTS: usize = 4;
 /// The scenarios. Each lasts long enough to be observed by an operator between two kills.
-const SCENARIOS: [Scenario; 3] = [Scenario::Preemption, Scenario::Cascade(20), Scenario::Budget];
+const SCENARIOS: [Scenario; 3] = [Scenario::Preemption, Scenario::Departure(20), Scenario::Budget];
 /// One of this number of operators leads for [`LEADS_FOR`] before it is killed; the others are killed at a random time. Without
 /// this rule, on a busy machine, no operator might lead during the 20 s in which a pod preempted by kube-scheduler is
 /// terminating.

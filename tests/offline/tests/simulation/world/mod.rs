@@ -114,8 +114,8 @@ pub struct World {
     pub deleted: Vec<DeletedPlan>,
     /// The partially scheduled gangs, and those that were evicted for it.
     pub halves: Halves,
-    /// The number of pods that were evicted because kube-scheduler preempted another pod of their PodGroup.
-    pub cascaded: usize,
+    /// The number of pods that departures evicted, by cause.
+    pub departed: BTreeMap<String, usize>,
     /// How many calls arrived.
     pub calls: usize,
     seen: BTreeMap<Kind, usize>,
@@ -173,7 +173,7 @@ impl World {
             begun: BTreeSet::new(),
             deleted: Vec::new(),
             halves: Halves::default(),
-            cascaded: 0,
+            departed: BTreeMap::new(),
             calls: 0,
             seen: BTreeMap::new(),
             running: BTreeSet::new(),

@@ -306,7 +306,9 @@ impl World {
             && !eviction.rehearsal
         {
             self.check_eviction(call, &eviction.cause);
-            if let Cause::Cascade(group) = &eviction.cause {
+            if let Cause::Departure { group, id } = &eviction.cause
+                && self.cause_of(id) == giveway_crds::plan::Cause::PartiallyScheduled.as_str()
+            {
                 self.broken.extend(self.halves.ask(&self.server, &group.name, &eviction.uid, self.now));
             }
         }
@@ -319,25 +321,31 @@ impl World {
         self.say(&call.term, format!("{what}{answer}"));
         if let (Command::Evict(eviction), Reply::Evicted(EvictOutcome::Accepted | EvictOutcome::Forced)) =
             (&call.command, &reply)
-            && matches!(eviction.cause, Cause::Cascade(_))
-            && !self.halves.may_go.contains_key(eviction.uid.as_str())
+            && matches!(eviction.cause, Cause::Departure { .. })
         {
-            self.cascaded += 1;
+            let cause = self.cause_of(eviction.cause.id()).to_owned();
+            *self.departed.entry(cause).or_default() += 1;
         }
         reply
     }
 
-    /// Promise 4: an eviction for a plan is asked for only while the plan is stored, of this term and not over.
+    /// The cause in a stored `Preemption`.
+    fn cause_of(&self, id: &str) -> &str {
+        self.server.get(Kind::Preemption, id).map_or("", |stored| text(stored, "/spec/cause"))
+    }
+
+    /// Promise 4: an eviction is requested only while its `Preemption` is stored, of this term and in flight.
     fn check_eviction(&mut self, call: &Call, cause: &Cause) {
-        let Cause::Plan { id, .. } = cause else { return };
+        let id = cause.id();
         // Units that were already disrupted are evicted completely after an administrator deletes the Preemption.
-        if self.deleted.iter().any(|plan| plan.name == *id) {
+        if self.deleted.iter().any(|plan| plan.name == id) {
             return;
         }
         let Some(plan) = self.server.get(Kind::Preemption, id) else {
             return self.broken.push(format!("{}: the plan is not stored", calls::describe(&call.command)));
         };
-        if !self.mode.evicts() && !self.begun.contains(id) {
+        let finishes = self.cause_of(id) == giveway_crds::plan::Cause::PartiallyDisrupted.as_str();
+        if !self.mode.evicts() && !self.begun.contains(id) && !finishes {
             let message = format!("{} by {}: Giveway only observes", calls::describe(&call.command), call.term);
             return self.broken.push(message);
         }

@@ -1,4 +1,8 @@
-//! Pods of groups that kube-scheduler took, by what it writes to them. What follows is said in [`cascade`](crate::cascade).
+//! Members of PodGroups that kube-scheduler preempted, by what it writes to them. What follows is said in [`departures`](crate::departures).
+//!
+//! kube-scheduler writes the condition `DisruptionTarget=True, PreemptionByScheduler` to its victim and deletes it. Giveway writes the
+//! same reason, but its messages begin with [`OURS`]; drains, users and the Eviction API write no such reason. The condition alone is not
+//! enough: the pod must be terminating, or be gone.
 
 use giveway_crds::condition::{Reason, types};
 use giveway_planner::model::ObjectKey;
@@ -6,12 +10,13 @@ use k8s_openapi::api::core::v1::Pod as PodObject;
 
 /// The beginning of every message with which Giveway marks a victim.
 pub const OURS: &str = "Preempted by ";
-/// A pod of a group that kube-scheduler took.
+
+/// A member of a PodGroup that kube-scheduler preempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallen {
+pub struct PreemptedByScheduler {
     /// The pod.
     pub pod: ObjectKey,
-    /// Its group.
+    /// Its PodGroup.
     pub group: ObjectKey,
     /// When that was announced, in seconds since the epoch.
     pub at: i64,

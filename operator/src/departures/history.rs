@@ -1,7 +1,7 @@
-//! The history's keeper: Preemptions that are over are kept for a time, a number and a size, and what no decision stands
-//! behind is struck out or removed. Pure; looks at everything every ten seconds.
+//! The history: Preemptions that have finished are kept for a time, a number and a size. A Preemption without a plan or departure in
+//! memory is ended, and parts without their first part are removed. Pure; looks at everything every ten seconds.
 
-use crate::book::Book;
+use super::plan_store::PlanStore;
 use crate::command::Command;
 use crate::ledger::Clock;
 use crate::model::plans::{PlanRecord, Plans, dropped};
@@ -52,7 +52,7 @@ pub struct Step {
 
 impl Keeper {
     /// What is to be done now.
-    pub fn pass(&mut self, plans: &Plans, book: &Book, keep: Keep, clock: Clock) -> Step {
+    pub fn pass(&mut self, plans: &Plans, store: &PlanStore, keep: Keep, clock: Clock) -> Step {
         let mut step = Step::default();
         if self.next.is_some_and(|next| next > clock.now) {
             return step;
@@ -65,7 +65,7 @@ impl Keeper {
         let mut over = Vec::new();
         let suspected = std::mem::take(&mut self.suspects);
         for (plan, parts) in objects {
-            if book.holds(plan) {
+            if store.holds(plan) {
                 continue;
             }
             let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
@@ -155,7 +155,7 @@ mod tests {
 
     fn pass(model: &Model, keep: Keep, second: i64) -> Step {
         let clock = Clock { now: Instant::now(), epoch_seconds: second };
-        Keeper::default().pass(&model.plans, &Book::default(), keep, clock)
+        Keeper::default().pass(&model.plans, &PlanStore::default(), keep, clock)
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let mut later = |seconds: i64| {
             let now = begin + Duration::from_secs(seconds.unsigned_abs());
             let clock = Clock { now, epoch_seconds: 161 + seconds };
-            keeper.pass(&model.plans, &Book::default(), KEEP, clock)
+            keeper.pass(&model.plans, &PlanStore::default(), KEEP, clock)
         };
         let step = later(0);
         assert_eq!(forgotten(&step), ["lost.2"]);
@@ -213,7 +213,7 @@ mod tests {
         let (model, mut keeper, now) = (world(&[("a", 1, Some("Completed"), 1)]), Keeper::default(), Instant::now());
         let mut pass = |now| {
             let clock = Clock { now, epoch_seconds: 10_000 };
-            keeper.pass(&model.plans, &Book::default(), KEEP, clock).commands.len()
+            keeper.pass(&model.plans, &PlanStore::default(), KEEP, clock).commands.len()
         };
         assert_eq!((pass(now), pass(now), pass(now + EVERY)), (1, 0, 1));
     }

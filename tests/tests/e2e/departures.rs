@@ -53,7 +53,9 @@ async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the
     let first = preempted_by_scheduler(world).await;
     let (disrupted, remaining) = if first.starts_with(&low[0].name) { (&low[0], &low[1]) } else { (&low[1], &low[0]) };
     disrupted.wait_removed(MINUTE).await;
-    let words = format!("Preempted by kube-scheduler, which took pod {first}. The group goes whole: 3 more pods go.");
+    let words = format!(
+        "Preempted by kube-scheduler: it preempted pod {first}, so the 3 other pods of the PodGroup are evicted."
+    );
     assert_eq!(disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
     assert_eq!(disrupted.get().await.status.unwrap().preempted_by.as_deref(), Some("kube-scheduler"));
     assert_eq!(disrupted.wait_event("Preempted", MINUTE).await, words);
@@ -89,7 +91,7 @@ async fn an_operator_restarted_before_or_during_a_disruption_completes_it() {
     world.operator().kill();
     assert!(world.audit().await.evicted().len() < 5, "killed before the last eviction");
     let first = preempted_by_scheduler(&world).await;
-    // The preempted pod is removed, so a new leader learns of the disruption only from the group's condition.
+    // The preempted pod is removed, so a new leader learns of the disruption only from the stored Preemption.
     world.kubectl(&["delete", "pod", &first, "--grace-period=0", "--force"]).await.unwrap();
     world.operator().start().await;
     low[0].wait_removed(MINUTE).await;

@@ -1,7 +1,7 @@
-//! The book of the ledger: what of each plan is stored, as a `Preemption`, and what is still to be written.
+//! The store of plans and departures: what of each `Preemption` is stored, and what is still to be written.
 //!
-//! One call at a time for each plan, so that an older state never lands on a newer one; a state that is overtaken before
-//! its turn is never written. Pure: [`Book::pass`] says which calls to make, [`Book::answered`] what an answer means.
+//! One call at a time for each of them, so that an older state never overwrites a newer one; a state that is overtaken before its turn
+//! is never written. Pure: [`PlanStore::pass`] says which calls to make, [`PlanStore::answered`] what an answer means.
 
 use crate::command::Command;
 use crate::ledger::{Call, Flight};
@@ -14,9 +14,26 @@ use std::time::Instant;
 /// How often in a row storing a plan may fail before it is given up.
 const TRIES: u32 = 5;
 
+/// What is to be stored of a plan or departure.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// The `Preemption`.
+    pub plan: &'a StoredPlan,
+    /// The priority of its writes.
+    pub priority: i32,
+    /// Its status. [`PlanStore::close`] sets when it finished.
+    pub status: PreemptionStatus,
+}
+
+impl<'a> From<&'a Flight> for Record<'a> {
+    fn from(flight: &'a Flight) -> Self {
+        Self { plan: &flight.plan, priority: flight.priority, status: status(flight) }
+    }
+}
+
 /// What of each plan is stored, by the plan's name.
 #[derive(Debug, Default)]
-pub struct Book(BTreeMap<String, Entry>);
+pub struct PlanStore(BTreeMap<String, Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -32,11 +49,11 @@ struct Entry {
 
 impl Entry {
     /// The entry of a plan whose objects exist, and of which nothing was written in this term.
-    fn of(flight: &Flight) -> Self {
+    fn of(record: &Record<'_>) -> Self {
         Self {
             create: None,
-            priority: flight.priority,
-            wanted: status(flight),
+            priority: record.priority,
+            wanted: record.status.clone(),
             written: None,
             call: Call::Idle,
             over: false,
@@ -75,26 +92,26 @@ pub enum Written {
     Failed(String),
 }
 
-impl Book {
+impl PlanStore {
     /// A plan that was just made: its objects are to be created.
-    pub fn open(&mut self, flight: &Flight) {
-        let create = Some(Box::new(flight.plan.clone()));
-        let entry = Entry { create, ..Entry::of(flight) };
-        self.0.insert(flight.plan.id.clone(), entry);
+    pub fn open(&mut self, record: &Record<'_>) {
+        let create = Some(Box::new(record.plan.clone()));
+        let entry = Entry { create, ..Entry::of(record) };
+        self.0.insert(record.plan.id.clone(), entry);
     }
 
     /// A plan that is only told: its objects are to be created, and it is over.
-    pub fn record(&mut self, flight: &Flight, now: Time) {
-        self.open(flight);
-        if let Some(entry) = self.0.get_mut(&flight.plan.id) {
+    pub fn record(&mut self, record: &Record<'_>, now: Time) {
+        self.open(record);
+        if let Some(entry) = self.0.get_mut(&record.plan.id) {
             entry.wanted.finished_at = Some(now);
             entry.over = true;
         }
     }
 
     /// A plan of an earlier leader: its objects exist, and say nothing of this term yet.
-    pub fn reopen(&mut self, flight: &Flight) {
-        self.0.insert(flight.plan.id.clone(), Entry::of(flight));
+    pub fn reopen(&mut self, record: &Record<'_>) {
+        self.0.insert(record.plan.id.clone(), Entry::of(record));
     }
 
     /// A plan that exists and is over, whatever its object says.
@@ -104,9 +121,9 @@ impl Book {
     }
 
     /// Notes how far a plan is by now.
-    pub fn note(&mut self, flight: &Flight) {
-        if let Some(entry) = self.0.get_mut(&flight.plan.id).filter(|entry| !entry.over) {
-            entry.wanted = status(flight);
+    pub fn note(&mut self, record: &Record<'_>) {
+        if let Some(entry) = self.0.get_mut(&record.plan.id).filter(|entry| !entry.over) {
+            entry.wanted.clone_from(&record.status);
         }
     }
 
@@ -118,13 +135,13 @@ impl Book {
     }
 
     /// Notes that a plan is over.
-    pub fn close(&mut self, flight: &Flight, now: Time) {
-        let Some(entry) = self.0.get_mut(&flight.plan.id) else { return };
-        entry.wanted = PreemptionStatus { finished_at: Some(now), ..status(flight) };
+    pub fn close(&mut self, record: &Record<'_>, now: Time) {
+        let Some(entry) = self.0.get_mut(&record.plan.id) else { return };
+        entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };
         entry.over = true;
         // What was never stored needs no end.
         if entry.create.is_some() && !entry.call.pending() {
-            self.0.remove(&flight.plan.id);
+            self.0.remove(&record.plan.id);
         }
     }
 
@@ -220,13 +237,13 @@ mod tests {
         Flight::new(Preemptor::Group(ObjectKey::new("default", "g")), 100, plan, Instant::now())
     }
 
-    fn calls(book: &mut Book, now: Instant) -> Vec<String> {
+    fn calls(store: &mut PlanStore, now: Instant) -> Vec<String> {
         let call = |command: Command| match command {
             Command::StorePlan { plan, status, .. } => format!("create {} {:?}", plan.id, status.state),
             Command::WritePlan { plan, status, .. } => format!("write {plan} {:?}", status.state),
             other => format!("{other:?}"),
         };
-        book.pass(now).into_iter().map(call).collect()
+        store.pass(now).into_iter().map(call).collect()
     }
 
     fn at(state: PlanState) -> PreemptionStatus {
@@ -239,101 +256,101 @@ mod tests {
 
     #[test]
     fn a_plan_is_created_once_and_its_latest_state_follows() {
-        let (mut book, now) = (Book::default(), Instant::now());
-        book.open(&flight(PlanState::Planned));
-        assert_eq!(calls(&mut book, now), ["create p-1 Planned"]);
-        book.note(&flight(PlanState::Evicting));
-        book.note(&flight(PlanState::WaitingForVictims));
-        assert!(calls(&mut book, now).is_empty(), "one call at a time");
-        let answer = book.answered("p-1", at(PlanState::Planned), Written::Done, now);
+        let (mut store, now) = (PlanStore::default(), Instant::now());
+        store.open(&Record::from(&flight(PlanState::Planned)));
+        assert_eq!(calls(&mut store, now), ["create p-1 Planned"]);
+        store.note(&Record::from(&flight(PlanState::Evicting)));
+        store.note(&Record::from(&flight(PlanState::WaitingForVictims)));
+        assert!(calls(&mut store, now).is_empty(), "one call at a time");
+        let answer = store.answered("p-1", at(PlanState::Planned), Written::Done, now);
         assert_eq!(answer, Answer::Stored(PlanState::Planned));
-        assert_eq!(calls(&mut book, now), ["write p-1 WaitingForVictims"]);
-        book.answered("p-1", at(PlanState::WaitingForVictims), Written::Done, now);
-        assert!(calls(&mut book, now).is_empty());
-        book.close(&flight(PlanState::Completed), end());
-        assert_eq!(calls(&mut book, now), ["write p-1 Completed"]);
+        assert_eq!(calls(&mut store, now), ["write p-1 WaitingForVictims"]);
+        store.answered("p-1", at(PlanState::WaitingForVictims), Written::Done, now);
+        assert!(calls(&mut store, now).is_empty());
+        store.close(&Record::from(&flight(PlanState::Completed)), end());
+        assert_eq!(calls(&mut store, now), ["write p-1 Completed"]);
         let last = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Completed) };
-        book.answered("p-1", last, Written::Done, now);
-        assert!(!book.holds("p-1"));
+        store.answered("p-1", last, Written::Done, now);
+        assert!(!store.holds("p-1"));
     }
 
     #[test]
     fn a_plan_that_cannot_be_stored_five_times_in_a_row_is_given_up() {
-        let (mut book, mut now) = (Book::default(), Instant::now());
-        book.open(&flight(PlanState::Planned));
+        let (mut store, mut now) = (PlanStore::default(), Instant::now());
+        store.open(&Record::from(&flight(PlanState::Planned)));
         for _ in 0..4 {
-            assert_eq!(calls(&mut book, now), ["create p-1 Planned"]);
-            let answer = book.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
+            assert_eq!(calls(&mut store, now), ["create p-1 Planned"]);
+            let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
             assert_eq!(answer, Answer::Nothing);
-            assert!(calls(&mut book, now).is_empty(), "not at once");
+            assert!(calls(&mut store, now).is_empty(), "not at once");
             now += Duration::from_secs(2);
         }
-        calls(&mut book, now);
-        let answer = book.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
+        calls(&mut store, now);
+        let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
         assert_eq!(answer, Answer::GivenUp("denied".into()));
-        book.close(&flight(PlanState::Failed), end());
-        assert!(!book.holds("p-1"), "nothing of it is stored");
+        store.close(&Record::from(&flight(PlanState::Failed)), end());
+        assert!(!store.holds("p-1"), "nothing of it is stored");
     }
 
     #[test]
     fn the_end_of_a_plan_is_written_until_it_is_acknowledged() {
-        let (mut book, mut now) = (Book::default(), Instant::now());
-        book.reopen(&flight(PlanState::Evicting));
-        assert_eq!(calls(&mut book, now), ["write p-1 Evicting"], "of this term");
-        book.answered("p-1", at(PlanState::Evicting), Written::Done, now);
-        book.close(&flight(PlanState::Cancelled), end());
+        let (mut store, mut now) = (PlanStore::default(), Instant::now());
+        store.reopen(&Record::from(&flight(PlanState::Evicting)));
+        assert_eq!(calls(&mut store, now), ["write p-1 Evicting"], "of this term");
+        store.answered("p-1", at(PlanState::Evicting), Written::Done, now);
+        store.close(&Record::from(&flight(PlanState::Cancelled)), end());
         for _ in 0..10 {
-            assert_eq!(calls(&mut book, now), ["write p-1 Cancelled"]);
-            let answer = book.answered("p-1", at(PlanState::Cancelled), Written::Failed("down".into()), now);
+            assert_eq!(calls(&mut store, now), ["write p-1 Cancelled"]);
+            let answer = store.answered("p-1", at(PlanState::Cancelled), Written::Failed("down".into()), now);
             assert_eq!(answer, Answer::Nothing);
             now += Duration::from_secs(10);
         }
-        assert!(book.holds("p-1"));
+        assert!(store.holds("p-1"));
     }
 
     /// As happened once: the watch of a new CustomResourceDefinition began anew between the plan and its deletion.
     #[test]
     fn a_plan_that_a_list_does_not_show_is_written_anew_and_found_deleted() {
-        let (mut book, now) = (Book::default(), Instant::now());
-        book.open(&flight(PlanState::Planned));
-        calls(&mut book, now);
-        book.doubt(|_| false);
-        book.answered("p-1", at(PlanState::Planned), Written::Done, now);
-        assert!(calls(&mut book, now).is_empty(), "the list is older than the plan");
-        book.doubt(|_| true);
-        assert!(calls(&mut book, now).is_empty(), "it is there");
-        book.doubt(|_| false);
-        assert_eq!(calls(&mut book, now), ["write p-1 Planned"]);
-        assert_eq!(book.answered("p-1", at(PlanState::Planned), Written::Gone, now), Answer::Deleted);
+        let (mut store, now) = (PlanStore::default(), Instant::now());
+        store.open(&Record::from(&flight(PlanState::Planned)));
+        calls(&mut store, now);
+        store.doubt(|_| false);
+        store.answered("p-1", at(PlanState::Planned), Written::Done, now);
+        assert!(calls(&mut store, now).is_empty(), "the list is older than the plan");
+        store.doubt(|_| true);
+        assert!(calls(&mut store, now).is_empty(), "it is there");
+        store.doubt(|_| false);
+        assert_eq!(calls(&mut store, now), ["write p-1 Planned"]);
+        assert_eq!(store.answered("p-1", at(PlanState::Planned), Written::Gone, now), Answer::Deleted);
     }
 
     #[test]
     fn a_plan_that_is_only_told_is_created_once_with_its_end_and_tried_again_a_few_times() {
-        let (mut book, mut now) = (Book::default(), Instant::now());
+        let (mut store, mut now) = (PlanStore::default(), Instant::now());
         let ended = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Observed) };
-        book.record(&flight(PlanState::Observed), end());
+        store.record(&Record::from(&flight(PlanState::Observed)), end());
         for _ in 1..TRIES {
-            assert_eq!(calls(&mut book, now), ["create p-1 Observed"]);
+            assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
             let failed = Written::Failed("denied".into());
-            assert_eq!(book.answered("p-1", ended.clone(), failed, now), Answer::Nothing);
-            assert!(book.holds("p-1"));
+            assert_eq!(store.answered("p-1", ended.clone(), failed, now), Answer::Nothing);
+            assert!(store.holds("p-1"));
             now += Duration::from_secs(10);
         }
-        assert_eq!(calls(&mut book, now), ["create p-1 Observed"]);
-        book.answered("p-1", ended.clone(), Written::Failed("denied".into()), now);
-        assert!(!book.holds("p-1"));
-        book.record(&flight(PlanState::Observed), end());
-        calls(&mut book, now);
-        assert_eq!(book.answered("p-1", ended, Written::Done, now), Answer::Stored(PlanState::Observed));
-        assert!(!book.holds("p-1"), "nothing else is written");
+        assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
+        store.answered("p-1", ended.clone(), Written::Failed("denied".into()), now);
+        assert!(!store.holds("p-1"));
+        store.record(&Record::from(&flight(PlanState::Observed)), end());
+        calls(&mut store, now);
+        assert_eq!(store.answered("p-1", ended, Written::Done, now), Answer::Stored(PlanState::Observed));
+        assert!(!store.holds("p-1"), "nothing else is written");
     }
 
     #[test]
     fn a_preemption_that_somebody_deleted_ends_its_plan() {
-        let (mut book, now) = (Book::default(), Instant::now());
-        book.reopen(&flight(PlanState::Evicting));
-        calls(&mut book, now);
-        assert_eq!(book.answered("p-1", at(PlanState::Evicting), Written::Gone, now), Answer::Deleted);
-        assert!(!book.holds("p-1"));
+        let (mut store, now) = (PlanStore::default(), Instant::now());
+        store.reopen(&Record::from(&flight(PlanState::Evicting)));
+        calls(&mut store, now);
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), Answer::Deleted);
+        assert!(!store.holds("p-1"));
     }
 }

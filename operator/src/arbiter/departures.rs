@@ -1,0 +1,254 @@
+//! Departures in the arbiter: begun when kube-scheduler preempted a member of a PodGroup, when a gang has been partially scheduled for too
+//! long, and when a plan is cancelled after its first evictions; told in the status of the PodGroup and by an event.
+
+use super::Arbiter;
+use super::decide::next_id;
+use super::notices::Repeated;
+use crate::command::Command;
+use crate::departures::begin::{self, Request, SCHEDULER};
+use crate::departures::plan_store::PlanStore;
+use crate::departures::{Departures, strength};
+use crate::ledger::{Clock, Rest, told_full};
+use crate::model::Model;
+use crate::model::preempted_by_scheduler::PreemptedByScheduler;
+use crate::rates::Full;
+use crate::status::Victimhood;
+use crate::words::Sentence;
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::{Cause, PlanState, StoredPlan};
+use giveway_planner::Preemptor;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Begins departures for what a cancelled plan leaves. Returns true if all of it is evicted by departures that are stored.
+pub(super) fn hand_over(
+    model: &Model,
+    rest: &[Rest],
+    (departures, store): (&mut Departures, &mut PlanStore),
+    (made, term): (&mut u64, &str),
+    clock: Clock,
+) -> bool {
+    for rest in rest {
+        if let Some(request) = begin::partially_disrupted(model, rest) {
+            begin_and_store(model, request, (departures, store), (made, term), clock);
+        }
+    }
+    rest.iter().all(|rest| departures.are_stored(&rest.group, &rest.pods))
+}
+
+/// Returns the name of the departure; `None` if others evict the pods already.
+fn begin_and_store(
+    model: &Model,
+    request: Request,
+    (departures, store): (&mut Departures, &mut PlanStore),
+    (made, term): (&mut u64, &str),
+    clock: Clock,
+) -> Option<String> {
+    let group = request.group.clone();
+    let id = next_id(made, term);
+    if !departures.begin(model, request, id.clone(), term, clock) {
+        return None;
+    }
+    if let Some(record) = departures.record(&group, &id) {
+        store.open(&record);
+    }
+    Some(id)
+}
+
+impl Arbiter {
+    /// Begins departures after preemptions by kube-scheduler: before plans for the PodGroups go on, and before anything is decided for
+    /// replacement pods.
+    pub(super) fn begin_departures(&mut self, clock: Clock) {
+        for preempted in self.model.take_preempted_by_scheduler().into_values() {
+            let PreemptedByScheduler { group, .. } = &preempted;
+            if self.restraint().is_some() || self.model.cluster.protection(&group.namespace).is_some() {
+                self.tell_not_disrupted(&preempted);
+                continue;
+            }
+            let Some(request) = begin::member_preempted(&self.model, &preempted) else { continue };
+            if !self.begin_departure(request, Reason::Preempted, "Evicting", clock) {
+                continue;
+            }
+            self.metrics.outcome(Reason::PreemptionByScheduler);
+            // A new plan is made for all its members; ungated members have a node already.
+            let own = self.flights.get_mut(&Preemptor::Group(group.clone()));
+            if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
+                flight.drop_plan(
+                    PlanState::Cancelled,
+                    "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted.",
+                );
+            }
+        }
+    }
+
+    /// Begins a departure, and tells the PodGroup. Returns false if others evict the pods already.
+    fn begin_departure(&mut self, request: Request, reason: Reason, action: &str, clock: Clock) -> bool {
+        let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
+        let (begun, ids) =
+            ((&mut self.departures, &mut self.plan_store), (&mut self.plans_made, self.leadership.term()));
+        let Some(id) = begin_and_store(&self.model, request, begun, ids, clock) else { return false };
+        self.tell_group(&group, reason, action, message.clone());
+        self.note_disruption(group, cause, id, message);
+        true
+    }
+
+    /// Notes what the status of a PodGroup tells of its departure.
+    fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
+        let (preemptor, reason) = match cause {
+            Cause::MemberPreempted => (Some(SCHEDULER.into()), Reason::PreemptionByScheduler),
+            Cause::PartiallyScheduled => (None, Reason::HalfBound),
+            // The status names the preemptor of the plan already.
+            _ => (None, Reason::PreemptionByScheduler),
+        };
+        self.dirty.insert(group.clone());
+        self.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
+    }
+
+    /// Resumes the departures of an earlier leader: first those with the strongest cause, because a pod is a member of one
+    /// departure.
+    pub(super) fn resume_departures(&mut self, mut plans: Vec<StoredPlan>, clock: Clock) {
+        plans.sort_by_key(|plan| (Reverse(strength(plan.cause)), plan.id.clone()));
+        for mut plan in plans {
+            tracing::info!(plan = %plan.id, cause = plan.cause.as_str(), "resuming a stored departure");
+            let id = plan.id.clone();
+            self.leadership.term().clone_into(&mut plan.term);
+            plan.message.clone_from(&plan.reason);
+            if !self.departures.resume(&self.model, plan, clock.now) {
+                self.strike(&id, "It names no PodGroup.".to_owned(), clock);
+            }
+        }
+        let told = self
+            .departures
+            .iter()
+            .map(|(group, cause, id, message)| (group.clone(), cause, id.to_owned(), message.clone()));
+        let told: Vec<(ObjectKey, Cause, String, Sentence)> = told.collect();
+        for (group, cause, id, message) in told {
+            if let Some(record) = self.departures.record(&group, &id) {
+                self.plan_store.reopen(&record);
+            }
+            self.note_disruption(group, cause, id, message);
+        }
+    }
+
+    /// Goes on with departures and ends them.
+    pub(super) fn depart(&mut self, clock: Clock) {
+        self.disrupt_partially_scheduled(clock);
+        let evicting = self.flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
+        let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.asked()).collect();
+        let restraint = self.restraint().map(|_| self.restraint_in_words());
+        let step = self.departures.pass(&self.model, &mut self.plan_store, &taken, restraint.as_deref(), clock);
+        for command in step.commands {
+            self.count_asked(&command, clock);
+            self.actuator.dispatch(command);
+        }
+        for (group, pod, uid, why) in step.refused {
+            self.tell_refusal(&pod, &uid, &action_of(&group), &why, clock.now);
+        }
+        self.dirty.extend(step.ended);
+    }
+
+    /// Begins to disrupt the gangs that have been partially scheduled for too long.
+    fn disrupt_partially_scheduled(&mut self, clock: Clock) {
+        let after = self.config.half_bound_timeout;
+        if after.is_zero() {
+            return;
+        }
+        self.half_starts.note(&self.model, &self.dirty, clock.now);
+        for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
+            // Where groups are not served no gang is scheduled together.
+            if !self.model.cluster.serves_groups_in(&group.namespace) {
+                self.half_starts.start_anew(&group, clock.now);
+                continue;
+            }
+            let preemptor = Preemptor::Group(group.clone());
+            // A plan may yet complete the gang, also one that has just been carried out.
+            if self.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
+                continue;
+            }
+            let room = match self.restraint() {
+                None => self.no_room_for(&group, half.pods, clock),
+                Some(_) => None,
+            };
+            if let Some(full) = room {
+                self.tell_rate(&group, &full, clock);
+                continue;
+            }
+            self.half_starts.start_anew(&group, clock.now);
+            let said = self.model.scheduler_message(&half.waits);
+            if let Some(reason) = self.restraint() {
+                let why = format!("Its pods are not evicted: {}.", self.restraint_in_words());
+                let message = half.sentence(after, &why, said);
+                self.tell_group(&group, reason, "LeavingAlone", message.into());
+                continue;
+            }
+            if let Some(why) = self.model.cluster.protection(&group.namespace) {
+                let message = half.sentence(after, &format!("Its pods are not evicted: {why}."), said);
+                self.tell_group(&group, Reason::Protected, "LeavingAlone", message.into());
+                continue;
+            }
+            let message = half.sentence(after, &half.remedy(), said);
+            if half.ownerless.is_some() {
+                self.tell_group(&group, Reason::HalfBound, "LeavingAlone", message.into());
+                continue;
+            }
+            let Some(request) = begin::partially_scheduled(&self.model, &group, message.into()) else { continue };
+            let pods = request.pods.clone();
+            if !self.begin_departure(request, Reason::HalfBound, "Evicting", clock) {
+                continue;
+            }
+            for uid in &pods {
+                self.rates.note(&group.namespace, uid, clock.now);
+            }
+            self.metrics.outcome(Reason::HalfBound);
+            self.waiting.entry(preemptor).or_default().stand_back(clock.now);
+        }
+    }
+
+    /// Tells a partially scheduled gang that its pods are evicted when the limits on evictions allow it.
+    fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
+        let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
+        if self.repeated.is_news(&uid, Repeated::RATES, clock.now) {
+            let why = told_full(full, clock.at(full.until));
+            let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
+            self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
+        }
+    }
+
+    /// Tells a PodGroup of which kube-scheduler preempted a pod why the other pods are not evicted, although its mode says so.
+    fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler) {
+        let PreemptedByScheduler { pod, group, .. } = preempted;
+        let others = begin::others(&self.model, preempted).count();
+        if others == 0 || self.departures.holds(group) {
+            return;
+        }
+        let (reason, why) = match (self.restraint(), self.model.cluster.protection(&group.namespace)) {
+            (Some(reason), _) => (reason, self.restraint_in_words()),
+            (None, Some(why)) => (Reason::Protected, why.to_string()),
+            (None, None) => return,
+        };
+        let are = if others == 1 {
+            "1 other pod of the PodGroup is".to_owned()
+        } else {
+            format!("{others} other pods of the PodGroup are")
+        };
+        let message = format!("kube-scheduler preempted pod {}. The {are} not evicted: {why}.", pod.name);
+        tracing::info!(%group, %message, "no departure");
+        self.metrics.outcome(reason);
+        self.tell_group(group, reason, "LeavingAlone", message.into());
+    }
+
+    /// Warns a group by an event.
+    pub(super) fn tell_group(&self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
+        let group = Preemptor::Group(group.clone());
+        if let Some(notice) = self.notice(&group, true, reason, action.to_owned(), note) {
+            self.actuator.dispatch(Command::Publish(notice));
+        }
+    }
+}
+
+/// Why pods of a PodGroup are evicted by a departure, in the action of events.
+pub(super) fn action_of(group: &ObjectKey) -> String {
+    format!("the disruption of podgroup/{group}")
+}

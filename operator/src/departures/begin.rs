@@ -1,0 +1,117 @@
+//! What begins a departure: an event at a PodGroup, as a [`Request`] that [`Departures::begin`](super::Departures::begin) carries out.
+
+use super::evictable;
+use crate::half_bound;
+use crate::ledger::Rest;
+use crate::model::Model;
+use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
+use crate::words::{Sentence, pods};
+use giveway_crds::plan::{Cause, StoredPreemptor};
+use giveway_crds::policy::DisruptionMode;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use std::collections::BTreeSet;
+
+/// The preemptor of a pod that kube-scheduler preempted, in `status.preemptedBy` of a PodGroup.
+pub const SCHEDULER: &str = "kube-scheduler";
+
+/// Pods of a PodGroup that are to be evicted, and why.
+#[derive(Debug)]
+pub struct Request {
+    /// Why.
+    pub cause: Cause,
+    /// The PodGroup.
+    pub group: ObjectKey,
+    /// UIDs of the pods.
+    pub pods: BTreeSet<SmolStr>,
+    /// True if a pod of the PodGroup has a guaranteed budget, also one that has terminated.
+    pub guaranteed: bool,
+    /// The priority of the evictions.
+    pub priority: i32,
+    /// The preemptor of the plan that was cancelled.
+    pub preemptor: Option<StoredPreemptor>,
+    /// The message for the PodGroup, its pods and administrators.
+    pub message: Sentence,
+}
+
+/// The priority of evictions without a preemptor: above that of the pods.
+pub(super) fn priority_of(model: &Model, group: &ObjectKey) -> i32 {
+    let priorities = model.cluster.members(group).map(|pod| model.cluster.effective_priority(pod));
+    priorities.max().unwrap_or(0).saturating_add(1)
+}
+
+fn is_guaranteed(model: &Model, group: &ObjectKey) -> bool {
+    model.cluster.members(group).any(|pod| model.threshold(pod).is_some())
+}
+
+/// The other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that existed and were bound at that time.
+/// Times are whole seconds: a pod that was created in that second and is bound counts, because a replacement pod is gated at first.
+pub fn others<'a>(model: &'a Model, preempted: &PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let whole = model.cluster.group(&preempted.group).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
+    let at = preempted.at;
+    evictable(model, &preempted.group, false).filter(move |pod| whole && pod.existed_at(at))
+}
+
+/// The departure that follows when kube-scheduler preempted a pod; `None` if there are no other pods, or their namespace is protected.
+pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<Request> {
+    let PreemptedByScheduler { pod, group, .. } = preempted;
+    let members: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
+    if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
+        return None;
+    }
+    let (count, are) = (
+        members.len(),
+        if members.len() == 1 { "other pod of the PodGroup is" } else { "other pods of the PodGroup are" },
+    );
+    Some(Request {
+        cause: Cause::MemberPreempted,
+        guaranteed: is_guaranteed(model, group),
+        priority: priority_of(model, group),
+        preemptor: None,
+        message: format!("{OURS}{SCHEDULER}: it preempted pod {}, so the {count} {are} evicted.", pod.name).into(),
+        group: group.clone(),
+        pods: members,
+    })
+}
+
+/// The departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is protected.
+pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<Request> {
+    let members: BTreeSet<SmolStr> = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
+    if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
+        return None;
+    }
+    let (guaranteed, priority) = (is_guaranteed(model, group), priority_of(model, group));
+    Some(Request {
+        cause: Cause::PartiallyScheduled,
+        group: group.clone(),
+        pods: members,
+        guaranteed,
+        priority,
+        preemptor: None,
+        message,
+    })
+}
+
+/// The departure of the pods that a cancelled plan leaves of a PodGroup; `None` if none is left.
+pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
+    let Rest { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
+    let left = half_bound::live(model, group).filter(|pod| pod.bound() && named.contains(&pod.uid));
+    let members: BTreeSet<SmolStr> = left.map(|pod| pod.uid.clone()).collect();
+    if members.is_empty() {
+        return None;
+    }
+    let is = if members.len() == 1 { "is" } else { "are" };
+    let message = format!(
+        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {} of it {is} still evicted.",
+        pods(members.len())
+    );
+    Some(Request {
+        cause: Cause::PartiallyDisrupted,
+        group: group.clone(),
+        pods: members,
+        guaranteed: *guaranteed,
+        priority: *priority,
+        preemptor: Some(preemptor.clone()),
+        message: message.into(),
+    })
+}

@@ -1,0 +1,520 @@
+//! Departures: evictions that Giveway carries out without a preemptor, because a PodGroup is disrupted already (design, section 5, "One
+//! engine"). Each departure evicts the pods of one PodGroup and is stored as a `Preemption` with their UIDs before its first eviction,
+//! so a new leader finishes it. `spec.cause` says why:
+//!
+//! * `MemberPreempted`: [kube-scheduler preempted](crate::model::preempted_by_scheduler) one pod of a PodGroup in mode `PodGroup`.
+//! * `PartiallyScheduled`: a gang has been [partially scheduled](crate::half_bound) for too long.
+//! * `PartiallyDisrupted`: a plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`.
+//!
+//! Giveway began only the last one. The others violate no budget, and end when the gang has `minCount` bound members again. The last
+//! one may violate budgets, as its plan might, unless one of its pods has a guaranteed budget.
+//!
+//! A departure that is [committed](Departure::is_committed) is finished, and retried until then, as far as budgets, protected namespaces
+//! and rejections allow. The members are fixed when it begins: replacement pods are never evicted by it.
+
+pub mod begin;
+pub mod history;
+pub mod plan_store;
+#[cfg(test)]
+mod tests;
+
+use crate::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
+use crate::half_bound;
+use crate::ledger::{Call, Clock};
+use crate::model::Model;
+use crate::words::Sentence;
+use begin::Request;
+use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};
+use giveway_crds::preemption::PreemptionStatus;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use plan_store::Record;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// How long replacement pods stay gated until the evicted pods have terminated: a budget may refuse an eviction for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long after a policy rejected an eviction it is tried again.
+const AFTER_REJECTION: Duration = Duration::from_secs(60);
+
+/// The evictions of one PodGroup.
+#[derive(Debug)]
+pub struct Departure {
+    /// As it is stored.
+    plan: StoredPlan,
+    group: ObjectKey,
+    /// The priority of its calls.
+    priority: i32,
+    /// The message for the PodGroup and its pods.
+    message: Sentence,
+    /// True if the API server has acknowledged it in this term. Before that no pod is evicted.
+    stored: bool,
+    /// True if it was rejected again and again.
+    cannot_be_stored: bool,
+    /// By UID. A pod is a member of one departure.
+    members: BTreeMap<SmolStr, Member>,
+    /// True if a pod of the PodGroup has a guaranteed budget, also a pod that has terminated.
+    guaranteed: bool,
+    /// When it began, or was resumed.
+    since: Instant,
+    /// Cancelled to take back evictions that wait for their turn.
+    permission: CancellationToken,
+    /// Why the last eviction was refused or rejected.
+    refusal: Option<Sentence>,
+}
+
+/// A pod that is evicted.
+#[derive(Debug, Default)]
+struct Member {
+    call: Call,
+    accepted: bool,
+}
+
+impl Member {
+    /// True if its eviction was requested and not refused.
+    fn is_asked(&self) -> bool {
+        matches!(self.call, Call::Pending(_) | Call::Done(_))
+    }
+}
+
+/// What [`Departures::pass`] wants.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// The evictions to make.
+    pub commands: Vec<Command>,
+    /// Pods whose budget does not allow their eviction: group, pod, UID and reason.
+    pub refused: Vec<(ObjectKey, ObjectKey, SmolStr, String)>,
+    /// PodGroups of which a departure ended.
+    pub ended: Vec<ObjectKey>,
+}
+
+/// All departures, by PodGroup and name of the `Preemption`.
+#[derive(Debug, Default)]
+pub struct Departures(BTreeMap<(ObjectKey, String), Departure>);
+
+impl Departure {
+    /// The departure that a `Preemption` stores, with an empty list of members if it stores none. Members are all the pods that it
+    /// names: whether they still exist and belong to the PodGroup is looked at in each pass.
+    fn of(plan: StoredPlan, priority: i32, message: Sentence, now: Instant) -> Self {
+        let units = &plan.victims;
+        let pods = units.iter().flat_map(|unit| &unit.pods);
+        let group = units.first().map(|unit| ObjectKey::new(&unit.namespace, &unit.name)).unwrap_or_default();
+        Self {
+            members: pods.map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
+            guaranteed: units.iter().any(|unit| unit.guaranteed),
+            group,
+            priority,
+            message,
+            stored: false,
+            cannot_be_stored: false,
+            since: now,
+            permission: CancellationToken::new(),
+            refusal: None,
+            plan,
+        }
+    }
+
+    /// True if it is finished although nothing new may begin: Giveway has evicted a pod of the PodGroup.
+    fn is_committed(&self) -> bool {
+        self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(|member| member.accepted)
+    }
+
+    /// True if the budgets of the pod are guaranteed: against the preemptor of the plan that was cancelled, or without one always.
+    fn is_guaranteed(&self, model: &Model, pod: &Pod) -> bool {
+        let threshold = model.threshold(pod);
+        match self.plan.cause {
+            Cause::PartiallyDisrupted => threshold > Some(self.plan.preemptor.priority),
+            _ => threshold.is_some(),
+        }
+    }
+
+    /// True if the pods may be deleted where a budget refuses their eviction.
+    fn may_violate_budgets(&self) -> bool {
+        self.plan.cause == Cause::PartiallyDisrupted && !self.guaranteed
+    }
+
+    /// The members that still exist, are not terminating and may be evicted. Only for a partially scheduled gang also pending ones.
+    fn left<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Pod> {
+        let pending_too = self.plan.cause == Cause::PartiallyScheduled;
+        let members = evictable(model, &self.group, pending_too);
+        members.filter(|pod| self.members.contains_key(&pod.uid))
+    }
+
+    /// Why it ends now, as state and message; `None` if it goes on. `restraint` is why nothing new may begin.
+    fn end(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
+        let all = self.members.len();
+        let left = self.left(model).count();
+        if left == 0 {
+            return Some((PlanState::Completed, format!("None of the {all} pods is left.")));
+        }
+        if let Some(why) = model.cluster.protection(&self.group.namespace) {
+            return Some((PlanState::Cancelled, format!("{left} of {all} pods are not evicted: {why}.")));
+        }
+        if self.plan.cause != Cause::PartiallyDisrupted && self.has_enough_bound(model) {
+            let message = format!(
+                "{left} of {all} pods are not evicted, because the PodGroup has as many bound pods as it needs again."
+            );
+            return Some((PlanState::Completed, message));
+        }
+        if self.is_committed() || self.members.values().any(Member::is_asked) {
+            return None;
+        }
+        if let Some(why) = restraint {
+            return Some((PlanState::Cancelled, format!("No pod was evicted: {why}.")));
+        }
+        let bound = self.bound_since(model)?;
+        Some((PlanState::Cancelled, format!("No pod was evicted, because pod {} has been bound.", bound.key)))
+    }
+
+    /// A member of a partially scheduled gang that was bound after the departure began: the gang may yet be completed.
+    fn bound_since<'a>(&self, model: &'a Model) -> Option<&'a Pod> {
+        let known = |pod: &Pod| {
+            let pods = self.plan.victims.iter().flat_map(|unit| &unit.pods);
+            pods.filter(|known| !known.node.is_empty()).any(|known| known.uid == *pod.uid)
+        };
+        let is_gang = self.plan.cause == Cause::PartiallyScheduled;
+        half_bound::live(model, &self.group).find(|pod| is_gang && pod.bound() && !known(pod))
+    }
+
+    /// True if the gang has as many bound members as it needs again, without those whose eviction was requested: a partially scheduled
+    /// gang was completed, or a replacement pod is bound and every other eviction was refused.
+    fn has_enough_bound(&self, model: &Model) -> bool {
+        let Some(group) = model.cluster.group(&self.group) else { return false };
+        let asked = |pod: &Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
+        let bound = || half_bound::live(model, &self.group).filter(|pod| pod.bound() && !asked(pod));
+        let was_refused = |pod: &Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.tries() > 0);
+        let is_again = self.plan.cause == Cause::PartiallyScheduled
+            || (self.left(model).all(was_refused) && bound().any(|pod| !self.members.contains_key(&pod.uid)));
+        is_again && group.min_count.is_some_and(|min| bound().count() + model.cluster.finished(group) >= min)
+    }
+
+    /// What is to be stored of it.
+    fn record(&self) -> Record<'_> {
+        let accepted = self.members.values().filter(|member| member.accepted).count();
+        let message = match &self.refusal {
+            Some(refusal) if self.plan.state.in_flight() => format!("{} {refusal}", self.plan.message),
+            _ => self.plan.message.clone(),
+        };
+        let status = PreemptionStatus {
+            state: self.plan.state,
+            term: self.plan.term.clone(),
+            message,
+            evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
+            planned_at: self.plan.planned_at.clone(),
+            finished_at: None,
+        };
+        Record { plan: &self.plan, priority: self.priority, status }
+    }
+
+    /// The evictions that are due. `taken` are pods that a plan evicts now.
+    fn evict(&mut self, model: &Model, taken: &BTreeSet<&SmolStr>, now: Instant, step: &mut Step) {
+        let left: Vec<Pod> = self.left(model).filter(|pod| !taken.contains(&pod.uid)).cloned().collect();
+        self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
+        let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
+        if !left.iter().any(|pod| is_due(&pod)) {
+            return;
+        }
+        let may_force = self.may_violate_budgets();
+        // The status of a budget may not count yet what kube-scheduler and others evicted a moment ago.
+        let breaches = if may_force {
+            BTreeMap::new()
+        } else {
+            let asked = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
+            let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().partition(asked);
+            model.breaches(going.into_iter().chain(next))
+        };
+        for pod in &left {
+            let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
+            member.call.start();
+            if let Some(why) = breaches.get(&pod.uid) {
+                member.call.answered(false, now);
+                self.refusal = Some(refused(pod, why));
+                step.refused.push((self.group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
+                continue;
+            }
+            step.commands.push(Command::Evict(Box::new(EvictCall {
+                cause: EvictionCause::Departure { group: self.group.clone(), id: self.plan.id.clone() },
+                priority: self.priority,
+                pod: pod.key.clone(),
+                uid: pod.uid.clone(),
+                budgeted: model.cluster.is_budgeted(pod),
+                may_force,
+                grace: pod.capped_grace(),
+                rehearsal: false,
+                again: true,
+                message: self.message.clone(),
+                permission: self.permission.clone(),
+            })));
+        }
+    }
+}
+
+impl Departures {
+    /// True if pods of this PodGroup are being evicted.
+    pub fn holds(&self, group: &ObjectKey) -> bool {
+        self.of_group(group).next().is_some()
+    }
+
+    fn of_group<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a Departure> {
+        let from = (group.clone(), String::new());
+        self.0.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
+    }
+
+    /// Begins a departure under this name. Returns false if every pod is evicted by another one already. Pods of departures with a
+    /// weaker cause, which may end without evicting them, become members of the new one.
+    pub fn begin(&mut self, model: &Model, request: Request, id: String, term: &str, clock: Clock) -> bool {
+        let mut pods = request.pods.clone();
+        let mut taken_over = BTreeMap::new();
+        let of_group = self.0.range_mut((request.group.clone(), String::new())..);
+        for (_, other) in of_group.take_while(|((of, _), _)| *of == request.group) {
+            if strength(request.cause) > strength(other.plan.cause) {
+                let members = std::mem::take(&mut other.members).into_iter();
+                let (ours, theirs): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
+                other.members = theirs;
+                taken_over.extend(ours);
+            } else {
+                pods.retain(|uid| !other.members.contains_key(uid));
+            }
+        }
+        if pods.is_empty() {
+            return false;
+        }
+        let plan = stored(model, &request.group, &pods, &request, id, term, clock);
+        tracing::info!(group = %request.group, plan = %plan.id, message = %request.message, "departure");
+        let key = (request.group, plan.id.clone());
+        let mut departure = Departure::of(plan, request.priority, request.message, clock.now);
+        departure.members.extend(taken_over);
+        self.0.insert(key, departure);
+        true
+    }
+
+    /// Resumes a departure that an earlier leader stored. Returns false if its `Preemption` names no PodGroup.
+    pub fn resume(&mut self, model: &Model, mut plan: StoredPlan, now: Instant) -> bool {
+        // The earlier leader may have ended before it wrote the first status.
+        plan.state = PlanState::Evicting;
+        let Some(unit) = plan.victims.first().filter(|unit| unit.kind == "PodGroup") else { return false };
+        let (group, message) = (ObjectKey::new(&unit.namespace, &unit.name), Sentence::from(plan.reason.as_str()));
+        let mut departure = Departure::of(plan, begin::priority_of(model, &group), message, now);
+        let others: BTreeSet<SmolStr> = self.of_group(&group).flat_map(|other| other.members.keys().cloned()).collect();
+        departure.members.retain(|uid, _| !others.contains(uid));
+        let live: BTreeSet<&SmolStr> = half_bound::live(model, &group).map(|pod| &pod.uid).collect();
+        for (uid, member) in &mut departure.members {
+            member.accepted = !live.contains(uid);
+        }
+        self.0.insert((group, departure.plan.id.clone()), departure);
+        true
+    }
+
+    /// Every departure: PodGroup, cause, name and message.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, Cause, &str, &Sentence)> {
+        self.0.iter().map(|((group, id), departure)| (group, departure.plan.cause, id.as_str(), &departure.message))
+    }
+
+    /// The number of pods that are still to be evicted before replacement pods may be ungated: replacements would otherwise take part in
+    /// a gang that is being disrupted. 0 after a minute, and for a partially scheduled gang, which may still be completed.
+    pub fn to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
+        let waits = |departure: &&Departure| {
+            departure.plan.cause != Cause::PartiallyScheduled && now.duration_since(departure.since) < LONGEST_WAIT
+        };
+        self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
+    }
+
+    /// UIDs of the pods whose eviction was requested and not refused.
+    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
+        self.members().filter(|(_, member)| member.is_asked()).map(|(uid, _)| uid)
+    }
+
+    /// UIDs of the pods that are expected to terminate: all but those whose eviction failed or was refused.
+    pub fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
+        self.members().filter(|(_, member)| !matches!(member.call, Call::Failed(..))).map(|(uid, _)| uid)
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&SmolStr, &Member)> {
+        self.0.values().flat_map(|departure| &departure.members)
+    }
+
+    /// True if no departure that is still to be stored evicts one of these pods of a PodGroup.
+    pub fn are_stored(&self, group: &ObjectKey, pods: &BTreeSet<SmolStr>) -> bool {
+        let unstored = self.of_group(group).filter(|departure| !departure.stored && !departure.cannot_be_stored);
+        let mut members = unstored.flat_map(|departure| departure.members.keys());
+        !members.any(|uid| pods.contains(uid))
+    }
+
+    /// Takes back the evictions that wait for their turn.
+    pub fn hold(&mut self) {
+        let pending = |departure: &&mut Departure| departure.members.values().any(|member| member.call.pending());
+        for departure in self.0.values_mut().filter(pending) {
+            std::mem::take(&mut departure.permission).cancel();
+        }
+    }
+
+    /// What is to be stored of a departure.
+    pub fn record(&self, group: &ObjectKey, id: &str) -> Option<Record<'_>> {
+        self.0.get(&(group.clone(), id.to_owned())).map(Departure::record)
+    }
+
+    /// Notes that the API server has rejected a departure again and again: nothing waits for it any more, and it is tried again.
+    pub fn cannot_be_stored(&mut self, id: &str) {
+        if let Some((_, departure)) = self.0.iter_mut().find(|((_, known), _)| known == id) {
+            departure.cannot_be_stored = true;
+        }
+    }
+
+    /// Notes that the API server acknowledged a departure. Returns its PodGroup.
+    pub fn stored(&mut self, id: &str) -> Option<ObjectKey> {
+        let (_, departure) = self.0.iter_mut().find(|((_, known), _)| known == id)?;
+        departure.stored = true;
+        Some(departure.group.clone())
+    }
+
+    /// Notes that the `Preemption` of a departure was deleted: a committed one is to be stored again, another one ends. Returns the
+    /// PodGroup; `None` if no departure has this name.
+    pub fn deleted(&mut self, id: &str) -> Option<ObjectKey> {
+        let key = self.0.keys().find(|(_, known)| known == id)?.clone();
+        let departure = self.0.get_mut(&key)?;
+        departure.stored = false;
+        if !departure.is_committed() {
+            departure.permission.cancel();
+            self.0.remove(&key);
+        }
+        Some(key.0)
+    }
+
+    /// Notes the answer to an eviction. Returns the message for the pod's event.
+    pub fn evicted(
+        &mut self,
+        group: &ObjectKey,
+        pod: &ObjectKey,
+        uid: &str,
+        outcome: &EvictOutcome,
+        now: Instant,
+    ) -> Option<Sentence> {
+        let mut of_group = self.0.range_mut((group.clone(), String::new())..).take_while(|((of, _), _)| of == group);
+        let (_, departure) = of_group.find(|(_, departure)| departure.members.contains_key(uid))?;
+        let member = departure.members.get_mut(uid)?;
+        match outcome {
+            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
+                member.call.answered(true, now);
+                member.accepted = true;
+            }
+            EvictOutcome::Forbidden(why) => {
+                member.call = Call::Failed(now + AFTER_REJECTION, member.call.tries() + 1);
+                departure.refusal = Some(refused_pod(pod, uid, why));
+            }
+            EvictOutcome::Refused(why) => {
+                member.call.answered(false, now);
+                departure.refusal = Some(refused_pod(pod, uid, why));
+            }
+            EvictOutcome::Withdrawn => member.call.withdrawn(now),
+            EvictOutcome::Unanswered(_) => member.call.unanswered(now),
+            EvictOutcome::Unauthorized(_) | EvictOutcome::Error(_) | EvictOutcome::Allowed => {
+                member.call.answered(false, now);
+            }
+        }
+        Some(departure.message.clone())
+    }
+
+    /// What is to be done now. `taken` are the pods that plans evict now, `restraint` is why nothing new may begin.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        store: &mut plan_store::PlanStore,
+        taken: &BTreeSet<&SmolStr>,
+        restraint: Option<&str>,
+        clock: Clock,
+    ) -> Step {
+        let mut step = Step::default();
+        self.0.retain(|(group, _), departure| {
+            if let Some((state, message)) = departure.end(model, restraint) {
+                departure.permission.cancel();
+                (departure.plan.state, departure.plan.message) = (state, message);
+                store.close(&departure.record(), clock.time());
+                step.ended.push(group.clone());
+                return false;
+            }
+            if departure.stored {
+                departure.evict(model, taken, clock.now, &mut step);
+            }
+            store.note(&departure.record());
+            true
+        });
+        step
+    }
+}
+
+/// How much a cause demands: a partially scheduled gang may yet be completed, and what a plan of Giveway began may violate budgets.
+pub fn strength(cause: Cause) -> u8 {
+    match cause {
+        Cause::PartiallyScheduled => 0,
+        Cause::MemberPreempted => 1,
+        Cause::PartiallyDisrupted | Cause::Preemptor | Cause::CriticalAddon => 2,
+    }
+}
+
+/// The members of a PodGroup that a departure may evict: bound ones, and if `pending_too` also pending ones without a gate.
+fn evictable<'a>(model: &'a Model, group: &ObjectKey, pending_too: bool) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let evictable = move |pod: &&Pod| pod.bound() || (pending_too && half_bound::is_free(pod));
+    half_bound::live(model, group).filter(evictable).filter(|pod| !model.cluster.is_critical_addon(pod))
+}
+
+fn refused(pod: &Pod, why: &str) -> Sentence {
+    refused_pod(&pod.key, &pod.uid, why)
+}
+
+fn refused_pod(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
+    Sentence::from("The eviction of ").object("pod", pod, uid).text(" was refused and is retried: ").detail(
+        &pod.namespace,
+        why,
+        "it is not allowed now",
+    )
+}
+
+/// A departure as it is stored.
+fn stored(
+    model: &Model,
+    group: &ObjectKey,
+    pods: &BTreeSet<SmolStr>,
+    request: &Request,
+    id: String,
+    term: &str,
+    clock: Clock,
+) -> StoredPlan {
+    let members = || model.cluster.members(group).filter(|pod| pods.contains(&pod.uid));
+    let priority = members().map(|pod| model.cluster.effective_priority(pod)).min().unwrap_or(0);
+    let owner = members().find_map(|pod| pod.owner.as_ref()).map(|owner| format!("{}/{}", owner.kind, owner.name));
+    let pod = |pod: &Pod| StoredVictimPod {
+        name: pod.key.name.to_string(),
+        uid: pod.uid.to_string(),
+        node: pod.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    let unit = StoredVictim {
+        kind: "PodGroup".to_owned(),
+        namespace: group.namespace.to_string(),
+        name: group.name.to_string(),
+        priority,
+        owner,
+        guaranteed: request.guaranteed,
+        pods: members().map(pod).collect(),
+        ..StoredVictim::default()
+    };
+    let reason = request.message.to_string();
+    StoredPlan {
+        id,
+        term: term.to_owned(),
+        state: PlanState::Evicting,
+        cause: request.cause,
+        preemptor: request.preemptor.clone().unwrap_or_default(),
+        planned_at: Some(clock.time()),
+        message: reason.clone(),
+        reason,
+        cost: StoredCost {
+            budget_violations: 0,
+            highest_victim_priority: Some(priority),
+            victim_pods: i32::try_from(unit.pods.len()).unwrap_or(i32::MAX),
+            victim_groups: 1,
+        },
+        victims: vec![unit],
+        ..StoredPlan::default()
+    }
+}

@@ -1,0 +1,501 @@
+//! Departures: which pods they evict, how they treat budgets, and when they end.
+
+use super::begin::{member_preempted, partially_disrupted, partially_scheduled};
+use super::plan_store::PlanStore;
+use super::*;
+use crate::ledger::Rest;
+use crate::testing::{TestPod, World};
+use giveway_crds::plan::StoredPreemptor;
+
+const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
+
+/// A clock at this moment.
+fn at(now: Instant) -> Clock {
+    Clock { now, epoch_seconds: 300 }
+}
+
+/// PodGroup `low` of three pods on one node.
+fn world() -> World {
+    let mut world = World::new();
+    world.node("n1", 8).group("low", 3, 10, "PodGroup").group("loose", 1, 10, "Pod");
+    for name in ["l1", "l2", "l3"] {
+        world.pod(member(name));
+    }
+    world
+}
+
+fn member(name: &str) -> TestPod {
+    TestPod::new(name, 10).of("low").on("n1").created(100)
+}
+
+/// Departures under test, with the store that they write to.
+#[derive(Default)]
+struct Run {
+    departures: Departures,
+    store: PlanStore,
+    begun: usize,
+}
+
+impl Run {
+    /// Begins a departure that is stored at once. Returns its name, or `None` if none began.
+    fn begin(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
+        let id = self.begin_unstored(world, request, now)?;
+        self.departures.stored(&id);
+        Some(id)
+    }
+
+    fn begin_unstored(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
+        self.begun += 1;
+        let (request, id) = (request?, format!("d-{}", self.begun));
+        let group = request.group.clone();
+        if !self.departures.begin(&world.model, request, id.clone(), "term", at(now)) {
+            return None;
+        }
+        self.store.open(&self.departures.record(&group, &id)?);
+        Some(id)
+    }
+
+    /// Begins what follows from the preemptions by kube-scheduler. Returns the messages.
+    fn scheduler(&mut self, world: &mut World, now: Instant) -> Vec<String> {
+        let mut messages = Vec::new();
+        for preempted in world.model.take_preempted_by_scheduler().into_values() {
+            let request = member_preempted(&world.model, &preempted);
+            let message = request.as_ref().map(|request| request.message.to_string());
+            if self.begin(world, request, now).is_some() {
+                messages.extend(message);
+            }
+        }
+        messages
+    }
+
+    fn gang(&mut self, world: &World, now: Instant) -> Option<String> {
+        self.begin(world, partially_scheduled(&world.model, &world.key("low"), "Partially scheduled.".into()), now)
+    }
+
+    fn rest(&mut self, world: &World, rest: &Rest, now: Instant) -> Option<String> {
+        self.begin(world, partially_disrupted(&world.model, rest), now)
+    }
+
+    fn pass(&mut self, world: &World, now: Instant) -> Step {
+        self.departures.pass(&world.model, &mut self.store, &BTreeSet::new(), None, at(now))
+    }
+
+    /// The evictions that are made now; `force` if the pod is deleted where a budget refuses it.
+    fn evictions(&mut self, world: &World, now: Instant) -> Vec<String> {
+        let call = |command: &Command| match command {
+            Command::Evict(call) => format!("{} {}", call.pod.name, if call.may_force { "force" } else { "ask" }),
+            other => format!("{other:?}"),
+        };
+        self.pass(world, now).commands.iter().map(call).collect()
+    }
+
+    fn answer(&mut self, world: &World, pod: &str, outcome: &EvictOutcome, now: Instant) {
+        let (group, key) = (world.key("low"), world.key(pod));
+        self.departures.evicted(&group, &key, &format!("uid-{pod}"), outcome, now).expect("it is a member");
+    }
+
+    /// State and message that are stored of the departures, in the order in which they began.
+    fn stored(&mut self, now: Instant) -> Vec<String> {
+        let status = |command: Command| match command {
+            Command::StorePlan { plan, status, .. } => {
+                format!("{} {}: {}", plan.cause.as_str(), status.state.as_str(), status.message)
+            }
+            Command::WritePlan { status, .. } => format!("{}: {}", status.state.as_str(), status.message),
+            other => format!("{other:?}"),
+        };
+        self.store.pass(now).into_iter().map(status).collect()
+    }
+}
+
+fn rest<const N: usize>(world: &World, pods: [&str; N]) -> Rest {
+    Rest {
+        plan: "p-1".into(),
+        group: world.key("low"),
+        pods: pods.map(|pod| format!("uid-{pod}").into()).into(),
+        guaranteed: false,
+        priority: 100,
+        preemptor: StoredPreemptor { uid: "uid-high".into(), priority: 100, ..StoredPreemptor::default() },
+    }
+}
+
+#[test]
+fn the_other_pods_are_evicted_after_the_departure_was_stored() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS));
+    assert!(run.scheduler(&mut world, now).is_empty(), "announced, but not deleted");
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    let preempted = world.model.take_preempted_by_scheduler().into_values().next().unwrap();
+    let request = member_preempted(&world.model, &preempted);
+    let id = run.begin_unstored(&world, request, now).unwrap();
+    let words = "Preempted by kube-scheduler: it preempted pod l2, so the 2 other pods of the PodGroup are evicted.";
+    assert_eq!(run.stored(now), [format!("MemberPreempted Evicting: {words}")]);
+    assert!(run.evictions(&world, now).is_empty(), "it is not stored yet");
+    run.departures.stored(&id);
+    assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"]);
+    assert!(run.evictions(&world, now).is_empty(), "no answers yet");
+    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
+    run.answer(&world, "l3", &EvictOutcome::Error("down".into()), now);
+    world.remove_pod("l1");
+    assert_eq!(run.evictions(&world, now + Duration::from_secs(1)), ["l3 ask"]);
+    world.remove_pod("l3");
+    assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
+    assert!(!run.departures.holds(&world.key("low")));
+    let record = PreemptionStatus { state: PlanState::Evicting, message: words.into(), ..PreemptionStatus::default() };
+    run.store.answered(&id, record, plan_store::Written::Done, now);
+    assert_eq!(run.stored(now), ["Completed: None of the 2 pods is left."]);
+}
+
+#[test]
+fn a_pod_that_was_bound_in_the_second_of_the_preemption_is_evicted_only_if_it_can_not_be_a_replacement() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    // A new leader sees it for the first time while it terminates.
+    world.pod(member("l4").preempted(200, THEIRS).terminating()).pod(member("again").created(200));
+    run.scheduler(&mut world, now);
+    let mut evicted = run.evictions(&world, now);
+    evicted.sort();
+    assert_eq!(evicted, ["l1 ask", "l2 ask", "l3 ask"]);
+    // Members are created together: those of a pod that was itself created a moment before existed.
+    let (mut world, mut run) = (World::new(), Run::default());
+    world.node("n1", 8).group("low", 3, 10, "PodGroup");
+    world.pod(member("l4").created(199).preempted(200, THEIRS).terminating()).pod(member("l5").created(200));
+    run.scheduler(&mut world, now);
+    assert_eq!(run.evictions(&world, now), ["l5 ask"]);
+}
+
+#[test]
+fn a_pod_without_a_grace_period_and_one_that_was_replaced_in_a_list_are_noticed() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS)).remove_pod("l2");
+    assert_eq!(run.scheduler(&mut world, now).len(), 1);
+    let (mut world, mut run) = (self::world(), Run::default());
+    world.pod(member("l2").preempted(200, THEIRS));
+    world.pod(TestPod::new("l2", 10).of("low").held().created(201).uid("another"));
+    assert_eq!(run.scheduler(&mut world, now).len(), 1);
+}
+
+#[test]
+fn a_preemption_by_kube_scheduler_begins_one_departure() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    assert_eq!(run.scheduler(&mut world, now).len(), 1);
+    world.pod(member("l2").preempted(200, THEIRS).terminating()).remove_pod("l2");
+    assert!(world.model.preempted_by_scheduler.is_empty());
+}
+
+#[test]
+fn evictions_by_giveway_by_users_and_by_drains_begin_nothing() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l1").preempted(200, "Preempted by pod group default/gang of priority 100.").terminating());
+    world.pod(member("l2").terminating()).remove_pod("l3");
+    world.pod(TestPod::new("p", 10).of("loose").on("n1").preempted(200, THEIRS).terminating());
+    world.pod(TestPod::new("q", 10).on("n1").preempted(200, THEIRS).terminating());
+    assert!(run.scheduler(&mut world, now).is_empty());
+}
+
+#[test]
+fn a_native_group_is_left_to_kube_scheduler_but_the_rest_of_a_plan_is_evicted() {
+    let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
+    world.node("n1", 8).native_group("low", 10, "all");
+    let member = |name: &str| TestPod::new(name, 10).native("low").on("n1").created(100);
+    world.pod(member("l1")).pod(member("l2")).pod(member("l3").preempted(200, THEIRS).terminating());
+    assert!(run.scheduler(&mut world, now).is_empty());
+    let rest = Rest { group: world.key("scheduling.k8s.io/low"), ..rest(&world, ["l1", "l2", "l3"]) };
+    run.rest(&world, &rest, now);
+    assert_eq!(run.evictions(&world, now), ["l1 force", "l2 force"]);
+}
+
+#[test]
+fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    let uid = SmolStr::from("uid-l1");
+    let step = run.departures.pass(&world.model, &mut run.store, &[&uid].into(), None, at(now));
+    let [Command::Evict(call)] = step.commands.as_slice() else { panic!("{:?}", step.commands) };
+    assert_eq!(call.pod.name, "l3");
+    assert_eq!(run.departures.asked().collect::<Vec<_>>(), ["uid-l3"]);
+    assert_eq!(run.evictions(&world, now), ["l1 ask"], "the plan has ended");
+}
+
+#[test]
+fn replacement_pods_and_gated_pods_are_not_evicted() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    world.pod(member("l6").created(200));
+    assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"]);
+}
+
+#[test]
+fn after_a_preemption_by_kube_scheduler_a_budget_is_asked_again_and_never_violated() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.budget("db", "db", 1).pod(member("l1").guarded("db", 5000)).pod(member("l3").guarded("db", 5000));
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    assert_eq!(run.evictions(&world, now), ["l1 ask"], "without l2 and l1 one is left, which has to stay");
+    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
+    world.remove_pod("l1");
+    let later = now + Duration::from_secs(1);
+    let step = run.pass(&world, later);
+    assert!(step.commands.is_empty(), "{:?}", step.commands);
+    assert_eq!(step.refused[0].3, "The disruption budget db needs 1 healthy pods and has 1 currently");
+    world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
+    assert_eq!(run.evictions(&world, later + Duration::from_secs(1)), ["l3 ask"]);
+    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), later);
+    assert_eq!(run.evictions(&world, later + Duration::from_secs(9)), ["l3 ask"]);
+}
+
+#[test]
+fn the_status_says_why_an_eviction_was_refused() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    run.stored(now);
+    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
+    run.evictions(&world, now);
+    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
+    run.pass(&world, now);
+    let words = "Preempted by kube-scheduler: it preempted pod l2, so the 2 other pods of the PodGroup are evicted. \
+                 The eviction of pod default/l3 was refused and is retried: 0 allowed";
+    assert_eq!(run.stored(now), [format!("Evicting: {words}")]);
+}
+
+#[test]
+fn a_departure_ends_when_the_gang_has_enough_bound_members_again() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    run.stored(now);
+    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
+    world.remove_pod("l2").pod(member("again").created(210));
+    assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"], "every pod is tried");
+    run.answer(&world, "l1", &EvictOutcome::Refused("0 allowed".into()), now);
+    assert!(run.pass(&world, now).ended.is_empty(), "l3 may have been evicted");
+    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
+    assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
+    let words = "2 of 2 pods are not evicted, because the PodGroup has as many bound pods as it needs again.";
+    assert_eq!(run.stored(now), [format!("Completed: {words}")]);
+}
+
+#[test]
+fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_is_violated() {
+    let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
+    world.node("n1", 8).group("low", 4, 10, "PodGroup");
+    for name in ["g0", "g1"] {
+        world.pod(member(name));
+    }
+    world.pod(TestPod::new("g2", 10).of("low").created(100).unschedulable());
+    world.pod(TestPod::new("held", 10).of("low").created(100).held());
+    run.gang(&world, now);
+    assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask", "g2 ask"]);
+    assert_eq!(run.departures.to_wait_for(&world.model, &world.key("low"), now), 0, "it may still be completed");
+    for pod in ["g0", "g1", "g2"] {
+        run.answer(&world, pod, &EvictOutcome::Refused("0 allowed".into()), now);
+    }
+    world.pod(member("held"));
+    let step = run.pass(&world, now + Duration::from_secs(60));
+    assert!(step.commands.is_empty(), "{:?}", step.commands);
+    assert_eq!(step.ended, [world.key("low")]);
+}
+
+#[test]
+fn pods_whose_eviction_was_requested_do_not_count_as_bound() {
+    let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
+    world.node("n1", 8).group("low", 2, 10, "PodGroup");
+    world.pod(member("g0"));
+    world.pod(TestPod::new("g1", 10).of("low").created(100).unschedulable());
+    run.gang(&world, now);
+    assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask"]);
+    // It is bound before its eviction is answered, and that of g0 is not answered either.
+    world.pod(member("g1"));
+    assert!(run.pass(&world, now).ended.is_empty(), "both may have been evicted");
+}
+
+#[test]
+fn a_partially_scheduled_gang_keeps_its_pods_if_evictions_are_switched_off_before_the_first_one() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    run.gang(&world, now);
+    let off = |run: &mut Run, world: &World| {
+        run.departures.pass(&world.model, &mut run.store, &BTreeSet::new(), Some("Giveway only observes"), at(now))
+    };
+    assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
+    run.gang(&world, now);
+    run.evictions(&world, now);
+    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
+    assert!(off(&mut run, &world).ended.is_empty(), "it is committed");
+}
+
+#[test]
+fn a_partially_scheduled_gang_keeps_its_pods_if_another_one_is_bound_before_the_first_eviction() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    world.pod(TestPod::new("l4", 10).of("low").created(100).unschedulable());
+    let request = partially_scheduled(&world.model, &world.key("low"), "Partially scheduled.".into());
+    run.begin_unstored(&world, request, now);
+    assert!(run.pass(&world, now).ended.is_empty());
+    world.pod(member("l4"));
+    assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
+}
+
+#[test]
+fn what_a_cancelled_plan_leaves_is_evicted_like_its_victims() {
+    let (world, mut run, now) = (world(), Run::default(), Instant::now());
+    assert!(run.rest(&world, &rest(&world, ["gone"]), now).is_none(), "no pod is left");
+    run.rest(&world, &rest(&world, ["l2", "l3"]), now);
+    let words = "Preempted by plan p-1, which was cancelled after it evicted a part of PodGroup default/low: \
+                 2 pods of it are still evicted.";
+    assert_eq!(run.stored(now), [format!("PartiallyDisrupted Evicting: {words}")]);
+    assert_eq!(run.evictions(&world, now), ["l2 force", "l3 force"]);
+    let Some(Command::Evict(call)) = run.pass(&world, now + Duration::from_secs(9)).commands.pop() else { return };
+    assert_eq!(call.priority, 100, "the priority of the plan");
+}
+
+#[test]
+fn a_cancelled_plan_violates_budgets_that_are_not_guaranteed_against_its_preemptor() {
+    for (threshold, how) in [(100, "force"), (101, "ask")] {
+        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+        world
+            .budget("db", "db", 2)
+            .pod(member("l2").guarded("db", threshold))
+            .pod(member("l3").guarded("db", threshold));
+        world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
+        run.rest(&world, &rest(&world, ["l2"]), now);
+        assert_eq!(run.evictions(&world, now), [format!("l2 {how}")], "threshold {threshold}");
+    }
+}
+
+#[test]
+fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_terminated() {
+    let (world, mut run, now) = (world(), Run::default(), Instant::now());
+    run.rest(&world, &Rest { guaranteed: true, ..rest(&world, ["l2", "l3"]) }, now);
+    assert_eq!(run.evictions(&world, now), ["l2 ask", "l3 ask"]);
+    // Also for the next leader.
+    let plan = run.departures.0.values().next().unwrap().plan.clone();
+    let mut next = Run::default();
+    assert!(next.departures.resume(&world.model, plan, now));
+    next.departures.stored("d-1");
+    assert_eq!(next.evictions(&world, now), ["l2 ask", "l3 ask"]);
+}
+
+#[test]
+fn a_pod_is_a_member_of_one_departure_and_of_the_one_that_may_violate_budgets() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    run.gang(&world, now);
+    assert_eq!(run.evictions(&world, now), ["l1 ask", "l2 ask", "l3 ask"]);
+    for pod in ["l1", "l2", "l3"] {
+        run.answer(&world, pod, &EvictOutcome::Refused("0 allowed".into()), now);
+    }
+    world.pod(member("l4").created(160));
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    assert_eq!(run.scheduler(&mut world, now).len(), 1, "l4 is new");
+    let later = now + Duration::from_secs(60);
+    let mut evicted = run.evictions(&world, later);
+    evicted.sort();
+    assert_eq!(evicted, ["l1 ask", "l3 ask", "l4 ask"]);
+    for pod in ["l1", "l3", "l4"] {
+        run.answer(&world, pod, &EvictOutcome::Refused("0 allowed".into()), later);
+    }
+    run.rest(&world, &rest(&world, ["l1", "l3"]), now);
+    let mut evicted = run.evictions(&world, later + Duration::from_secs(60));
+    evicted.sort();
+    assert_eq!(evicted, ["l1 force", "l3 force", "l4 ask"]);
+}
+
+#[test]
+fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    let group = world.key("low");
+    world.pod(TestPod::new("l4", 10).of("low").held().created(201));
+    let waits_for = |run: &Run, world: &World, after| {
+        run.departures.to_wait_for(&world.model, &group, now + Duration::from_secs(after))
+    };
+    assert_eq!(waits_for(&run, &world, 0), 2);
+    run.evictions(&world, now);
+    assert_eq!(waits_for(&run, &world, 59), 2);
+    assert_eq!(waits_for(&run, &world, 60), 0, "a budget may refuse for ever");
+    world.pod(member("l1").terminating()).pod(member("l3").terminating());
+    assert_eq!(waits_for(&run, &world, 0), 0, "they are terminating");
+}
+
+#[test]
+fn evictions_that_wait_for_their_turn_are_taken_back_and_requested_again() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    let step = run.pass(&world, now);
+    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+    run.departures.hold();
+    assert!(call.permission.is_cancelled());
+    run.answer(&world, "l1", &EvictOutcome::Withdrawn, now);
+    let step = run.pass(&world, now);
+    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+    assert!(call.pod.name == "l1" && !call.permission.is_cancelled());
+}
+
+#[test]
+fn no_pod_is_evicted_in_a_protected_namespace() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    world.model.cluster.protect_namespaces(["default".to_owned()].into());
+    assert!(run.scheduler(&mut world, now).is_empty() && run.gang(&world, now).is_none());
+    world.model.cluster.protect_namespaces(BTreeSet::new());
+    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
+    let step = run.pass(&world, now);
+    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+    world.model.cluster.protect_namespaces(["default".to_owned()].into());
+    let step = run.pass(&world, now);
+    assert!(step.commands.is_empty() && call.permission.is_cancelled());
+    assert_eq!(step.ended, [world.key("low")]);
+}
+
+#[test]
+fn an_eviction_that_a_policy_rejects_is_tried_again_after_a_minute() {
+    let (mut world, mut run, mut now) = (world(), Run::default(), Instant::now());
+    // A replacement that was bound before the plan ended.
+    world.pod(member("l4"));
+    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
+    assert_eq!(run.pass(&world, now).commands.len(), 3);
+    for pod in ["l1", "l2", "l3"] {
+        run.answer(&world, pod, &EvictOutcome::Forbidden("not on weekdays".into()), now);
+    }
+    now += Duration::from_secs(59);
+    assert_eq!(run.pass(&world, now).commands.len(), 0);
+    now += Duration::from_secs(8);
+    assert_eq!(run.pass(&world, now).commands.len(), 3);
+}
+
+#[test]
+fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    let plan = run.departures.0.values().next().unwrap().plan.clone();
+    // A replacement that was created in the same second.
+    world.remove_pod("l2").pod(member("again").created(200));
+    let mut next = Run::default();
+    assert!(next.departures.resume(&world.model, plan, now));
+    assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");
+    next.departures.stored("d-1");
+    assert_eq!(next.evictions(&world, now), ["l1 ask", "l3 ask"]);
+}
+
+#[test]
+fn a_committed_departure_is_stored_again_if_its_preemption_is_deleted_and_another_one_ends() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    let id = run.gang(&world, now).unwrap();
+    assert_eq!(run.departures.deleted(&id), Some(world.key("low")));
+    assert!(run.departures.record(&world.key("low"), &id).is_none(), "no pod was evicted");
+    let id = run.gang(&world, now).unwrap();
+    run.evictions(&world, now);
+    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
+    assert_eq!(run.departures.deleted(&id), Some(world.key("low")));
+    assert!(run.departures.record(&world.key("low"), &id).is_some());
+    assert!(run.evictions(&world, now + Duration::from_secs(9)).is_empty(), "it is not stored");
+    assert_eq!(run.departures.deleted("other"), None);
+}
