@@ -70,6 +70,10 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 
+    /// How long a node may be not ready before plans that have begun to evict are cancelled for it, such as 60s. 0s: at once.
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    pub node_outage_grace: Duration,
+
     /// How long a gang may be partially scheduled, with members that are bound and others that cannot be, before its ungated pods are
     /// evicted so that the pods that replace them start together, such as 10m. 0s: for ever.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]

@@ -17,10 +17,11 @@ use giveway_crds::keys;
 use giveway_crds::kinds;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
+use giveway_planner::OUTAGE_TAINTS;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::ResourceExt;
@@ -152,6 +153,8 @@ pub struct Model {
     pub touched_workloads: BTreeSet<ObjectKey>,
     /// Pods that lack annotations of their class, because admission did not see them.
     pub unfilled: BTreeMap<ObjectKey, Missing>,
+    /// Nodes with an [outage], and since when they are not ready, in seconds since the epoch.
+    outages: BTreeMap<SmolStr, i64>,
     /// Pods that kube-scheduler preempted since the arbiter last looked, by UID.
     pub preempted_by_scheduler: BTreeMap<SmolStr, PreemptedByScheduler>,
     /// UIDs of those among them that still exist: each is noted once.
@@ -383,14 +386,20 @@ impl Model {
         }
     }
 
-    fn node(&mut self, key: &ObjectKey, node: Option<Box<k8s_openapi::api::core::v1::Node>>) -> Result<bool, String> {
+    fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
         match node {
             Some(node) => {
                 self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
+                match outage(&node) {
+                    Some((false, since)) => drop(self.outages.insert(key.name.clone(), since)),
+                    Some((true, since)) => drop(self.outages.entry(key.name.clone()).or_insert(since)),
+                    None => drop(self.outages.remove(&key.name)),
+                }
                 self.cluster.upsert_node(&node).map_err(|e| e.to_string())
             }
             None => {
                 self.nodes.remove(&key.name);
+                self.outages.remove(&key.name);
                 Ok(self.cluster.remove_node(&key.name))
             }
         }
@@ -715,6 +724,12 @@ impl Model {
         now
     }
 
+    /// Nodes with an outage that began less than `grace` seconds before this second.
+    pub fn recovering(&self, second: i64, grace: i64) -> BTreeSet<SmolStr> {
+        let recent = self.outages.iter().filter(|(_, since)| second.saturating_sub(**since) < grace);
+        recent.map(|(node, _)| node.clone()).collect()
+    }
+
     /// UIDs of terminating pods that should have been gone for 30 s, as last noted.
     pub fn overdue(&self) -> &BTreeSet<SmolStr> {
         &self.overdue
@@ -746,6 +761,16 @@ fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
 /// Whether an owner is of a kind whose replicas are groups of their own.
 fn has_replicas(owner: &OwnerReference) -> bool {
     kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
+}
+
+/// Whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has none. A node has an outage while it
+/// is not ready, and then until the node controller has removed its taints.
+fn outage(node: &Node) -> Option<(bool, i64)> {
+    let ready = node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")?;
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let is_ready = ready.status == "True";
+    let has_outage = !is_ready || taints.into_iter().any(|taint| OUTAGE_TAINTS.contains(&taint.key.as_str()));
+    Some((is_ready, ready.last_transition_time.as_ref()?.0.as_second())).filter(|_| has_outage)
 }
 
 fn scheduler_message(pod: &Pod) -> Option<String> {

@@ -59,6 +59,19 @@ impl World {
         self
     }
 
+    /// A node with the taint `not-ready`, which is ready or not since this second.
+    pub(crate) fn outage(&mut self, name: &str, cpus: u32, ready: bool, since: i64) -> &mut Self {
+        let since = k8s_openapi::jiff::Timestamp::from_second(since).unwrap().to_string();
+        let node = json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}")},
+            "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": cpus.to_string(), "pods": "110"},
+                "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since}]}
+        });
+        self.model.apply(Input::Node(Update::Applied(object(node))));
+        self
+    }
+
     /// A node with a label.
     pub(crate) fn labelled_node(&mut self, name: &str, cpus: u32, key: &str, value: &str) -> &mut Self {
         let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});

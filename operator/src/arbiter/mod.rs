@@ -82,6 +82,8 @@ pub struct Arbiter {
     evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
     /// Places of plans that were given up just now, and when: the watch may show their nominations still.
     given_up: Vec<(Reservation, Instant)>,
+    /// Nodes that are not ready for a short time only.
+    recovering: BTreeSet<SmolStr>,
     waiting: BTreeMap<Preemptor, Waiting>,
     round: Round,
     last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
@@ -142,6 +144,7 @@ impl Arbiter {
             flights: Flights::new(),
             evicted: BTreeMap::new(),
             given_up: Vec::new(),
+            recovering: BTreeSet::new(),
             waiting: BTreeMap::new(),
             round: Round::default(),
             last_plans: BTreeMap::new(),
@@ -250,6 +253,7 @@ impl Arbiter {
             return;
         }
         self.model.note_time(clock.epoch_seconds);
+        self.note_outages(clock);
         if !self.resumed {
             self.resume(clock);
             self.resumed = true;
@@ -344,9 +348,20 @@ impl Arbiter {
         context
     }
 
-    /// The same for a plan that has begun to evict: no plan of equal or lower priority without an eviction cancels it.
+    /// The same for a plan that has begun to evict: neither a plan of equal or lower priority without an eviction nor a short outage of a
+    /// node cancels it.
     fn context_of_begun(&self, context: Context, priority: i32) -> Context {
-        ledger::without_guests(context, &self.flights, priority)
+        let recovering = self.recovering.clone();
+        Context { recovering, ..ledger::without_guests(context, &self.flights, priority) }
+    }
+
+    /// Notes which nodes are not ready for a short time only.
+    fn note_outages(&mut self, clock: Clock) {
+        let grace = i64::try_from(self.config.node_outage_grace.as_secs()).unwrap_or(i64::MAX);
+        let recovering = self.model.recovering(clock.epoch_seconds, grace);
+        // Plans are checked again when the time of a node is over.
+        self.model.version += u64::from(recovering != self.recovering);
+        self.recovering = recovering;
     }
 
     fn advance(&mut self, clock: Clock) {

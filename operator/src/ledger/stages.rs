@@ -220,6 +220,10 @@ impl Flight {
         if bound > self.bound_then {
             (self.bound_then, self.released) = (bound, Some(clock.now));
         }
+        // A node that is not ready has the whole time when it is ready again.
+        if self.members.iter().any(|member| context.recovering.contains(&member.node)) {
+            self.released = Some(clock.now);
+        }
         let since = *self.released.get_or_insert(clock.now);
         // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
         // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.

@@ -16,4 +16,4 @@ pub use crowding::crowding;
 pub use decide::plan;
 pub use rescue::{must_stay, rank, rescue, room_for};
 pub use spared::{Bystander, Sparing, spared};
-pub use still_fits::still_fits;
+pub use still_fits::{OUTAGE_TAINTS, still_fits};

@@ -1,11 +1,14 @@
 //! Checks a decision again, against the cluster as it is now (design, section 5, "Delayed" and "Release").
 
-use crate::api::{Context, Placement};
+use crate::api::{Context, Placement, Refusal};
 use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
-use crate::model::{Cluster, PodIndex};
+use crate::model::{Cluster, Node, Pod, PodIndex, Taint};
 use crate::problem::held_places;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
+
+/// The taints that the node controller adds to a node that is not ready.
+pub const OUTAGE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// So often the placements that did not fit are tried again in the order in which they were planned.
 const REORDERED: usize = 8;
@@ -45,7 +48,7 @@ pub fn still_fits(
         for (index, placement) in &waiting {
             let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
             match rank.filter(|rank| room.looks_around() && room.refuse(*index, *rank).is_none()) {
-                Some(rank) if suits(cluster, &nodes, *index, rank) => room.add(*index, rank),
+                Some(rank) if suits(cluster, context, nodes.at(rank), *index) => room.add(*index, rank),
                 _ => refused.push((*index, *placement)),
             }
         }
@@ -63,7 +66,7 @@ pub fn still_fits(
                 placement.node, placement.pod
             ));
         };
-        if let Some(refusal) = unsuitable(pod, nodes.at(rank)).or_else(|| room.refuse(index, rank)) {
+        if let Some(refusal) = refusal(context, pod, nodes.at(rank)).or_else(|| room.refuse(index, rank)) {
             let why = refusal.on_one_node(|id| cluster.resource_name_for(pod, id));
             return Err(format!("Pod {} does not fit on node {} any more: {why}.", placement.pod, placement.node));
         }
@@ -72,8 +75,18 @@ pub fn still_fits(
     Ok(())
 }
 
-fn suits(cluster: &Cluster, nodes: &Nodes<'_>, index: PodIndex, rank: Rank) -> bool {
-    cluster.pod_at(index).is_some_and(|pod| unsuitable(pod, nodes.at(rank)).is_none())
+fn suits(cluster: &Cluster, context: &Context, node: &Node, index: PodIndex) -> bool {
+    cluster.pod_at(index).is_some_and(|pod| refusal(context, pod, node).is_none())
+}
+
+/// Why a pod does not suit a node. The taints of a short outage do not count.
+fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
+    if !context.recovering.contains(&node.name) {
+        return unsuitable(pod, node);
+    }
+    let lasting = |taint: &&Taint| !OUTAGE_TAINTS.contains(&taint.key.as_str());
+    let taints = node.taints.iter().filter(lasting).cloned().collect();
+    unsuitable(pod, &Node { taints, ..node.clone() })
 }
 
 /// Where members have to stay within one domain: the key of its topology, and the rank of a node of it.

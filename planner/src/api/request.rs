@@ -82,6 +82,8 @@ pub struct Context {
     /// UIDs of terminating pods that nobody waits for, because they should have been gone by now: they count as staying.
     /// For a critical add-on also those that have long to go yet.
     pub lingering: BTreeSet<SmolStr>,
+    /// Names of nodes that are not ready for a short time only: a check of a decision ignores their taints `not-ready` and `unreachable`.
+    pub recovering: BTreeSet<SmolStr>,
     /// Whether a preemptor that never preempts waits for those who leave as well: they keep a place for it.
     pub waits: bool,
     /// UIDs of pods that must not be victims, nor any unit they belong to.

@@ -20,6 +20,7 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
+            a_plan_is_not_cancelled_while_one_of_its_nodes_is_not_ready_for_some_seconds,
             a_terminating_pod_with_a_long_grace_period_gets_at_most_an_hour;
         release_shared:
             a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_event;
@@ -77,6 +78,48 @@ async fn a_plan_is_replaced_if_two_of_its_nodes_are_cordoned_after_the_first_evi
     let middle = names.iter().filter(|name| name.contains("middle")).count();
     // One eviction may have been in progress while the node was cordoned.
     assert!(middle == 2 && (6..=7).contains(&names.len()), "{names:?}");
+    world.check_promises().await;
+}
+
+/// Makes a fake node not ready, as if its kubelet reported that, and waits for the taint of the node controller.
+async fn set_not_ready(nodes: &Api<Node>, name: &str) {
+    let unmanaged = Patch::Merge(json!({"metadata": {"annotations": {"kwok.x-k8s.io/node": null}}}));
+    nodes.patch(name, &PatchParams::default(), &unmanaged).await.unwrap();
+    let now = jiff::Timestamp::now().to_string();
+    let condition = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "a test says so",
+        "lastHeartbeatTime": now, "lastTransitionTime": now});
+    let status = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    nodes.patch_status(name, &PatchParams::default(), &status).await.unwrap();
+    wait_for("the node has the taint not-ready", MINUTE, async || {
+        let taints = nodes.get(name).await.map_err(|error| error.to_string())?.spec.and_then(|spec| spec.taints);
+        let tainted = taints.iter().flatten().any(|taint| taint.key == "node.kubernetes.io/not-ready");
+        if tainted { Ok(()) } else { Err(format!("{taints:?}")) }
+    })
+    .await;
+}
+
+async fn a_plan_is_not_cancelled_while_one_of_its_nodes_is_not_ready_for_some_seconds(world: &World) {
+    world.class("low", 10).managed().create().await;
+    world.class("middle", 20).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(2).cpus(2).prefix("first").create().await;
+    world.fill(&nodes).prefix("low").priority("low").grace_seconds(5).singles().await;
+    // Another plan would evict these.
+    let others = world.nodes(2).cpus(2).prefix("second").create().await;
+    world.fill(&others).prefix("middle").priority("middle").singles().await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    let plan = gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
+    let api = Api::<Node>::all(world.client());
+    set_not_ready(&api, &nodes[1]).await;
+    // The operator has decided again after that when it has looked at this gang.
+    let probe = world.gang("probe", 9).priority("low").create().await;
+    probe.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let managed = Patch::Merge(json!({"metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}}}));
+    api.patch(&nodes[1], &PatchParams::default(), &managed).await.unwrap();
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(gang.wait_plan(PlanState::Completed, MINUTE).await.id, plan.id, "the same plan");
+    let evicted = world.audit().await.evicted_names();
+    assert!(evicted.len() == 4 && evicted.iter().all(|name| name.starts_with("low")), "{evicted:?}");
     world.check_promises().await;
 }
 

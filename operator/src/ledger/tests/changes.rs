@@ -20,6 +20,49 @@ fn a_plan_of_which_a_node_is_cordoned_evicts_no_other_pod_and_hands_over_what_is
 }
 
 #[test]
+fn a_plan_that_evicts_is_cancelled_for_a_node_that_is_not_ready_only_after_the_grace() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    run.world.outage("n2", 1, false, 100);
+    assert_eq!(run.world.model.recovering(160, 60), BTreeSet::new());
+    let recovering = run.world.model.recovering(159, 60);
+    assert_eq!(recovering, BTreeSet::from([SmolStr::new("n2")]));
+    run.world.outage("n2", 1, true, 130);
+    assert_eq!(run.world.model.recovering(159, 60), recovering, "it is ready, and its taint is not removed yet");
+    run.step_within(&Context { recovering, ..Context::default() });
+    assert!(run.flight.ending.is_none() && run.flight.plan.state == PlanState::WaitingForVictims);
+    run.world.model.version += 1;
+    run.step();
+    let why = "The place was taken while victims left: Pod default/g2 does not fit on node n2 any more: \
+               the node has the untolerated taint {node.kubernetes.io/not-ready: }.";
+    assert_eq!(run.flight.ending.unwrap().message.to_string(), why);
+    run.world.node("n2", 1);
+    assert_eq!(run.world.model.recovering(159, 60), BTreeSet::new());
+}
+
+#[test]
+fn members_that_are_ungated_on_a_node_that_is_not_ready_have_the_whole_time_when_it_is_ready() {
+    let mut run = Run::evicting();
+    run.world.remove_pod("l1").remove_pod("l2");
+    run.step();
+    for name in ["g1", "g2"] {
+        run.world.pod(TestPod::new(name, 100).of("gang").unschedulable());
+    }
+    run.world.outage("n2", 1, false, 100);
+    let context = Context { recovering: BTreeSet::from(["n2".into()]), ..Context::default() };
+    for _ in 0..4 {
+        run.later(20);
+        run.step_within(&context);
+        assert!(run.flight.ending.is_none(), "{:?}", run.flight.ending);
+    }
+    run.world.node("n2", 1);
+    run.later(20);
+    run.step();
+    assert!(run.flight.ending.is_none(), "{:?}", run.flight.ending);
+}
+
+#[test]
 fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
