@@ -4,7 +4,7 @@
 use crate::error::CliError;
 use crate::world::World;
 use giveway_planner::{
-    Context, Decision, ObjectKey, Placement, Preemptor, Reservation, Sparing, Strategy, plan, spared,
+    Context, Decision, Holds, ObjectKey, Placement, Preemptor, Reservation, Sparing, Strategy, plan, spared,
 };
 use std::cmp::Reverse;
 
@@ -73,7 +73,7 @@ pub(crate) fn in_turn(
                         uid: placement.uid.clone(),
                         pod: placement.pod.clone(),
                         node: placement.node.clone(),
-                        priority: outcome.priority,
+                        holds: Holds::UpTo(outcome.priority),
                     }));
                 }
                 _ => {}

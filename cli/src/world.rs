@@ -9,7 +9,7 @@ use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
-use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
+use giveway_planner::{Cluster, Context, Holds, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -252,7 +252,7 @@ impl World {
                 let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());
                 if waits {
                     let (uid, node) = (SmolStr::new(&placement.uid), SmolStr::new(&placement.node));
-                    context.reservations.push(Reservation { uid, pod, node, priority });
+                    context.reservations.push(Reservation { uid, pod, node, holds: Holds::UpTo(priority) });
                 }
             }
             context.departing.extend(plan.victims.iter().flat_map(|v| &v.pods).map(|pod| SmolStr::new(&pod.uid)));

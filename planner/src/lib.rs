@@ -20,8 +20,8 @@ mod search;
 pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, crowding, plan, spared, still_fits};
 pub use api::sentence;
 pub use api::{
-    Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Reservation, Shortfall,
-    Step, Strategy, Terms, Unknown, Victim, VictimPod,
+    Context, Cost, Decision, Domain, GuaranteedBudget, Holds, Placement, Plan, Preemptor, Rescue, Reservation,
+    Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
 pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
 pub use rescue::rescue;

@@ -44,7 +44,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
-use giveway_planner::{Context, Placement, Preemptor, Reservation};
+use giveway_planner::{Context, Holds, Placement, Preemptor, Reservation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -308,7 +308,7 @@ impl Flight {
             uid: m.uid.clone(),
             pod: m.pod.clone(),
             node: m.node.clone(),
-            priority: self.priority,
+            holds: Holds::UpTo(self.priority),
         })
     }
 
@@ -508,11 +508,6 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
 }
 
-/// What holds nothing: a place that was given up.
-const GIVEN_UP: i32 = i32::MIN;
-/// The same: a place that somebody has whom nobody evicts for.
-const GUEST: i32 = i32::MIN + 1;
-
 /// Every flight, by preemptor.
 pub type Flights = BTreeMap<Preemptor, Flight>;
 
@@ -545,7 +540,7 @@ pub fn give_up(context: &mut Context, places: &[Reservation]) {
     let pods: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
     context.reservations.retain(|reservation| !pods.contains(&reservation.uid));
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
-    context.reservations.extend(places.iter().map(|place| Reservation { priority: GIVEN_UP, ..place.clone() }));
+    context.reservations.extend(places.iter().map(|place| Reservation { holds: Holds::Never, ..place.clone() }));
 }
 
 /// The same for a plan that has begun to evict: it is not cancelled for the reservation of a plan of equal or lower priority for which
@@ -557,7 +552,7 @@ pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) ->
         flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
     for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
-        reservation.priority = GUEST;
+        reservation.holds = Holds::NotYet;
     }
     context
 }
@@ -565,8 +560,8 @@ pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) ->
 /// The same for who looks for another place than its own: what a guest holds is not free.
 fn with_guests(context: &Context) -> Context {
     let mut context = context.clone();
-    for reservation in context.reservations.iter_mut().filter(|reservation| reservation.priority == GUEST) {
-        reservation.priority = i32::MAX;
+    for reservation in context.reservations.iter_mut().filter(|reservation| reservation.holds == Holds::NotYet) {
+        reservation.holds = Holds::Always;
     }
     context
 }

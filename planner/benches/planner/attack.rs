@@ -2,7 +2,7 @@
 
 use crate::generate::{self, GROUP_LABEL, HIGH, LARGE, TEAM, group, label, on, pod};
 use crate::measure::Timer;
-use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Reservation, SmolStr, plan, spared};
+use giveway_planner::{Cluster, Context, Decision, Holds, ObjectKey, Preemptor, Reservation, SmolStr, plan, spared};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -313,7 +313,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
                 uid: format!("00000000-0000-flight-f-{n:05}").into(),
                 pod: ObjectKey::new("flight", format!("f-{n:05}")),
                 node: generate::node_name(n).into(),
-                priority: HIGH,
+                holds: Holds::UpTo(HIGH),
             })
             .collect();
         let context = Context { reservations: reservations.clone(), ..Context::default() };
@@ -351,7 +351,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
                     uid: format!("00000000-0000-flight-f-{n:05}").into(),
                     pod: ObjectKey::new("flight", format!("f-{n:05}")),
                     node: generate::node_name(n).into(),
-                    priority: HIGH,
+                    holds: Holds::UpTo(HIGH),
                 })
                 .collect();
             let context = Context { reservations, ..Context::default() };

@@ -31,7 +31,31 @@ impl std::fmt::Display for Preemptor {
     }
 }
 
-/// A placement of a decision in flight. It holds its node against preemptors of equal or lower priority.
+/// The preemptors against which a reservation holds its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Those of at most this priority.
+    UpTo(i32),
+    /// All.
+    Always,
+    /// None: the placement was given up. The nomination of the pod, which may still exist, holds nothing either.
+    Never,
+    /// None, because the decision has evicted no pod yet and may be cancelled.
+    NotYet,
+}
+
+impl Holds {
+    /// Returns true if it holds its node against a preemptor of this priority.
+    pub fn against(self, priority: i32) -> bool {
+        match self {
+            Self::UpTo(highest) => highest >= priority,
+            Self::Always => true,
+            Self::Never | Self::NotYet => false,
+        }
+    }
+}
+
+/// A placement of a decision in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// UID of the pod.
@@ -40,8 +64,8 @@ pub struct Reservation {
     pub pod: ObjectKey,
     /// The node that is held for it.
     pub node: SmolStr,
-    /// Priority of the preemptor of that decision.
-    pub priority: i32,
+    /// The preemptors against which it holds the node: usually up to the priority of its own preemptor.
+    pub holds: Holds,
 }
 
 /// How a plan is searched.

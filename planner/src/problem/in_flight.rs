@@ -151,7 +151,7 @@ pub(crate) fn held_places<'o>(
         let Some(index) = cluster.pod_index(&reservation.pod) else { continue };
         let Some(pod) = cluster.pod_at(index) else { continue };
         if pod.uid == reservation.uid && pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = reservation.priority >= priority;
+            let holds = reservation.holds.against(priority);
             places.insert(index, rank(&reservation.node).filter(|_| holds));
         }
     }

@@ -1,7 +1,7 @@
 //! `still_fits`: a decision is checked again against the cluster as it is.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Placement, Reservation, SmolStr, still_fits};
+use giveway_planner::{Cluster, Context, Holds, Placement, Reservation, SmolStr, still_fits};
 use std::collections::BTreeSet;
 
 fn placement(pod: &str, node: &str) -> Placement {
@@ -29,7 +29,7 @@ fn a_resource_that_nobody_offers_is_named_also_where_the_place_of_a_pod_that_ask
     let cluster = cluster(&all);
     let problem = "Pod default/p does not fit on node a any more: insufficient example.com/unknown.";
     assert_eq!(check(&cluster, &[placement("p", "a")], &[]), Err(problem.to_owned()));
-    let reservation = Reservation { uid: "uid-p".into(), pod: key("p"), node: "a".into(), priority: 50 };
+    let reservation = Reservation { uid: "uid-p".into(), pod: key("p"), node: "a".into(), holds: Holds::UpTo(50) };
     let context = Context { reservations: vec![reservation], ..Context::default() };
     assert_eq!(still_fits(&cluster, &[placement("q", "a")], 10, &context, &BTreeSet::new()), Ok(()));
 }
@@ -71,7 +71,8 @@ fn a_node_that_is_gone_cordoned_or_tainted_is_named() {
 #[test]
 fn places_held_by_others_of_equal_or_higher_priority_count() {
     let cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
-    let reservation = |priority| Reservation { uid: "uid-r".into(), pod: key("r"), node: "a".into(), priority };
+    let reservation =
+        |priority| Reservation { uid: "uid-r".into(), pod: key("r"), node: "a".into(), holds: Holds::UpTo(priority) };
     let check = |priority| {
         let context = Context { reservations: vec![reservation(priority)], ..Context::default() };
         still_fits(&cluster, &[placement("p", "a")], 10, &context, &BTreeSet::new())

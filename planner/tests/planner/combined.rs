@@ -2,7 +2,7 @@
 
 use crate::common::numbers::Numbers;
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, SmolStr, Strategy};
+use giveway_planner::{Cluster, Context, Decision, Holds, Preemptor, Reservation, SmolStr, Strategy};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -247,7 +247,7 @@ impl World {
                     uid: format!("uid-{name}").into(),
                     pod: key(&name),
                     node: format!("n{node}").into(),
-                    priority: *priority,
+                    holds: Holds::UpTo(*priority),
                 });
             }
         }

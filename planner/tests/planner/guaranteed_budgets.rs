@@ -1,7 +1,7 @@
 //! Guaranteed budgets (KEP-3280): below its threshold a budget is a law, not a preference.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Reservation};
+use giveway_planner::{Context, Decision, Holds, Reservation};
 use serde_json::json;
 
 fn guarded(name: &str, node: &str) -> Built {
@@ -167,7 +167,7 @@ fn two_decisions_cannot_spend_one_allowance() {
         uid: "uid-other".into(),
         pod: key("other"),
         node: "a".into(),
-        priority: 999,
+        holds: Holds::UpTo(999),
     });
     let mut cluster = cluster(&all);
     add(&mut cluster, &pod("other").priority(999));

@@ -4,7 +4,7 @@
 use crate::common::numbers::Numbers;
 use crate::common::world::{LARGER, TINY, World, for_all, worlds};
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Strategy};
+use giveway_planner::{Cluster, Context, Decision, Holds, Preemptor, Reservation, Strategy};
 use proptest::prelude::any;
 use proptest::test_runner::TestCaseError;
 use serde_json::json;
@@ -78,7 +78,7 @@ fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
                 uid: format!("uid-{name}").into(),
                 pod: key(name),
                 node: format!("node-{:02}", numbers.below(nodes)).into(),
-                priority: if numbers.one_in(2) { 60 } else { 40 },
+                holds: Holds::UpTo(if numbers.one_in(2) { 60 } else { 40 }),
             }),
             _ => {}
         }

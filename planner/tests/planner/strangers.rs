@@ -1,7 +1,7 @@
 //! Pods that wait keep nobody away, whatever they say; those whose places are held do.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Reservation};
+use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn a_place_that_is_held_for_it_counts_and_its_waiting_does_not() {
     let objects = [node("a", 4), node("b", 4), stranger("s").priority(9), pod("p").priority(5)];
     let cluster = cluster(&objects);
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
-    let held = Reservation { uid: "uid-s".into(), pod: key("s"), node: "a".into(), priority: 9 };
+    let held = Reservation { uid: "uid-s".into(), pod: key("s"), node: "a".into(), holds: Holds::UpTo(9) };
     let context = Context { reservations: vec![held], ..Context::default() };
     assert_eq!(places(plan(&cluster, &for_pod("p"), &context)), ["b"]);
     let mut nominated = cluster.clone();

@@ -251,9 +251,11 @@ impl Group {
     pub async fn wait_plan(&self, state: PlanState, limit: Duration) -> StoredPlan {
         wait_for(&format!("the plan of group {} is {state:?}", self.name), limit, async || {
             let plans = stored_plans(&self.kit.client).await.map_err(|error| error.to_string())?;
+            // A departure names the preemptor of the plan before it.
             let its = |plan: &StoredPlan| {
-                (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
-                    == (self.kit.namespace.as_str(), self.name.as_str())
+                plan.cause.is_plan()
+                    && (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
+                        == (self.kit.namespace.as_str(), self.name.as_str())
             };
             // The plan may have left the state before it is probed.
             let as_far = |plan: &StoredPlan| plan.state == state || (plan.state.in_flight() && plan.state >= state);

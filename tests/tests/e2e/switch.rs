@@ -200,6 +200,12 @@ async fn switching_to_observe_completes_the_current_group_and_evicts_no_other() 
     })
     .await;
     assert_eq!(message, format!("{OBSERVES}; what was begun is finished, and nobody else goes."));
+    wait_for("the departures have ended", MINUTE, async || {
+        let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
+        let in_flight: Vec<_> = plans.iter().filter(|plan| plan.state.in_flight()).collect();
+        if in_flight.is_empty() { Ok(()) } else { Err(format!("{in_flight:?}")) }
+    })
+    .await;
     let evicted = world.audit().await.evicted_names();
     let whole = low.iter().filter(|group| group.pods.iter().all(|pod| evicted.contains(&pod.name))).count();
     assert!((1..4).contains(&whole), "{evicted:?}");

@@ -68,8 +68,12 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
     run.world.group("vip", 1, 1000, "PodGroup").pod(TestPod::new("v1", 1000).of("vip").held());
-    let reservation =
-        Reservation { uid: "uid-v1".into(), pod: ObjectKey::new("default", "v1"), node: "n1".into(), priority: 1000 };
+    let reservation = Reservation {
+        uid: "uid-v1".into(),
+        pod: ObjectKey::new("default", "v1"),
+        node: "n1".into(),
+        holds: Holds::UpTo(1000),
+    };
     let context = Context { reservations: vec![reservation], ..Context::default() };
     run.later(1);
     let advance = run.step_within(&context);
@@ -238,7 +242,7 @@ fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_reservations_of_one_t
         let flights = Flights::from([(gang(), flight.clone())]);
         let context = without_guests(context(&flights, priority), &flights, priority);
         assert_eq!(context.reservations.len(), 2, "their nominations hold nothing either");
-        context.reservations.iter().filter(|reservation| reservation.priority >= priority).count()
+        context.reservations.iter().filter(|reservation| reservation.holds.against(priority)).count()
     };
     let mut guest = flight(Instant::now());
     assert_eq!(holds(&guest, 100), 0, "no pod was evicted for it yet");
@@ -293,7 +297,8 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     run.later(10);
     run.world.node("n3", 1).node("n4", 1).pod(TestPod::new("guest", 100).nominated("n3"));
     let (uid, pod, node) = ("uid-guest".into(), ObjectKey::new("default", "guest"), "n3".into());
-    let context = Context { reservations: vec![Reservation { uid, pod, node, priority: GUEST }], ..Context::default() };
+    let context =
+        Context { reservations: vec![Reservation { uid, pod, node, holds: Holds::NotYet }], ..Context::default() };
     assert!(run.step_within(&context).ended.is_none(), "it would have to be given up for him");
     // Not before they have had their time.
     let mut run = Run::evicting();
