@@ -1,13 +1,13 @@
-//! The decision engine of Giveway: who gives way, and for whom.
+//! The planner of Giveway: chooses placements for a preemptor and the victims that must be evicted for it.
 //!
-//! It is pure: no client, no clock, no environment, no randomness, no async. [`model::Cluster`] holds what is known of
-//! the cluster; [`plan()`] decides for one preemptor; [`spared()`] says who stays then, and why; [`still_fits`] checks a
-//! decision again later; [`rescue()`] makes room for a critical add-on. The same cluster gives the same decision, in
-//! whatever order its objects arrived.
+//! It is a pure library: no API client, clock, environment variable, randomness or async code. [`model::Cluster`] is the snapshot of the
+//! cluster; [`plan()`] decides for one preemptor; [`spared()`] lists the units of lower priority that a plan does not evict, with reasons;
+//! [`still_fits`] checks an earlier plan against a newer snapshot; [`rescue()`] selects a node and victims for a critical add-on. The same
+//! cluster state gives the same decision, in whatever order its objects arrived.
 //!
-//! Layers, each of which knows only those before it (`tests/layers.rs`): [`model`] what is known, [`api`] what is asked and
-//! answered, `filters` where a pod fits, `problem` one question, `search` strategies, `incremental` answers that are kept,
-//! `answer` plans in words.
+//! Layers, each of which uses only those before it (`tests/layers.rs`): [`model`] snapshot of the cluster, [`api`] requests and decisions,
+//! `filters` scheduler filters, `problem` one preemption problem, `search` strategies, `incremental` cached results per equivalence class,
+//! `answer` decisions with their explanations.
 
 mod answer;
 pub mod api;

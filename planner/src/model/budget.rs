@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 /// The most requirements and values of a selector that are read.
 const MOST_REQUIREMENTS: usize = 100;
 
-/// The selector as it is, or, where it asks for more than anybody means, one that selects every pod of the namespace. That protects as
-/// much as its author could have said in one word, and costs nobody seconds for each of thousands of pods.
+/// Returns the selector unchanged, or, above the bound on its rules, a selector that matches every pod of the namespace. The latter
+/// protects at least as many pods, and matching thousands of pods against it takes no noticeable time.
 fn bounded(selector: &LabelSelector) -> Selector {
     let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
     let rules = selector.match_expressions.iter().flatten();
@@ -93,7 +93,7 @@ impl Budget {
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
     }
 
-    /// Whether a pod like this one uses up none, whoever it is.
+    /// Returns true if the eviction of a pod in this state uses up none of the budget's allowed disruptions.
     pub(crate) fn exempts(&self, unstarted: bool, ready: bool) -> bool {
         unstarted || (!ready && self.unready_may_go)
     }

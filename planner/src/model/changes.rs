@@ -1,24 +1,24 @@
-//! What changed in the model, so that answers that were kept can catch up in as many steps as there were changes.
+//! Log of changes to the model, from which cached results are brought up to date in as many steps as there were changes.
 //!
-//! A note says what to look at again, not what it was: one that nobody has read yet is not taken twice. So there are never
-//! more of them than things to look at, however often they change.
+//! An entry names the object to read again, not its old state. An object with an unread entry gets no second one, so the log is never
+//! longer than the number of objects, however often they change.
 
 use super::equivalence::ClassId;
 use super::{BudgetIndex, GroupIndex, NodeIndex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many changes are kept; whoever is further behind starts anew.
+/// Number of changes that are kept; a cache that is further behind is rebuilt.
 const KEPT: usize = 1 << 15;
 
 /// Something that answers can depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A node came or went: the order of nodes is another.
+    /// A node was added or removed: the order of nodes changed.
     Nodes,
     /// The node itself changed.
     Node(NodeIndex),
-    /// Pods on a node came, went, or count differently.
+    /// Pods on a node were added, removed, or count differently.
     Pods(NodeIndex),
     /// A whole group became larger, smaller, older or younger.
     Unit(GroupIndex),
@@ -26,7 +26,7 @@ pub(crate) enum Change {
     Budget(BudgetIndex),
     /// A kind of pods has a number that another one may have had before.
     Class(ClassId),
-    /// A namespace came, went, or has other labels: what selects namespaces may be about others.
+    /// A namespace was added, removed, or relabelled: namespace selectors may match other namespaces.
     Namespaces,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Changes {
     dropped: u64,
     /// By kind and number of a change: how many changes there were when it was last noted, itself included.
     noted: [Vec<u64>; 7],
-    /// How many changes there were when somebody last caught up.
+    /// Number of changes when a cache last caught up.
     read: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl Changes {
         noted[number] = self.dropped + self.kept.len() as u64;
     }
 
-    /// How many there were, for somebody who has caught up with them.
+    /// Returns the number of changes, for a cache that has read all of them, and records that it has.
     pub(super) fn caught_up(&self) -> u64 {
         let count = self.dropped + self.kept.len() as u64;
         self.read.store(count, Ordering::Relaxed);

@@ -47,7 +47,7 @@ pub(crate) struct Requirement {
     pub(crate) key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub(crate) operator: String,
-    /// Values, as the operator needs them; ascending, as somebody may list thousands.
+    /// Values that the operator compares with; sorted in ascending order, because a pod may list thousands.
     pub(crate) values: Vec<String>,
 }
 

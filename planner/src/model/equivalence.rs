@@ -40,7 +40,7 @@ impl EquivalenceClasses {
         (id, true)
     }
 
-    /// One pod of a kind is gone.
+    /// Removes one pod from an equivalence class.
     pub(super) fn release(&mut self, id: ClassId) {
         let Some((_, pods)) = self.list.get_mut(id) else { return };
         *pods -= 1;

@@ -1,5 +1,6 @@
-//! What a pod may ask of its place, at the most, for others to be evicted for it. Each rule is looked at for thousands of nodes or pods,
-//! and anybody may write thousands of them: who does gets no room made, and keeps nobody waiting. kube-scheduler places him.
+//! Upper bounds on the scheduling constraints of a preemptor. Each rule is evaluated for thousands of nodes or pods, and a user may write
+//! thousands of rules. Giveway does not preempt for a pod above these bounds, so other preemptors are not delayed; kube-scheduler schedules
+//! it.
 
 use super::affinity::AffinityTerm;
 use super::constraints::{Constraints, NodeTerm};

@@ -1,11 +1,11 @@
-//! Members of a gang that have done their work. Nobody makes them anew, so what is missing to `minCount` is less by them:
-//! else a gang of which most had finished, and one had crashed, would wait for ever. A Job with more completions than pods at a time
-//! does make others instead, until only as many completions are left as start together: the first ones to finish, as many as its
-//! status says are to spare, do not count.
+//! Members of a gang that have finished. Their owners do not recreate them, so they reduce the number of pods missing to `minCount`:
+//! otherwise a gang would stay gated forever if most members had finished and one had crashed. A Job with more completions than
+//! parallelism does create replacement pods until the remaining completions equal the number that start together: as many of the first
+//! finished pods as the group's status has in `spare` do not count.
 //!
-//! A pod that was deleted since is remembered by its UID, in the group's status, which the operator alone writes. It counts for
-//! as long as the run goes on that it was of: until all members that live are of controllers that were not seen before. So a
-//! Job that is created anew under the same group starts together again.
+//! A finished pod that was deleted is remembered by its UID in the group's status, which only the operator writes. It counts for the run
+//! to which it belonged: until all live members have controllers that were not seen before. So a Job that is recreated under the same
+//! group starts as a whole again.
 
 use super::pod::{Phase, Pod};
 use giveway_crds::finished::FinishedMembers;
@@ -60,8 +60,8 @@ impl Finished {
     }
 }
 
-/// Whether a pod has done its work. One that was told to end may say so and be made anew all the same; only a Job is known
-/// to take its word.
+/// Returns true if a pod has finished its work. A terminating pod may report `Succeeded` and be recreated nevertheless; only the Job
+/// controller is known to count it.
 fn done(pod: &Pod) -> bool {
     let of_job =
         || pod.owner.as_ref().is_some_and(|owner| owner.kind == "Job" && owner.api_version.starts_with("batch/"));

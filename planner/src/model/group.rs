@@ -38,7 +38,7 @@ pub struct Group {
     pub created: Option<i64>,
     /// Seconds between a plan and its first eviction.
     pub delay_seconds: i32,
-    /// Whether its deletion has begun.
+    /// True if it has a `deletionTimestamp`.
     pub deleting: bool,
     /// The workload and template it was made from.
     pub workload: Option<(String, String)>,
@@ -103,7 +103,8 @@ impl Group {
         Ok(read)
     }
 
-    /// Reads a native group: what its pods are as victims. Nobody preempts for it here, and its members are no gang of ours.
+    /// Reads a native PodGroup as a unit of eviction. Giveway does not preempt for native groups, and does not treat their members as a
+    /// gang.
     pub(super) fn from_native(group: &NativeGroup, classes: &Classes) -> Result<Self, ModelError> {
         let metadata = &group.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -149,7 +150,7 @@ impl Group {
         }
     }
 
-    /// Whether a member pays for less than the group's priority.
+    /// Returns true if the pod's own priority is lower than the group's.
     pub fn is_above(&self, pod: &Pod) -> bool {
         !self.native && self.known_priority().is_some_and(|priority| pod.priority < priority)
     }

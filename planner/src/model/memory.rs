@@ -1,5 +1,5 @@
-//! A slot for what others want to remember of a model. The model does not know what it is, and a copy of a model has nothing
-//! in it: whoever remembers finds out everything anew there.
+//! A slot in which other layers cache results about a model. The model does not know their type, and the slot of a copied model is
+//! empty: its results are computed again.
 
 use std::any::Any;
 use std::fmt;

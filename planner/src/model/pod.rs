@@ -19,8 +19,8 @@ const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Seconds that a pod is given to terminate when it says nothing.
 const DEFAULT_GRACE: i64 = 30;
-/// The longest grace, in seconds, that a pod keeps when it is told to make room, and for which its room is waited for. Whoever deletes
-/// his pods names their grace: years of it would keep their room from everybody.
+/// The longest grace period, in seconds, that an evicted pod keeps, and the longest for which a preemptor waits for the capacity of a
+/// terminating pod. The user who deletes a pod chooses its grace period: one of years would block the capacity from all preemptors.
 pub const MAX_GRACEFUL_TERMINATION: i64 = 3600;
 
 /// A pod.
@@ -53,16 +53,16 @@ pub struct Pod {
     pub nominated_node: Option<SmolStr>,
     /// Its phase.
     pub phase: Phase,
-    /// Whether its deletion has begun.
+    /// True if it has a `deletionTimestamp`.
     pub terminating: bool,
-    /// Whether it does so within [`MAX_GRACEFUL_TERMINATION`]: its room is waited for. One that was given longer runs on, and may be
-    /// told to go sooner like any other.
+    /// True if it terminates within [`MAX_GRACEFUL_TERMINATION`]: preemptors wait for its capacity. A pod with a longer grace period counts
+    /// as running, and may be evicted with a shorter one like any other.
     pub leaves: bool,
     /// Whether it is ready, which is what budgets call healthy.
     pub ready: bool,
     /// Whether it has Giveway's scheduling gate.
     pub held: bool,
-    /// Whether it has a scheduling gate of somebody else.
+    /// True if it has a scheduling gate that is not Giveway's.
     pub gated_by_others: bool,
     /// Whether the scheduler reported it `Unschedulable`.
     pub unschedulable: bool,
@@ -74,12 +74,12 @@ pub struct Pod {
     pub created: Option<i64>,
     /// Whether it is a mirror pod.
     pub mirror: bool,
-    /// Whether a DaemonSet made it for the one node that it is bound to: it has no other place. An owner alone can be
-    /// claimed by anybody; a pod that claims this one has bound itself to its node.
+    /// True if a DaemonSet created it for the one node to which it is bound, so that no other node can run it. An owner reference alone
+    /// can be set by any user; a pod that meets this definition names its own node in its spec.
     pub daemon: bool,
     /// Whether its annotations ask for it to be a critical add-on; its namespace decides whether that counts.
     pub asks_critical: bool,
-    /// Seconds that it is given to terminate; of one whose deletion has begun, those it was given then.
+    /// Its grace period in seconds; for a terminating pod, the one with which it was deleted.
     pub grace: i64,
     /// Name of its scheduler.
     pub scheduler_name: String,
@@ -91,7 +91,7 @@ pub struct Pod {
     pub(super) claims: Vec<SmolStr>,
     /// Whether it has claims of devices (dynamic resource allocation).
     pub(super) claims_devices: bool,
-    /// What its place depends on and is not known, in words; the model fills it in.
+    /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
     /// What it demands besides resources.
     pub(crate) constraints: Constraints,
@@ -113,12 +113,12 @@ pub enum Phase {
 }
 
 impl Pod {
-    /// Not ended, and not on its way out.
+    /// Returns true if the pod has neither finished nor a `deletionTimestamp`.
     pub fn live(&self) -> bool {
         !self.ended() && !self.terminating
     }
 
-    /// The grace that it is given instead of its own when it is told to make room; `None` when it keeps its own.
+    /// Returns the grace period with which it is evicted instead of its own; `None` if it keeps its own.
     pub fn capped_grace(&self) -> Option<i64> {
         (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
@@ -138,7 +138,7 @@ impl Pod {
         self.bound() && self.phase == Phase::Pending
     }
 
-    /// Succeeded or Failed: it takes no room any more.
+    /// Returns true in phase `Succeeded` or `Failed`: the pod uses no capacity any more.
     pub fn ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
@@ -170,7 +170,7 @@ impl Pod {
         selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())
     }
 
-    /// Whether another version of it asks for the same, and is found by the same names: then it only goes on.
+    /// Returns true if another version of the pod has the same requests, constraints, labels and group: only its progress changed.
     pub(super) fn goes_on_as(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.group == other.group
@@ -190,7 +190,7 @@ impl Pod {
         self.labels.contains_key(keys::LABEL_PLACEHOLDER)
     }
 
-    /// Whether it belongs to a native group: nobody preempts for it here.
+    /// Returns true if it belongs to a native group: Giveway does not preempt for it.
     pub fn native(&self) -> bool {
         self.group.as_deref().is_some_and(native::is_native)
     }

@@ -1,7 +1,7 @@
-//! Kubernetes quantities, read exactly (`100m`, `0.5Gi`, `1e3`, `12n`, `8Ei`) and rounded as the scheduler rounds them.
+//! Kubernetes quantities, parsed exactly (`100m`, `0.5Gi`, `1e3`, `12n`, `8Ei`) and rounded as kube-scheduler rounds them.
 //!
-//! A quantity is held in nano units in an `i128`, so that everything the API server accepts for a resource is exact;
-//! only what does not fit is an error, and the error names the text.
+//! A quantity is stored in nano units in an `i128`, so that every value that the API server accepts for a resource is exact;
+//! only a value that does not fit is an error, and the error contains the text.
 
 /// One unit, in nano units.
 pub const UNIT: i128 = 1_000_000_000;
@@ -25,7 +25,7 @@ pub struct QuantityError {
 /// # Errors
 /// The text is no quantity, or its value does not fit.
 pub fn parse(text: &str) -> Result<i128, QuantityError> {
-    // A text is told as far as anybody would read it.
+    // The error quotes a bounded part of the text.
     let fail = |problem| QuantityError { text: text.chars().take(MAX_DIGITS).collect(), problem };
     let (negative, rest) = match text.as_bytes().first() {
         None => return Err(fail("must not be empty")),
@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<i128, QuantityError> {
     if fraction.contains('.') {
         return Err(fail("must not have more than one decimal point"));
     }
-    // The API server keeps the zeros with which somebody wrote it.
+    // The API server keeps leading and trailing zeros as they were written.
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
     if whole.len() + fraction.len() > MAX_DIGITS {
         return Err(fail("has too many digits"));
@@ -130,7 +130,7 @@ pub fn ceil_unit(nano: i128) -> i128 {
 
 /// Nano units rounded up to whole thousandths, and still in nano units: how the API server stores a quantity.
 pub fn to_milli(nano: i128) -> i128 {
-    // What is left over when the last thousandth does not fit is nothing that anybody can offer.
+    // The remainder below one thousandth, when that does not fit, is less than any node can offer.
     ceil_milli(nano).saturating_mul(MILLI)
 }
 

@@ -18,10 +18,10 @@ type Quantities = BTreeMap<String, Quantity>;
 /// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
 const MOST: i128 = 1 << 96;
 
-/// The requests of a pod, with the error when a quantity cannot be read or is negative, or a sum is too large; the error names the field.
+/// Returns the requests of a pod, with an error that names the field if a quantity cannot be parsed or is negative, or a sum is too large.
 ///
-/// For a pod that has a node they are what kube-scheduler counts, also with an error. It counts in 64 bits, and as nothing what does not fit
-/// into them: who asks for `10P` cpu gets a place, and closes no node for others.
+/// For a pod with a node they are what kube-scheduler counts, even with an error. It counts in 64 bits, and counts an amount that does not
+/// fit into them as zero: a pod that requests `10P` cpu is scheduled, and does not block its node for others.
 pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &Names) -> (Resources, Option<ModelError>) {
     let (known, error) = match counted(pod, &Reader::strict("Pod", object)) {
         Ok(amounts) => {
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         Self { kind, object, in_64_bits: false }
     }
 
-    /// Pod-level requests replace what the containers ask for. A pod-level limit counts where nobody asks for anything.
+    /// Pod-level requests replace those of the containers. A pod-level limit counts if no container has a request or limit.
     fn pod_level<'q>(&self, spec: &'q PodSpec, total: &mut Amounts<'q>) -> Result<(), ModelError> {
         let Some(resources) = &spec.resources else { return Ok(()) };
         for (name, quantity) in resources.requests.iter().flatten().filter(|(name, _)| is_pod_level(name)) {

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 /// Number of a resource name; see [`super::Cluster::resource_name`].
 pub type ResourceId = u16;
 
-/// What no node offers, whatever its name: nobody has any of it.
+/// Number of all resources that no node offers, whatever their names: their capacity is zero.
 pub(crate) const UNOFFERED: ResourceId = 4;
 
 /// Amounts by resource: `cpu` in thousandths, everything else in whole units, rounded up. Zero amounts are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resources {
-    /// By number; one of [`UNOFFERED`] when there is any that nobody offers.
+    /// By number; includes one entry [`UNOFFERED`] if the pod requests a resource that no node offers.
     amounts: Vec<(ResourceId, i128)>,
     /// Without a number, by name.
     unnumbered: Box<[Unnumbered]>,
@@ -27,7 +27,7 @@ pub struct Resources {
 struct Unnumbered {
     name: SmolStr,
     amount: i128,
-    /// Whether a DeviceClass serves it, so that devices of dynamic resource allocation can take its place.
+    /// True if a DeviceClass provides it as an extended resource, so that devices of dynamic resource allocation can satisfy the request.
     served: bool,
 }
 
@@ -42,7 +42,7 @@ impl Resources {
         self.amounts.iter().copied()
     }
 
-    /// What is asked for and nobody offers, by name.
+    /// The requested resources that no node offers, by name.
     pub fn unoffered(&self) -> impl Iterator<Item = (&str, i128)> {
         self.unnumbered.iter().filter(|entry| !entry.served).map(|entry| (entry.name.as_str(), entry.amount))
     }
@@ -92,7 +92,7 @@ impl Resources {
 }
 
 /// The names of the resources that nodes offer, numbered in the order of their first appearance after the four that every
-/// cluster has, and the one that nobody has.
+/// cluster has and [`UNOFFERED`].
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     list: Vec<SmolStr>,
@@ -104,7 +104,7 @@ impl Default for Names {
         let list = ["cpu", "memory", "ephemeral-storage", "pods"].map(SmolStr::new).to_vec();
         let index = (0..).zip(&list).map(|(id, name)| (name.clone(), id)).collect();
         let mut names = Self { list, index };
-        // Its name is never asked for: whoever asks for it is asked what he calls it.
+        // The name of `UNOFFERED` is never read: such requests are stored under their own names.
         names.list.push(SmolStr::default());
         names
     }
@@ -116,7 +116,7 @@ impl Names {
         self.index.get(name).copied()
     }
 
-    /// Numbers a name that a node offers; `None` when there are 65,536 already, and nobody has any of the next one.
+    /// Numbers a resource that a node offers; `None` after 65,536 numbers, when further resources count as not offered.
     pub(super) fn number(&mut self, name: &str) -> Option<ResourceId> {
         if let Some(id) = self.get(name) {
             return Some(id);

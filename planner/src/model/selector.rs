@@ -14,7 +14,7 @@ pub(crate) struct Selector {
 struct Rule {
     key: String,
     operator: String,
-    /// Ascending: somebody may list thousands.
+    /// Sorted in ascending order, because a selector may list thousands.
     values: Vec<String>,
 }
 

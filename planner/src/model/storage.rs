@@ -25,7 +25,7 @@ pub(super) struct Claim {
     pub(super) volume: Option<SmolStr>,
     /// Whether it is bound to that volume for good.
     pub(super) bound: bool,
-    /// Whether it was deleted, and is there until nobody uses it any more: kube-scheduler binds nobody to it then.
+    /// True if it has a `deletionTimestamp` and exists until no pod uses it: kube-scheduler binds no pod to it then.
     pub(super) deleting: bool,
     /// Its class.
     pub(super) class: Option<SmolStr>,
@@ -38,8 +38,9 @@ impl Claim {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         Self {
             volume: text(spec.and_then(|spec| spec.volume_name.as_ref())),
-            // Only the controller writes the phase. The annotation that it is bound can be written by anybody who may write the
-            // claim, and stays when the claim is lost: who believed it would evict in vain.
+            // Only the controller writes the phase. The bind-completed annotation can be written by every user with write access to the
+            // claim, and
+            // remains when the claim is lost: a plan that relied on it would evict pods without benefit.
             bound: phase == Some("Bound"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
             class: text(spec.and_then(|spec| spec.storage_class_name.as_ref())),

@@ -79,7 +79,7 @@ impl FromIterator<PodIndex> for UnitPods<'_> {
 pub(crate) struct GroupUnit {
     /// Its bound pods that do not leave anyway, by key.
     pub(crate) pods: Vec<PodIndex>,
-    /// The lowest of the priorities that count for them: what one of them pays for shields no other.
+    /// The lowest effective priority of its pods: a member with a higher priority does not protect the others.
     pub(crate) priority: i32,
     /// When the first of them started.
     pub(crate) started: Option<i64>,
@@ -131,7 +131,7 @@ pub(crate) enum Role {
     CriticalAddon,
     /// It is leaving.
     Leaves,
-    /// It goes with a unit.
+    /// It is evicted with a unit.
     Goes(UnitRef),
 }
 

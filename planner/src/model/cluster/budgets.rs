@@ -112,7 +112,7 @@ impl Cluster {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
-    /// How many pods under a budget of the model are healthy: ready, and not on their way out.
+    /// Returns the number of healthy pods under a budget of the model: ready, and not terminating.
     pub fn healthy_under(&self, budget: &Budget) -> usize {
         let under = self.budget_index.get(&budget.key).and_then(|index| self.budget_at(*index)).map(|(_, pods)| pods);
         let pods = under.into_iter().flatten().filter_map(|index| self.pod_at(*index));

@@ -56,7 +56,7 @@ pub struct Cluster {
     node_index: BTreeMap<SmolStr, NodeIndex>,
     /// The nodes that exist, by name.
     order: Vec<(NodeIndex, Arc<Node>)>,
-    /// By node: its place in `order`.
+    /// By node: its position in `order`.
     ranks: Vec<Option<u32>>,
     /// By node: what it offers less what the pods on it ask for.
     free: Free,
@@ -120,6 +120,6 @@ struct GroupSlot {
     group: Option<Group>,
     /// Its members, by key.
     members: Vec<PodIndex>,
-    /// What is evicted with it, if it goes whole.
+    /// The unit of eviction, if the group is disrupted together.
     unit: Option<GroupUnit>,
 }

@@ -49,7 +49,8 @@ impl Cluster {
         self.served.is_none()
     }
 
-    /// Whether groups in a namespace are served. One that is not known (yet) is: nobody is let go by mistake.
+    /// Returns true if Giveway serves groups in a namespace, or the namespace is not known (yet): otherwise pods could be ungated by
+    /// mistake.
     pub fn serves_groups_in(&self, namespace: &str) -> bool {
         match &self.served {
             None => true,

@@ -59,7 +59,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a node its place in the order of names.
+    /// Inserts a node into the order by name.
     fn rank_node(&mut self, index: NodeIndex, node: Arc<Node>) {
         match self.order.binary_search_by(|(_, other)| other.name.cmp(&node.name)) {
             Ok(place) => self.order[place] = (index, node),
@@ -83,7 +83,7 @@ impl Cluster {
         }
     }
 
-    /// Counts anew what is free on a node.
+    /// Recomputes the free capacity of a node.
     fn set_free(&mut self, index: NodeIndex) {
         self.free.widen(self.names.len());
         let Some(slot) = self.nodes.get(index) else { return };
@@ -150,8 +150,8 @@ impl Cluster {
         rows.filter_map(|(index, _)| self.pod_at(index))
     }
 
-    /// Puts resources in an order that does not depend on when they were first seen: those that every cluster has, what
-    /// nobody has, then by name.
+    /// Sorts resources in an order that does not depend on when they were first seen: the four that every cluster has, then [`UNOFFERED`],
+    /// then by name.
     pub(crate) fn in_order(&self, mut ids: Vec<ResourceId>) -> Vec<ResourceId> {
         ids.sort_by_key(|id| if *id <= UNOFFERED { (*id, "") } else { (UNOFFERED + 1, self.names.name(*id)) });
         ids
@@ -162,7 +162,7 @@ impl Cluster {
         self.changes.since(seen)
     }
 
-    /// How many changes there were, for somebody who has caught up with them.
+    /// Returns the number of changes, for a cache that has read all of them.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.caught_up()
     }

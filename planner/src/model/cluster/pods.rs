@@ -10,8 +10,8 @@ impl Cluster {
     /// Adds or replaces a pod.
     ///
     /// # Errors
-    /// A quantity cannot be read. A pod that waits is then not in the model. One that runs is, and counts as taking more than its node
-    /// has: nobody is sent there, and it goes like any other.
+    /// A quantity cannot be parsed. A pending pod is then not in the model. A bound pod is, and counts as using more than its node has:
+    /// no pod is placed there, and it can be evicted like any other.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
         self.upsert_pod_in(object, None)
     }
@@ -80,14 +80,14 @@ impl Cluster {
         }
     }
 
-    /// Notes anew what goes with a group that goes whole, after one of its pods came, went or changed.
+    /// Recomputes the unit of a group in mode `PodGroup` after one of its pods was added, removed or changed.
     pub(super) fn renew_whole_group(&mut self, group: Option<GroupIndex>, pod: PodIndex) {
         if let Some(group) = group.filter(|group| self.goes_whole(*group)) {
             self.renew_group_for(group, Some(pod));
         }
     }
 
-    /// Whether a group goes whole.
+    /// Returns true if all pods of a group are disrupted together (mode `PodGroup`).
     pub(super) fn goes_whole(&self, group: GroupIndex) -> bool {
         self.group_at(group).is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
@@ -136,10 +136,9 @@ impl Cluster {
         self.pod_at(self.pod_index(key)?)
     }
 
-    /// The priority that counts for a pod: the lower one of its group's and its own, for a group
-    /// [lends none](giveway_crds::lending); its own when it has no group, the group does not exist, or the group's class is
-    /// unknown. A group that goes whole counts, with all its bound pods, as the cheapest of them: what one pays for
-    /// shields no other.
+    /// Returns the effective priority of a pod: the lower one of its group's and its own, because a group
+    /// [lends none](giveway_crds::lending); its own if it has no group, the group does not exist, or the group's `PriorityClass` is
+    /// unknown. All bound pods of a group that is disrupted together have the lowest effective priority among them.
     pub fn effective_priority(&self, pod: &Pod) -> i32 {
         match self.pod_index(&pod.key).filter(|index| self.pod_at(*index).is_some_and(|known| known.uid == pod.uid)) {
             Some(index) => self.row(index).priority,
@@ -147,8 +146,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a pod pays for less than the priority of its group. One that waits then gets nothing by its group: it is
-    /// neither planned for nor released.
+    /// Returns true if a pod's own priority is lower than its group's. A pending pod of this kind is neither planned for nor ungated as a
+    /// member.
     pub fn is_below_group(&self, pod: &Pod) -> bool {
         self.group_of(pod).is_some_and(|group| group.is_above(pod))
     }
@@ -180,7 +179,7 @@ impl Cluster {
         self.pod_index(&pod.key).is_some_and(|index| !self.budgets_at(index).is_empty())
     }
 
-    /// The priority that counts for a pod of the model by itself, whoever goes with it.
+    /// Returns the effective priority of a pod of the model by itself, regardless of the pods that are evicted with it.
     pub(crate) fn priority_at(&self, index: PodIndex) -> i32 {
         let Some(slot) = self.pods.get(index) else { return 0 };
         let group = slot.group.and_then(|group| self.group_at(group));

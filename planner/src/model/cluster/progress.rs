@@ -1,5 +1,5 @@
-//! Pods that go on: they get a node, start, become ready, end. Most of what a cluster tells is of this kind, and it changes
-//! neither what a pod asks for nor whom it belongs to, so that little has to be looked up again.
+//! Updates of pods that only make progress: they are bound, start, become ready, finish. Most events of a cluster are of this kind. They
+//! change neither the requests of a pod nor its group, so that little has to be computed again.
 
 use super::Cluster;
 use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
@@ -26,7 +26,7 @@ impl Cluster {
             None => self.renew_pod(index, before.class),
         }
         if self.row(index) == before {
-            // What it costs to evict it, and whom its budgets count, can have changed all the same.
+            // The cost of its eviction, and the pods that its budgets count, can have changed nevertheless.
             if let Some(node) = node {
                 self.changes.note(Change::Pods(node));
             }

@@ -6,7 +6,7 @@ use giveway_crds::keys;
 use k8s_openapi::api::core::v1::Namespace;
 use std::collections::BTreeSet;
 
-/// Why nobody in a namespace is evicted.
+/// Why pods of a namespace are protected from eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// The administrator lists it (chart value `victims.protectedNamespaces`).
@@ -35,7 +35,7 @@ pub(super) struct Shelter {
 }
 
 impl Cluster {
-    /// Says in which namespaces nobody is evicted, whatever their annotations say. They need not exist.
+    /// Sets the namespaces whose pods are protected whatever their annotations are. They need not exist.
     pub fn protect_namespaces(&mut self, names: BTreeSet<String>) {
         let old = std::mem::replace(&mut self.shelter.listed, names);
         let changed: Vec<String> = old.symmetric_difference(&self.shelter.listed).cloned().collect();
@@ -57,7 +57,7 @@ impl Cluster {
         self.shelter.critical.as_ref().is_some_and(|namespaces| pod.is_critical_addon(namespaces))
     }
 
-    /// Why nobody in a namespace is evicted; `None` where somebody may be.
+    /// Returns why pods of a namespace are protected from eviction; `None` if they are not.
     pub fn protection(&self, namespace: &str) -> Option<Protection> {
         let Shelter { listed, annotated, .. } = &self.shelter;
         // Hardly any cluster has one, and every pod asks.
@@ -82,7 +82,7 @@ impl Cluster {
         changed
     }
 
-    /// Notes anew what can become of the pods in a namespace.
+    /// Recomputes the roles of the pods in a namespace.
     fn renew_namespace(&mut self, namespace: &str) {
         let pods = self.bound_in(namespace).collect();
         self.renew_pods(pods);

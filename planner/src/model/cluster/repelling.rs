@@ -1,5 +1,5 @@
-//! Pods on nodes that keep others away (required anti-affinity). A pod that only waits keeps nobody away, whatever it
-//! says: no stranger makes the decisions for others look at more nodes.
+//! Bound pods with required anti-affinity. A pending pod does not keep other pods away, whatever its anti-affinity is: a foreign pod
+//! cannot make decisions for other preemptors look at more nodes.
 
 use super::Cluster;
 use crate::model::{ClassId, EquivalenceClass, NodeIndex, PodIndex, Row};

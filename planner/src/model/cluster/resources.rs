@@ -1,7 +1,7 @@
-//! Names of resources: who asked for one before any node offered it, and what to call what nobody offers.
+//! Names of resources: which pods request one before any node offers it, and under which name to report one that no node offers.
 //!
-//! A name gets a number when a node comes that offers it; the pods that asked for it are numbered anew then. The list of
-//! them is as long as what the pods mention, whatever the number of nodes.
+//! A name gets a number when a node is added that offers it; the pods that requested it are then numbered again. The size of the index
+//! depends on what the pods mention, not on the number of nodes.
 
 use super::Cluster;
 use crate::model::resources::UNOFFERED;
@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    /// Reads the pods anew that asked for names that have had numbers only from this one on.
+    /// Reads again the pods that request one of the names numbered from `first` on.
     pub(super) fn number_askers(&mut self, first: usize) {
         let names = self.names.since(first).iter();
         let askers: BTreeSet<PodIndex> = names.filter_map(|name| self.askers.get(name)).flatten().copied().collect();

@@ -45,7 +45,7 @@ impl Special {
         self.uids.remove(&(hash(&pod.uid), index));
     }
 
-    /// Takes in that a pod goes on: `old` is what it was, on a node or not.
+    /// Updates the lists after a pod made progress: `old` is its previous version, and whether it was bound.
     pub(super) fn renew(&mut self, index: PodIndex, old: (&Pod, bool), slot: &PodSlot) {
         let now = lists(&slot.pod, slot.node.is_some());
         if now != lists(old.0, old.1) {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The resource that every DeviceClass serves, whatever else it names (KEP-5004).
 const IMPLICIT_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
-/// Volumes, claims, their classes, and who uses them.
+/// Volumes, claims, their classes, and the pods that use them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Storage {
     volumes: BTreeMap<SmolStr, Volume>,

@@ -1,5 +1,5 @@
-//! Who goes with whom: a row for every pod and a unit for every whole group, kept as pods and groups come and go, so that
-//! a decision reads them instead of finding them out.
+//! Units of eviction: a row for every pod and a unit for every group that is disrupted together, updated when pods and groups change, so
+//! that a decision only reads them.
 
 use super::{Cluster, PodSlot};
 use crate::model::changes::Change;
@@ -50,7 +50,7 @@ impl Levels {
 }
 
 impl Cluster {
-    /// Notes what can become of a pod that came, as long as its group does not go whole.
+    /// Updates the row of a pod that was added, if its group is not disrupted together.
     pub(super) fn renew_pod(&mut self, index: PodIndex, class: ClassId) {
         if let Some(row) = self.row_alone(index, class) {
             self.set_row(index, row);
@@ -80,7 +80,7 @@ impl Cluster {
         })
     }
 
-    /// Notes anew what goes with a group, and with its pods.
+    /// Recomputes the unit of a group, and the rows of its pods.
     pub(super) fn renew_group(&mut self, group: GroupIndex) {
         self.renew_group_for(group, None);
     }
@@ -122,8 +122,8 @@ impl Cluster {
         }
     }
 
-    /// All bound pods of a group, wherever they run, but mirror pods: these are their node's, and no member of a group by what anybody
-    /// can write on one. `None` when none is there or nobody may be evicted in the namespace.
+    /// Returns all bound pods of a group, on whatever nodes, except mirror pods: those belong to their node, and what a user writes on one
+    /// does not make it a member. `None` if there is none or the namespace is protected from eviction.
     fn group_unit(&self, key: &ObjectKey, members: &[PodIndex]) -> Option<GroupUnit> {
         if self.protection(&key.namespace).is_some() {
             return None;
@@ -204,7 +204,7 @@ impl Cluster {
                     kind: UnitKind::Pod,
                     key: &pod.key,
                     priority: self.row(index).priority,
-                    // Anybody can name a native group that does not exist.
+                    // A user can name a native group that does not exist.
                     grouped: pod.group.is_some() && (!pod.native() || self.group_of(pod).is_some()),
                     pods: UnitPods::One([index]),
                     started: pod.start_time,
