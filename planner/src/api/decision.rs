@@ -7,20 +7,22 @@ use crate::api::unknown::Unknown;
 /// What the planner decided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Enough members fit now, and nobody has to go.
+    /// Enough members fit now; no eviction is needed.
     Fits {
-        /// Who goes where.
+        /// Placements of the members that fit.
         placements: Vec<Placement>,
         /// Members without a place; they are the next preemptor.
         left: usize,
         /// The domain that the group is placed in, where it must stay within one.
         domain: Option<Domain>,
     },
-    /// Enough members fit when others go first.
+    /// Enough members fit after the victims of this plan are evicted.
     Preempt(Box<Plan>),
-    /// No room, and none to be made.
+    /// Not enough members fit, and no eviction that is allowed changes that.
     Unschedulable(Shortfall),
-    /// No room as far as is known, but what a member needs is not all known: the scheduler has to try, and nobody is evicted.
+    /// Not enough members are known to fit, but the requirements of a member are not fully known: it is left to kube-scheduler, and no pod
+    /// is
+    /// evicted.
     Unknown(Unknown),
     /// The gang has fewer pods than it needs.
     WaitingForPods {
@@ -30,7 +32,7 @@ pub enum Decision {
         min_count: usize,
         /// Members that have finished, and count for it.
         finished: usize,
-        /// Members beside them that wait and pay for less than the group's priority.
+        /// Further pending members whose own priority is lower than the group's.
         below: usize,
     },
     /// There is nothing to place: no such group or pod, or no member that waits.

@@ -6,14 +6,14 @@ use crate::model::quantity;
 use smol_str::SmolStr;
 use std::fmt;
 
-/// Why nobody is evicted. `Display` is the sentence.
+/// Why no pod is evicted for a critical add-on. `Display` is the sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hopeless {
     /// How many nodes there are.
     pub nodes: usize,
-    /// What the pod asks for and nobody here knows whether eviction gives it; nothing else was looked at then.
+    /// Requirements of the pod of which it is not known whether evictions satisfy them; if there are any, nothing else was checked.
     pub unknown: Vec<String>,
-    /// How many nodes are out whoever runs there, and why; the most frequent reason first.
+    /// Number of nodes that are infeasible whatever is evicted there, by reason; the most frequent reason first.
     pub refusals: Vec<(usize, Refusal)>,
     /// Of the others, the one that lacks least.
     pub nearest: Option<Nearest>,

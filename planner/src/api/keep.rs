@@ -9,8 +9,8 @@ pub fn taint(uid: &str) -> Taint {
     Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect }
 }
 
-/// Whether the taint can be used: the pod tolerates it, and nobody else keeps the node by one of the same key and effect,
-/// of which a node can have one only.
+/// Returns true if the taint can be used: the pod tolerates it, and the node is not reserved for another pod by a taint of the same key and
+/// effect, of which a node can have only one.
 pub fn can_taint(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let taint = taint(&pod.uid);
     pod.tolerates(&taint) && !kept_by_others(cluster, node, &taint)

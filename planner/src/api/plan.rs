@@ -1,4 +1,4 @@
-//! A plan: who is placed where, who goes for it, and what that costs.
+//! A plan: placements, victims, and their cost.
 
 use crate::api::cost::Cost;
 use crate::api::domain::Domain;
@@ -17,16 +17,16 @@ pub struct Placement {
     pub node: SmolStr,
 }
 
-/// Who is placed where, who goes for it, and what that costs.
+/// A plan: placements, victims, and their cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Name of the strategy that found it.
     pub strategy: &'static str,
     /// The domain that the group is placed in, where it must stay within one.
     pub domain: Option<Domain>,
-    /// Who goes where, in the order of placement: where members look around, each fits beside those before it.
+    /// Placements in the order in which they were made: with inter-pod constraints, each member fits beside those before it.
     pub placements: Vec<Placement>,
-    /// Who is evicted, from the most to the least important. Empty when the pods of `awaited` leave anyway.
+    /// The victims, from the most to the least important. Empty if it is enough that the pods of `awaited` terminate.
     pub victims: Vec<Victim>,
     /// Pods that are leaving anyway (terminating, or evicted by a decision in flight) and have to be gone first.
     pub awaited: Vec<ObjectKey>,

@@ -20,7 +20,7 @@ pub enum Refusal {
     Ports,
     /// The node has too little of this resource.
     Insufficient(ResourceId),
-    /// The pod's affinity finds nobody there.
+    /// No pod there matches the pod's affinity.
     Affinity,
     /// The pod's anti-affinity, or that of a pod that is there, keeps it away.
     AntiAffinity,

@@ -1,10 +1,10 @@
-//! What is asked: for whom, how, and what a decision has to respect besides the cluster.
+//! Requests: the preemptor, the strategy, and what a decision has to respect besides the cluster.
 
 use crate::model::ObjectKey;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
-/// Who needs room.
+/// The pod or group that needs capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preemptor {
     /// The members of a group that are not bound yet.
@@ -62,7 +62,7 @@ pub struct Reservation {
     pub uid: SmolStr,
     /// The pod, which is in the model and not bound yet.
     pub pod: ObjectKey,
-    /// The node that is held for it.
+    /// The node on which capacity is reserved for it.
     pub node: SmolStr,
     /// The preemptors against which it holds the node: usually up to the priority of its own preemptor.
     pub holds: Holds,
@@ -103,8 +103,8 @@ pub struct Context {
     pub reservations: Vec<Reservation>,
     /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
     pub departing: BTreeSet<SmolStr>,
-    /// UIDs of terminating pods that nobody waits for, because they should have been gone by now: they count as staying.
-    /// For a critical add-on also those that have long to go yet.
+    /// UIDs of terminating pods that are overdue: they count as running, and preemptors do not wait for their capacity.
+    /// For a critical add-on also those that still have long to terminate.
     pub lingering: BTreeSet<SmolStr>,
     /// Names of nodes that are not ready for a short time only: a check of a decision ignores their taints `not-ready` and `unreachable`.
     pub recovering: BTreeSet<SmolStr>,

@@ -10,20 +10,20 @@ use smol_str::SmolStr;
 pub enum Rescue {
     /// There is no such pod, or it does not wait for a node by itself.
     Nothing,
-    /// This node has room, or will have it once the pods are gone that leave anyway: nobody has to go.
+    /// The pod fits on this node, now or after the pods that are already leaving have terminated: no eviction is needed.
     Fits(SmolStr),
     /// Some pods of one node have to go.
     Evict(Box<Eviction>),
-    /// No node has room whoever goes, or what it waits for is nothing that eviction cures.
+    /// No node fits whatever is evicted, or the pod is pending for a reason that evictions cannot remove.
     Hopeless(Box<Hopeless>),
 }
 
-/// Who goes for a critical add-on.
+/// The evictions for a critical add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Eviction {
     /// The plan, of strategy [`critical::STRATEGY`].
     pub plan: Plan,
-    /// How far it goes.
+    /// The least disruptive step in which the pod fits.
     pub step: Step,
     /// Pods whose grace is shortened to [`critical::LONGEST_GRACE`].
     pub shortened: usize,

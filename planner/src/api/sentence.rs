@@ -1,7 +1,7 @@
-//! Sentences that name objects, told so that nobody learns names of another namespace (design, section 2).
+//! Sentences that name objects, written so that they do not disclose names of another namespace (design, section 2).
 //!
-//! Who reads the objects of one namespace reads there the kind and the UID of what is elsewhere, as kube-scheduler tells
-//! its victims. Administrators (the log, `Preemption`s) read names.
+//! In the objects of one namespace they contain the kind and the UID of objects elsewhere, as kube-scheduler does in the messages for
+//! its victims. Administrators (the log, `Preemption`s) see names.
 
 use crate::model::ObjectKey;
 use smol_str::SmolStr;
@@ -19,14 +19,14 @@ enum Part {
 }
 
 impl Sentence {
-    /// Goes on with words that name nobody, or only what every reader may know.
+    /// Appends text that names no object, or only what every reader may know.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.0.push(Part::Text(text.into()));
         self
     }
 
-    /// Goes on with an object, as `pod group NAMESPACE/NAME`; elsewhere as `a pod group of another namespace (UID …)`.
+    /// Appends an object: `pod group NAMESPACE/NAME` in its own namespace, otherwise `a pod group of another namespace (UID …)`.
     #[must_use]
     pub fn object(mut self, kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
         self.0.push(Part::Object { kind, key: key.clone(), uid: uid.into(), first: false });
@@ -38,14 +38,14 @@ impl Sentence {
         Self(vec![Part::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
     }
 
-    /// Goes on with words about objects of a namespace; elsewhere with others.
+    /// Appends `text` about objects of a namespace in that namespace, otherwise the text `elsewhere`.
     #[must_use]
     pub fn detail(mut self, namespace: &str, text: impl Into<String>, elsewhere: impl Into<String>) -> Self {
         self.0.push(Part::Detail { namespace: namespace.into(), text: text.into(), elsewhere: elsewhere.into() });
         self
     }
 
-    /// Goes on with another sentence.
+    /// Appends another sentence.
     #[must_use]
     pub fn then(mut self, mut other: Self) -> Self {
         self.0.append(&mut other.0);
@@ -96,10 +96,10 @@ impl From<&str> for Sentence {
     }
 }
 
-/// Who may know which names: the chart's `names.acrossNamespaces`.
+/// Which names are disclosed to readers of a namespace: the chart's `names.acrossNamespaces`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Names of other namespaces are told everywhere.
+    /// True if names of other namespaces are disclosed everywhere.
     pub across: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why there is no room, and why somebody has to go, as sentences with numbers.
+//! Why not enough members fit, and why evictions are needed, as sentences with numbers.
 
 use super::domain::Domain;
 use super::refusal::Refusal;
@@ -39,9 +39,9 @@ pub struct Shortfall {
     pub domain: Option<NearestDomain>,
     /// Whether there was too much to look at for all of it.
     pub cut_short: bool,
-    /// What was wrong with a plan that was found and dropped: an error of the planner, for which nobody is evicted.
+    /// What was wrong with a plan that was found and rejected by verification: an error of the planner, for which no pod is evicted.
     pub flaw: Option<Box<str>>,
-    /// What the place of a member depends on and is not known, for which nobody is evicted.
+    /// Unknown requirements of a member, because of which no pod is evicted.
     pub unknown: Option<Box<str>>,
 }
 
@@ -55,7 +55,7 @@ pub struct NearestDomain {
 /// A budget that is guaranteed against a preemptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuaranteedBudget {
-    /// The budget; empty where its name is not to be told.
+    /// The budget; empty where its name must not be disclosed.
     pub key: ObjectKey,
     /// How many more of its pods may go now.
     pub allowed: usize,
@@ -84,7 +84,7 @@ pub struct Missing {
     pub resource: String,
     /// What the pods that do not fit ask for, in the scheduler's unit (`cpu` in thousandths).
     pub amount: i128,
-    /// What evicting everybody of lower priority would free on nodes that can be used.
+    /// Amount that evicting all units of lower priority would free on usable nodes.
     pub freed: i128,
 }
 
@@ -94,13 +94,13 @@ pub enum Help {
     /// Its policy is `Never`.
     #[default]
     NotAllowed,
-    /// Nobody has a lower priority.
+    /// There is no workload of lower priority.
     NobodyBelow,
     /// There are workloads of lower priority, and none of them may go now.
     NobodyMayGo,
     /// There are workloads of lower priority, all of them in protected namespaces or critical add-ons.
     Protected,
-    /// With everybody of lower priority gone, this many pods would fit.
+    /// After the eviction of all units of lower priority, this many pods would fit.
     NotEnough(usize),
 }
 
@@ -110,7 +110,7 @@ impl Shortfall {
         Self { needed, priority, flaw: Some(flaw.into()), ..Self::default() }
     }
 
-    /// How many would fit with everybody gone who may go.
+    /// Returns how many members would fit after the eviction of all units that may be evicted.
     pub(crate) fn fits_at_most(&self) -> usize {
         match self.help {
             Help::NotEnough(fit) => fit.max(self.fit_now),
@@ -198,7 +198,7 @@ impl Shortfall {
         }
     }
 
-    /// What evicting everybody would help, who may go; `fit` members would have a place.
+    /// Writes the effect of evicting all units that may be evicted, after which `fit` members would fit.
     fn write_eviction(&self, f: &mut fmt::Formatter<'_>, fit: usize) -> fmt::Result {
         let nothing_freed = self.too_small || self.missing.iter().all(|missing| missing.freed == 0);
         if nothing_freed && self.is_for_budgets() {
@@ -216,7 +216,9 @@ impl Shortfall {
         self.write_budgets(f)
     }
 
-    /// How many are not evicted because their namespaces are protected or they are critical add-ons. Names of namespaces are not everybody's business.
+    /// Writes how many pods are not evicted because their namespaces are protected or they are critical add-ons. It names no namespace,
+    /// which not
+    /// every reader may know.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let priority = self.priority;
         match self.protected {
@@ -233,7 +235,9 @@ impl Shortfall {
         }
     }
 
-    /// The guaranteed budgets that are named, and that are told of it: anybody can make thousands for his own pods.
+    /// The guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
+    /// thousands
+    /// for the same pods.
     pub fn told(&self) -> &[GuaranteedBudget] {
         &self.guaranteed[..self.guaranteed.len().min(NAMED)]
     }

@@ -1,6 +1,6 @@
 //! How far room is made for a critical add-on: the three steps of the rescheduler's design.
 
-/// How far it goes: the first step that makes room on some node is taken ("Evicting pods").
+/// How disruptive the evictions for a critical add-on are; the first step in which it fits on some node is chosen ("Evicting pods").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Only pods whose budgets hold and whose grace is not longer than 10 s.

@@ -1,4 +1,4 @@
-//! Who is a critical add-on, and who may go for one (design, section 5, "Critical pods").
+//! Which pods are critical add-ons, and which pods may be evicted for one (design, section 5, "Critical pods").
 
 use crate::model::Pod;
 use giveway_crds::critical;
@@ -9,17 +9,16 @@ use std::collections::BTreeSet;
 pub struct Terms {
     /// Namespaces in which an annotation makes a pod a critical add-on.
     pub namespaces: BTreeSet<String>,
-    /// Whether a critical add-on that can run on one node only may displace critical pods of its own priority that have a
-    /// place elsewhere.
+    /// True if a critical add-on that can run on one node only may displace critical pods of its own priority that fit on another node.
     pub stranded: bool,
 }
 
-/// Whether a pod may go for a critical add-on.
+/// Whether a pod may be evicted for a critical add-on; variants ascend from allowed to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// It may.
     Goes,
-    /// It may if it has a place elsewhere: it is critical, and the add-on is stranded.
+    /// It may be evicted if it fits on another node: it is critical, and the add-on can run on no other node.
     GoesElsewhere,
     /// It stays.
     Stays,
@@ -31,8 +30,9 @@ impl Terms {
         pod.is_critical_addon(&self.namespaces)
     }
 
-    /// What becomes of a pod on the node of `addon`; `only_node` says that the add-on can run on no other one, `grouped` that
-    /// the pod goes with a whole group, which one pod of a DaemonSet does not shield.
+    /// Returns whether a pod on the node of `addon` may be evicted; `only_node` says that the add-on can run on no other node, `grouped`
+    /// that
+    /// the pod is disrupted together with its group, which a member of a DaemonSet does not protect.
     pub fn fate(&self, addon: &Pod, only_node: bool, pod: &Pod, grouped: bool) -> Fate {
         if pod.mirror || (pod.daemon && !grouped) {
             Fate::Stays
@@ -46,7 +46,7 @@ impl Terms {
     }
 }
 
-/// Whether a pod's grace is shortened when it goes for a critical add-on.
+/// Returns true if a pod that is evicted for a critical add-on gets a shorter grace period than its own.
 pub fn is_shortened(pod: &Pod) -> bool {
     pod.grace > critical::LONGEST_GRACE
 }

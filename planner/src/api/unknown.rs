@@ -3,10 +3,10 @@
 use crate::model::ObjectKey;
 use std::fmt;
 
-/// Why nobody is evicted for a preemptor, and whom the scheduler has to place. `Display` is the sentence for a condition.
+/// Why no pod is evicted for a preemptor, and which members kube-scheduler has to place. `Display` is the sentence for a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// The members that wait, by name: no place is held for them.
+    /// The pending members, by name: no capacity is reserved for them.
     pub members: Vec<ObjectKey>,
     /// What is not known, as in "claim data, which is bound to no volume yet"; never empty.
     pub why: Vec<String>,

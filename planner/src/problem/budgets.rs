@@ -95,7 +95,7 @@ impl<'a> Budgets<'a> {
         self.list.is_empty()
     }
 
-    /// Nobody evicted yet.
+    /// Returns a tally of evictions by budget, before the first eviction.
     pub(crate) fn tally(&self) -> Tally {
         Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }
     }
@@ -178,8 +178,8 @@ impl<'a> Budgets<'a> {
         !self.guarding || !self.preview(tally, units).1
     }
 
-    /// The first budget by name that would be violated if the unit went with the victims so far, and whether it is
-    /// guaranteed then. Guaranteed ones come first.
+    /// Returns the first budget by name that would be violated by evicting the unit besides the victims so far, and whether it is
+    /// guaranteed. Guaranteed budgets come first.
     pub(crate) fn objection(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
         let guarded = self.guards(unit);
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Who needs room: the members that wait, how many of them must fit together, and what they are like.
+//! Demand of a preemptor: the pending members, how many of them must fit together, and their equivalence classes.
 
 use super::effort::Effort;
 use crate::api::{Context, Decision, Preemptor, Refusal};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Demand {
     /// Priority that counts for it.
     pub(crate) priority: i32,
-    /// Whether anybody may be evicted for it.
+    /// Preemption policy: whether pods may be evicted for it.
     pub(crate) policy: PreemptionPolicy,
     /// The members that wait, by name.
     pub(crate) members: Vec<PodIndex>,
@@ -35,11 +35,13 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// Those of a group; `None` for one that may be anywhere. Members that are going pin nobody.
+    /// The topology domains allowed to the members of a group; `None` if the group has no topology constraint. Members that are leaving do
+    /// not
+    /// pin a domain.
     fn of(cluster: &Cluster, group: &Group, context: &Context) -> Option<Self> {
         let key = group.topology.clone()?;
         let live = || cluster.members(&group.key).filter(|pod| pod.live() && !context.departing.contains(&pod.uid));
-        // A node that is gone holds nobody: its pods will be removed.
+        // Pods on a node that no longer exists do not pin a domain: they will be removed.
         let nodes = live().filter_map(|pod| cluster.node(pod.node.as_deref()?));
         let bound = nodes.map(|node| node.labels.get(key.as_str()).map(SmolStr::new));
         let released = live().filter(|pod| !pod.bound() && !pod.held).filter_map(|pod| pod.asks_for(&key));
@@ -63,10 +65,10 @@ pub(crate) struct MemberClass {
 
 #[allow(clippy::result_large_err, reason = "the answer is rare, and made once a decision")]
 impl Demand {
-    /// What a preemptor demands. Members that decisions in flight evict count as gone: nobody is to start beside them.
+    /// Returns the demand of a preemptor. Members that decisions in flight evict do not count, so that no member starts beside them.
     ///
     /// # Errors
-    /// The decision, when there is nothing to plan: it does not exist, nobody waits, or members are missing.
+    /// The decision, if there is nothing to plan: the preemptor does not exist, has no pending member, or has fewer pods than it needs.
     pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Result<Self, Decision> {
         let key = match preemptor {
             Preemptor::Pod(key) => return Self::of_pod(cluster, cluster.pod(key).ok_or(Decision::Nothing)?),
@@ -112,8 +114,8 @@ impl Demand {
         })
     }
 
-    /// The members by class, the largest class first: by the largest share of what all nodes offer of a resource, then by
-    /// the name of the first member. Those for which the looks do not suffice are left out: their members find no place.
+    /// The members by equivalence class, the largest class first: by the largest share of the total capacity of a resource, then by
+    /// the name of the first member. Classes that exceed the effort limit are left out: their members are not placed.
     pub(crate) fn classes(
         &self,
         cluster: &Cluster,

@@ -5,16 +5,16 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Looks that a decision for a preemptor may take to find out whom to evict.
+/// Looks that a decision for a preemptor may use to choose victims.
 const DECISION: usize = 320_000;
-/// And those that are kept to place the members with everybody gone, where it is known that they fit then and the others were used up
-/// before it was found out how.
+/// Further looks, reserved to place the members with all potential victims removed, if it is known that they fit then but the looks above
+/// were used up before a placement was found.
 const LAST_RESORT: usize = 80_000;
-/// Looks that saying why there is no room may take.
+/// Looks that the explanation of a shortfall may use.
 const WORDS: usize = 150_000;
 /// Looks that the search for one critical add-on may take.
 const RESCUE: usize = 120_000;
-/// Looks that finding out who has a place elsewhere may take. Without them nobody has one, which only breaks ties.
+/// Looks that the check which pods fit on other nodes may use. Beyond them no pod is taken to fit elsewhere, which affects ties only.
 const ELSEWHERE: usize = 60_000;
 /// Looks of a search that the exact search on one node may take, so that other nodes are looked at, too.
 pub(crate) const ON_ONE_NODE: usize = 20_000;
@@ -36,7 +36,7 @@ impl Effort {
         Self::new(DECISION, LAST_RESORT)
     }
 
-    /// For saying why there is no room.
+    /// The effort for the explanation of a shortfall.
     pub(crate) fn of_words() -> Self {
         Self::new(WORDS, 0)
     }

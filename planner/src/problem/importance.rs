@@ -1,5 +1,4 @@
-//! Which victim is more important: the order in which units are spared (KEP-5710, preemption algorithm, step "sort";
-//! design, section 4, step 5).
+//! Order of victims by importance, in which units are reprieved (KEP-5710, preemption algorithm, step "sort"; design, section 4, step 5).
 
 use crate::model::Unit;
 use std::cmp::Ordering;

@@ -1,5 +1,5 @@
-//! What a decision has to see otherwise than the model has it: places that are held, pods that decisions in flight evict,
-//! and units that must not go. It concerns few nodes, so that what is known of all the others stays as it is.
+//! Differences between the cluster of one decision and the model: nominated pods, pods that decisions in flight evict, and exempt units.
+//! They concern few nodes, so that cached results of all other nodes stay valid.
 
 use crate::api::Context;
 use crate::filters::{Nodes, Rank};
@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The differences between a decision's cluster and the model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
-    /// Pods that are not there, and whose places are held against the preemptor.
+    /// Nominated pods that are not bound, and whose reservations count against the preemptor.
     pub(crate) held: Vec<(PodIndex, Rank)>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
     /// By budget: how many of them live yet and use up one of its disruptions that its status does not count yet.
     evicting: BTreeMap<BudgetIndex, usize>,
-    /// Terminating pods that nobody waits for.
+    /// Terminating pods that count as running, because they are overdue.
     lingering: BTreeSet<PodIndex>,
-    /// Units that must not go: with pods that are to be spared, and the preemptor's own.
+    /// Units that must not be evicted: those of `Context::exempt`, and those of the preemptor's own group.
     exempt: BTreeSet<UnitRef>,
     /// Whether critical add-ons may be victims: of another one that can run on no other node.
     displaces_critical: bool,

@@ -19,7 +19,7 @@ pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks, weight};
 use crate::api::{Context, Refusal};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::model::{Cluster, PodIndex};
-/// A preemptor, the nodes, and who might have to go.
+/// A preemption problem: the preemptor, the nodes, and the potential victims.
 pub(crate) struct Problem<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) context: &'a Context,
@@ -43,8 +43,8 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Looks up what placing the members depends on. Nobody may go yet. `now` is the room with every bound
-    /// pod in place; with the places that others hold.
+    /// Collects what the placement of the members depends on, without potential victims. `now` is the occupancy with every bound
+    /// pod and the nominated pods.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &'a Nodes<'a>,
@@ -73,7 +73,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Looks up who may go, nobody above the priority `ceiling`.
+    /// Collects the potential victims, up to the priority `ceiling`.
     pub(crate) fn consider_victims(&mut self, ceiling: i32) {
         let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
         self.potential = PotentialVictims::new(self.cluster, self.nodes, self.in_flight, self.demand.priority, ceiling);
@@ -95,7 +95,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The room once everybody who leaves anyway is gone.
+    /// Returns the occupancy after the pods that are leaving anyway have terminated.
     pub(crate) fn room_then(&self) -> Occupancy<'a> {
         let mut room = self.now.clone();
         for (pod, rank) in &self.leaving {

@@ -17,7 +17,7 @@ pub(crate) type UnitIndex = usize;
 /// Up to so many pods of a unit are looked through for those on a node.
 const SMALL_UNIT: usize = 16;
 
-/// Everybody who may be evicted for a preemptor.
+/// All units that may be evicted for a preemptor.
 pub(crate) struct PotentialVictims<'a> {
     /// The units.
     pub(crate) units: Vec<Unit<'a>>,
@@ -30,13 +30,13 @@ pub(crate) struct PotentialVictims<'a> {
 }
 
 impl<'a> PotentialVictims<'a> {
-    /// Nobody.
+    /// No potential victims.
     pub(crate) fn none(nodes: &Nodes<'_>) -> Self {
         Self { units: Vec::new(), refs: Vec::new(), on: vec![Vec::new(); nodes.len()], groups: BTreeMap::new() }
     }
 
     /// The units with pods on `nodes`, of a priority strictly below the preemptor's and not above the ceiling, without
-    /// mirror pods, pods that leave anyway, what is to be spared, and the preemptor's own group.
+    /// mirror pods, pods that are leaving anyway, exempt units, and the preemptor's own group.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &Nodes<'_>,
