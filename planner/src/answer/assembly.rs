@@ -9,8 +9,8 @@ use crate::search::Found;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The answer in words, once it is [verified](super::verify): a plan, or the word that none was made because what was found is
-/// wrong. `room` has nobody of it gone or placed.
+/// Returns the decision with its explanation after it is [verified](super::verify): a plan, or that none was made because verification
+/// failed. `room` contains neither the evictions nor the placements of the result.
 pub(super) fn decision(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Decision {
     match verified(problem, room, found) {
         Ok(plan) => Decision::Preempt(Box::new(plan)),
@@ -27,7 +27,7 @@ pub(super) fn verified(problem: &Problem<'_>, room: Occupancy<'_>, found: Found)
     Ok(assemble(problem, room, found))
 }
 
-/// The plan in words; `room` has nobody of it gone or placed.
+/// Returns the plan with its explanation; `room` contains neither its evictions nor its placements.
 pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace } = found;
     if !problem.leaving.is_empty() {

@@ -45,7 +45,8 @@ fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     Some(Unknown { members: pods().map(|pod| pod.key.clone()).collect(), why })
 }
 
-/// Nobody goes for it, and nothing is looked at: kube-scheduler alone knows whether it fits, but would keep nobody within a domain.
+/// Returns the decision for members whose feasibility only kube-scheduler knows: no pod is evicted, and nothing is searched. A group with
+/// a topology constraint is not left to kube-scheduler, which would not keep its members within one domain.
 fn unlooked(demand: &Demand, unknown: Unknown) -> Decision {
     if demand.domains.is_none() {
         return Decision::Unknown(unknown);

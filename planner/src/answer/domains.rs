@@ -1,10 +1,10 @@
-//! Decides for a group that must stay within one value of a node label: the domain is chosen by step 9 among all values
-//! (design, section 4, "Domains of topology"), then the tighter one, then by name.
+//! Decides for a group that must be placed within one topology domain (one value of a node label): the domain is chosen by step 9 among
+//! all values (design, section 4, "Domains of topology"), then by the least capacity, then by name.
 //!
-//! Members that are drawn to each other by pod affinity, and of whom nobody has a node yet, stay within one domain as well.
+//! Members with pod affinity to each other, none of which has a node yet, must be placed within one domain as well.
 //!
-//! Domains that are too small whoever goes are left out; the others are searched in the order of a lower bound, and no
-//! longer once that is no lower than what was found.
+//! Domains that are too small whatever is evicted are left out; the others are searched in ascending order of a lower bound, until that is
+//! no lower than the cost of the best plan.
 
 use super::question::{EVERYBODY, Question};
 use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Of so many domains at most it is asked whether the members fit there without any eviction, and so many are searched for victims;
 /// where all nodes are looked at anyway, of all.
 const MOST_TRIED: usize = 32;
-/// And of the roomiest beside them, where those seemed to have room enough and have not.
+/// In addition, the number of domains with the largest capacity that are tried, in case the upper bounds of the first ones were wrong.
 const ROOMIEST_TRIED: usize = 8;
 
 /// A domain, and its nodes.
@@ -29,13 +29,13 @@ struct Part {
     /// What is asked for by name; nothing where pod affinity keeps the members together.
     domain: Option<Domain>,
     ranks: Vec<Rank>,
-    /// How many members could fit with everybody gone who may go.
+    /// Upper bound on the members that fit after the eviction of all units that may be evicted.
     at_most: u64,
     /// How many places there are then: fewer is tighter.
     places: u64,
 }
 
-/// Decides for members that have to stay within one domain; `None` for everybody else.
+/// Decides for members that must be placed within one domain; `None` for all other preemptors.
 pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
     let parts = parts(question).or_else(|| gathering(question))?;
     if let Some(decision) = fit_now(question, &parts) {
@@ -60,8 +60,8 @@ fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
     Some(values.into_iter().map(part).collect())
 }
 
-/// The domains of which pod affinity lets the members choose one, by name: members that are alike, drawn to their like, and
-/// of whom nobody is there yet.
+/// The domains among which pod affinity lets the members choose one, by name: members of one class with affinity to each other, of which
+/// none is bound yet.
 fn gathering(question: &Question<'_>) -> Option<Vec<Part>> {
     let (cluster, members) = (question.cluster, &question.demand.members);
     let first = *members.first()?;
@@ -120,7 +120,7 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
     best.map(|(_, decision)| decision)
 }
 
-/// Where enough members fit once those are gone who leave anyway.
+/// Returns a plan without victims in a domain where enough members fit after the pods that are leaving anyway have terminated.
 fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then)).collect();
     let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Then));
@@ -221,7 +221,7 @@ fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Op
     }
 }
 
-/// Why there is no room, said of the domain that comes nearest.
+/// Explains why not enough members fit, for the domain where most of them fit.
 fn shortfall(question: &Question<'_>, parts: &[Part]) -> Decision {
     let fits = |part: &Part| match question.shortfall(&part.ranks) {
         Decision::Unschedulable(shortfall) => shortfall.fits_at_most() as u64,

@@ -1,4 +1,4 @@
-//! From what was found to an answer in words: plans, shortfalls, who is spared and why.
+//! Turns search results into decisions with explanations: plans, shortfalls, and the units that are not evicted.
 
 mod assembly;
 mod crowding;

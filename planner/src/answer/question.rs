@@ -1,5 +1,5 @@
-//! A question to the search, and the attempts to answer it on some of the nodes: as it is, once those are gone who leave
-//! anyway, with victims; and why there is no room.
+//! A preemption request, and the attempts to satisfy it on some of the nodes: as they are, after the pods that are leaving anyway have
+//! terminated, with victims; and the explanation if all fail.
 
 use super::assembly::verified;
 use super::shortfall::shortfall;
@@ -48,7 +48,7 @@ impl<'q> Question<'q> {
         Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, flaw }
     }
 
-    /// Whether somebody may go for the members.
+    /// Returns true if pods may be evicted for the members.
     pub(super) fn preempts(&self) -> bool {
         self.demand.policy != PreemptionPolicy::Never
     }
@@ -91,7 +91,7 @@ impl<'q> Question<'q> {
         Some(Decision::Fits { placements: placements(self.cluster, &nodes, &placed), left, domain: None })
     }
 
-    /// The same once those are gone who leave anyway.
+    /// The same after the pods that are leaving anyway have terminated.
     pub(super) fn fit_then(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Then) {
             return None;
@@ -103,9 +103,10 @@ impl<'q> Question<'q> {
         self.checked(&problem, room, Found::by_waiting(placed))
     }
 
-    /// A plan with victims on some of these nodes. It is looked for among the units of the lowest priorities that could be
-    /// enough, then among more of them: what violates no budget there has the lowest highest priority there is. Of the members as
-    /// many get a place as could with everybody gone (design, section 4, step 4), so a plan for more of them comes first.
+    /// Returns a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
+    /// enough, then among more of them: a plan of the first search without budget violations has the least possible highest priority. As
+    /// many
+    /// members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
             return None;
@@ -132,15 +133,16 @@ impl<'q> Question<'q> {
         best
     }
 
-    /// How many members have a place on some nodes with everybody gone, at the most.
+    /// Returns an upper bound on the members that fit on some nodes after the eviction of all units that may be evicted.
     pub(super) fn wanted(&self, ranks: &[Rank]) -> usize {
         let members = self.demand.members.len();
         let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(EVERYBODY)));
         most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))
     }
 
-    /// Priorities, ascending: those up to which units have to go for as many members as wanted to have a place, for some times
-    /// as many, and everybody.
+    /// Ascending priorities P such that evicting every unit up to P lets the wanted number of members fit, then twice and six times as
+    /// many,
+    /// and at last `EVERYBODY`.
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);
@@ -164,10 +166,10 @@ impl<'q> Question<'q> {
         verified(problem, room, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
     }
 
-    /// Why there is no room on these nodes.
+    /// Explains why not enough members fit on these nodes.
     pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
         let cut_short = self.effort.spent();
-        // What is missing is told also when the search used up what it may look at.
+        // The shortfall is explained even if the search has used up its effort.
         let effort = Effort::of_words();
         let mut problem = self.on(self.nodes, ranks, &effort);
         if ranks.len() < self.nodes.len() {

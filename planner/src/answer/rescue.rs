@@ -1,9 +1,9 @@
-//! Room for a critical add-on: on which node, and who goes for it (design, section 5, "Critical pods"; the rescheduler's
+//! Rescue of a critical add-on: the node, and the victims (design, section 5, "Critical pods"; the rescheduler's
 //! design, "Evicting pods" and "Scoring nodes").
 //!
-//! Priorities decide nothing here, but for guaranteed budgets: everybody may go who is not critical himself, not of a
-//! DaemonSet and not static ([`Terms::fate`]). It is about what eviction can cure (resources, ports, anti-affinity), and
-//! about one pod at a time.
+//! Priorities count for guaranteed budgets only: every pod may be evicted that is not a critical add-on, a member of a
+//! DaemonSet or a static pod ([`Terms::fate`]). A rescue removes what eviction can remove (a lack of resources, port conflicts,
+//! anti-affinity), for one pod at a time.
 
 use super::assembly::assemble;
 use super::hopeless::hopeless;
@@ -19,7 +19,7 @@ use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The priority by which a critical add-on holds its place against others, and respects theirs.
+/// Returns the priority that counts for a critical add-on against reservations, its own and those of other pods.
 pub fn rank(priority: i32) -> i32 {
     priority.max(critical::PRIORITY)
 }
@@ -34,7 +34,7 @@ fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a P
 
 fn demand(index: PodIndex, pod: &Pod) -> Demand {
     Demand {
-        // kube-scheduler respects the places of whom it finds as important as the pod, and so has the choice of a node.
+        // kube-scheduler respects nominations of pods with at least the pod's own priority, and chooses among the remaining nodes.
         priority: pod.priority,
         policy: PreemptionPolicy::PreemptLowerPriority,
         members: vec![index],
@@ -99,8 +99,8 @@ fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
     (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(member, *rank).is_none())
 }
 
-/// What may become of each unit: the worst that becomes of one of its pods. Only single pods go because they have a place
-/// elsewhere.
+/// Returns for each unit the most restrictive fate of its pods. Only a single pod can be evicted on the condition that it fits on another
+/// node.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
     let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).given {
         Given::Short | Given::Long => Fate::Goes,
@@ -158,8 +158,8 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     Some(nodes.at(rank).name.clone())
 }
 
-/// The first of some pods, by UID, that may not go for a critical add-on any more, whatever protects its namespace; pods that are
-/// gone may.
+/// Returns the first of some pods, by UID, that must not be evicted for a critical add-on any more, regardless of the protection of its
+/// namespace. Pods that no longer exist are ignored.
 pub fn must_stay<'c>(
     cluster: &'c Cluster,
     key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! Why there is no room, with numbers.
+//! Explains with numbers why not enough members fit.
 
 use crate::api::{GuaranteedBudget, Help, Missing, Refusal, Shortfall};
 use crate::filters::Rank;
@@ -8,8 +8,8 @@ use crate::search::{Layout, fill, kep5710};
 use giveway_crds::policy::PreemptionPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Explains why not enough members fit; `now` is how far the room goes as it is, on all nodes. `victims` is the question on those
-/// nodes where evictions could make room, with everybody who may go.
+/// Explains why not enough members fit; `now` is the best placement without evictions, on all nodes. `victims` is the problem on the
+/// nodes where evictions could help, with all units that may be evicted.
 pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Problem<'_>) -> Shortfall {
     let demand = problem.demand;
     let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
@@ -114,7 +114,7 @@ fn help(problem: &Problem<'_>) -> Help {
         problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
         return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
     }
-    // Where no node could have room whoever goes, nobody was considered.
+    // If no node is feasible whatever is evicted, no potential victims were collected.
     let nowhere = problem.nodes.len() == 0 && problem.cluster.units_below(problem.demand.priority) > 0;
     if nowhere { Help::NotEnough(0) } else { Help::of_nobody(problem.cluster, problem.demand.priority) }
 }

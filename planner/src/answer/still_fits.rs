@@ -13,9 +13,9 @@ pub const OUTAGE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kube
 /// So often the placements that did not fit are tried again in the order in which they were planned.
 const REORDERED: usize = 8;
 
-/// Whether the placements fit together once the pods with the UIDs in `gone` are gone. Other terminating pods count as
-/// present, and so do the places that others of at least `priority` hold. A placed pod that is bound to its node
-/// already is fine. Those of a group that must stay within one domain are in one: nobody asks that here.
+/// Checks that the placements fit together without the pods with the UIDs in `gone`. Other terminating pods count as
+/// running, and reservations of other pods of at least `priority` count. A pod that is already bound to its placement is accepted. The
+/// topology domain of a group is not checked here: its placements are in one domain.
 ///
 /// # Errors
 /// A sentence that says which placement does not fit, and why.
@@ -42,7 +42,7 @@ pub fn still_fits(
     }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
-    // The scheduler binds in an order of its own, so that who was to come later may have come first.
+    // kube-scheduler binds in its own order, so that a member that was placed later may have been bound earlier.
     for _ in 0..REORDERED {
         let mut refused = Vec::new();
         for (index, placement) in &waiting {

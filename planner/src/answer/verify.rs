@@ -1,16 +1,16 @@
-//! The last check of every plan, before anybody can act on it. It is plain on purpose, and asks the model and not the search:
-//! there are as many members as have to fit together, they fit one after the other once those are gone who go, all of these are of
-//! lower priority, groups go whole, and no guaranteed budget is violated.
+//! The last check of every plan, before it is used. It is deliberately simple, and reads the model instead of the search:
+//! as many members are placed as must fit together, they fit one after the other without the victims, all victims are of
+//! lower priority, groups are disrupted together, and no guaranteed budget is violated.
 
 use crate::filters::{Occupancy, unsuitable};
 use crate::model::{PodIndex, Role, UnitKind};
 use crate::problem::Problem;
 use crate::search::Found;
 
-/// Whether what was found may be planned; `room` has nobody of it gone or placed.
+/// Checks that the result of a search may become a plan; `room` contains neither its evictions nor its placements.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// What is wrong with it, as a sentence.
 pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
     if found.placed.len() < problem.demand.need {

@@ -29,7 +29,7 @@ impl<'a> Kinds<'a> {
             let peers: Vec<bool> = spread.iter().map(|selector| selector.matches(&pod.labels)).collect();
             (peers, terms.about(cluster, pod))
         };
-        // Whoever has the same labels of those that are asked for is seen alike.
+        // Pods with equal values of the labels that selectors read match the same selectors.
         let mut by_labels: BTreeMap<_, usize> = BTreeMap::new();
         let mut looks: BTreeMap<_, usize> = BTreeMap::new();
         let mut known: BTreeMap<(&Constraints, &str, usize), usize> = BTreeMap::new();

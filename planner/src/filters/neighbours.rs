@@ -1,7 +1,7 @@
-//! The pods that others look at, counted by constraint and domain of topology, so that no filter has to look at other nodes.
+//! Counts the pods that inter-pod constraints refer to, by constraint and topology domain, so that no filter has to look at other nodes.
 //!
-//! A count changes when a pod is placed or taken. A place that is held by a nomination counts against a pod, and never for
-//! it: kube-scheduler asks these filters twice, with the nominated pods in place and without them, and both must agree.
+//! A count changes when a pod is placed or removed. A nominated pod counts against a member, and never for it: kube-scheduler runs these
+//! filters twice, with and without the nominated pods, and both runs must pass.
 
 mod slack;
 
@@ -18,7 +18,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// So many different kinds of members are counted for. Those beyond them are let in nowhere, as nobody knows where they may go.
+/// Upper bound on the equivalence classes of members for which pods are counted. Members of further classes fit nowhere, because their
+/// constraints are not evaluated.
 const MOST_LOOKERS: usize = 64;
 /// So many counters there are, for the same reason.
 const MOST_RULES: usize = 128;
@@ -46,7 +47,7 @@ struct Key<'a> {
     shared: bool,
 }
 
-/// Whom a counter counts.
+/// Which pods a counter counts.
 enum Whom<'a> {
     /// Pods to be spread: of a member, by one of its constraints.
     Peers(&'a Pod, usize),
@@ -93,7 +94,7 @@ struct Rules<'a> {
     lookers: Vec<Looker>,
     /// The members, and what they ask.
     members: BTreeMap<PodIndex, usize>,
-    /// By pod: one more than its place in `sets`, or 0 for a bound pod that is not counted and for others that nobody asked about.
+    /// By pod: its index in `sets` plus one; 0 for a bound pod that no counter counts, and for other pods that were not looked up.
     marks: Vec<u32>,
     sets: Vec<Marks>,
     /// By place of the node: nodes of the same number are in the same domains.
@@ -109,7 +110,7 @@ struct Counts {
     /// Sums over all domains.
     total: u32,
     total_held: u32,
-    /// In how many domains somebody is `there`.
+    /// In how many domains `there` is not 0.
     taken: u32,
     /// For a spread: how many domains have how many of `there`.
     least: BTreeMap<u32, usize>,
@@ -143,11 +144,11 @@ pub(super) enum Objection {
     Affinity,
 }
 
-/// The counter that objects: the first one that does, or none of them where nobody knows where a member may go.
+/// The counter that rejects a member: the first one that does, or `None` if the constraints of the member are not evaluated.
 pub(crate) type Objector = Option<usize>;
 
 impl<'a> Neighbours<'a> {
-    /// Counts the bound pods for members; `None` when no pod looks at another one. `held` are pods that places are held for.
+    /// Counts the bound pods for members; `None` if no pod has inter-pod constraints. `held` are the nominated pods.
     pub(super) fn new(
         cluster: &'a Cluster,
         nodes: &Nodes<'a>,
@@ -227,9 +228,9 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// The same where the members are going to be kept within some of the nodes by a node selector: of a spread that honours that,
-    /// kube-scheduler counts these nodes alone. `inside` says which, by place among all nodes, and `held` are the places that are held.
-    /// To be asked for before anybody is taken or placed. `None` where it makes no difference.
+    /// Returns counters for members that will get a node selector that restricts them to some of the nodes: for a spread constraint that
+    /// honours node affinity, kube-scheduler counts these nodes only. `inside` says which, by position among all nodes, and `held` are the
+    /// nominated pods with their nodes. Must be called before any pod is removed or placed. `None` if the counts do not differ.
     pub(super) fn within(
         &self,
         cluster: &Cluster,
@@ -292,8 +293,9 @@ impl<'a> Neighbours<'a> {
         watched
     }
 
-    /// Whether a pod that comes back to a place leaves all members theirs, as far as that can be told from it alone: it is counted by
-    /// counters that keep members away only.
+    /// Returns whether all members stay feasible on their nodes when a pod is put back on its node; `None` if that cannot be told from the
+    /// pod
+    /// alone, because counters other than those of anti-affinity count it.
     pub(super) fn leaves_in_place(
         &self,
         cluster: &Cluster,
@@ -320,7 +322,7 @@ impl<'a> Neighbours<'a> {
         self.rules.number_of_cells
     }
 
-    /// The cell of a node, by its place among all nodes.
+    /// The cell of a node, by the node's position among all nodes.
     pub(super) fn cell(&self, place: Rank) -> usize {
         self.rules.cells[place] as usize
     }
@@ -357,12 +359,16 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Why a member may not go to a node, by its place among all nodes; the same for all nodes of a cell.
+    /// Returns the inter-pod constraint that makes a node infeasible for a member, by the node's position among all nodes; equal for all
+    /// nodes
+    /// of a cell.
     pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
         self.objection(member, place).map(|(objection, _)| objection)
     }
 
-    /// Which counter keeps a member away from a node, and all members like it until its [`Mood`] changes or somebody leaves.
+    /// Returns the counter that makes a node infeasible for a member and all members of its class until the counter's [`Mood`] changes or a
+    /// pod
+    /// is removed.
     pub(super) fn objector(&self, member: PodIndex, place: Rank) -> Option<Objector> {
         self.objection(member, place).map(|(_, objector)| objector)
     }
@@ -430,8 +436,9 @@ impl<'a> Neighbours<'a> {
         (!first).then_some((Objection::Affinity, *indifferent))
     }
 
-    /// The key of the only affinity term of a member that is drawn to its like while nobody of it is there: the first of
-    /// them may go anywhere with that label, and all others follow it.
+    /// Returns the topology key of the only affinity term of a member, if the term matches the member itself and no pod that is present:
+    /// the
+    /// first member may be placed on any node with that label, and the others must follow into its domain.
     pub(crate) fn gathers(&self, member: PodIndex) -> Option<&'a str> {
         let looker = self.rules.lookers.get(*self.rules.members.get(&member)?)?;
         let [counter] = looker.wanted[..] else { return None };
@@ -440,7 +447,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// The anti-affinity terms of bound pods, of members, and of pods that places are held for.
+/// The anti-affinity terms of bound pods, of members, and of nominated pods.
 fn repelling<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[PodIndex]) -> BTreeSet<&'a AffinityTerm> {
     let unbound = members.iter().chain(held).filter_map(|index| cluster.class(cluster.row(*index).class));
     let unbound: BTreeSet<&AffinityTerm> = unbound.flat_map(|class| &class.constraints.anti_affinity).collect();
@@ -525,8 +532,8 @@ impl<'a> Rules<'a> {
         self.number_of_cells = numbers.len();
     }
 
-    /// Notes which bound pods are counted by what, and which `others`, as each is counted again and again while places are looked for.
-    /// Only namespaces that a constraint is about are read, unless one asks for namespaces by their labels.
+    /// Stores by which counters the bound pods and `others` are counted, because each is counted many times during a search.
+    /// Only namespaces to which a constraint refers are read, unless a constraint selects namespaces by label.
     fn mark<'o>(&mut self, cluster: &Cluster, others: impl Iterator<Item = &'o PodIndex>) {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
@@ -565,7 +572,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The selectors that tell whom the counters count.
+    /// The selectors of the pods that the counters count.
     fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
         let of_rule = |rule: &Rule<'a>| -> SmallVec<[&'a Selector; 1]> {
             match &rule.whom {
@@ -685,8 +692,9 @@ impl Counts {
         self.least.keys().next().map_or(usize::MAX, |count| *count as usize)
     }
 
-    /// The fewest that a domain has, when this one has `here`. Places that are held elsewhere do not raise it: they may
-    /// never be taken.
+    /// Returns the global minimum of the domains, if this one has `here` pods. Nominated pods on other nodes do not raise it, because they
+    /// may
+    /// never be bound there.
     fn fewest_beside(&self, domain: usize, here: u32) -> usize {
         let own = self.there[domain];
         let mut counts = self.least.iter().filter(|(count, domains)| **count != own || **domains > 1);

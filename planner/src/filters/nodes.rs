@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Place of a node in the order of names.
 pub(crate) type Rank = usize;
-/// A place that is held for a pod: the pod, and the rank of the node among all nodes.
+/// A nomination: the pod, and the rank of its nominated node among all nodes.
 pub(crate) type Held = (PodIndex, Rank);
 
 /// The nodes by rank.
@@ -37,7 +37,7 @@ impl<'a> Nodes<'a> {
         Self::chosen(cluster, places, false)
     }
 
-    /// The same for nodes that are known to suit whoever is asked for, whatever else runs there.
+    /// Returns some of the nodes, which are known to pass all filters that do not depend on other pods.
     pub(crate) fn suitable(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
         Self::chosen(cluster, places, true)
     }
@@ -49,7 +49,7 @@ impl<'a> Nodes<'a> {
         Self { cluster, order, chosen: Some(Chosen { places, ranks, suit }) }
     }
 
-    /// Whether they are known to suit whoever is asked for, whatever else runs there.
+    /// Returns true if the nodes are known to pass all filters that do not depend on other pods.
     pub(crate) fn suit(&self) -> bool {
         self.chosen.as_ref().is_some_and(|chosen| chosen.suit)
     }

@@ -8,7 +8,7 @@ use crate::api::Refusal;
 use crate::model::{Cluster, Free, NodeIndex, Pod, PodIndex, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is free, and who is there.
+/// Occupancy of the nodes: free capacity, and the pods that are present.
 #[derive(Clone)]
 pub(crate) struct Occupancy<'a> {
     cluster: &'a Cluster,
@@ -18,7 +18,7 @@ pub(crate) struct Occupancy<'a> {
     with_ports: Option<BTreeMap<NodeIndex, Vec<PodIndex>>>,
     /// Where pods look at other nodes.
     neighbours: Option<Neighbours<'a>>,
-    /// Pods that are not there, and whose places are held for them.
+    /// Nominated pods, which are not bound but occupy capacity of their nominated nodes.
     held: BTreeSet<PodIndex>,
 }
 
@@ -57,8 +57,8 @@ impl<'a> Occupancy<'a> {
         Self { nodes, ..self.clone() }
     }
 
-    /// The same for members that are going to be kept within the domain of one of the nodes, of a topology with this key, by their node
-    /// selectors. To be asked for before anybody is taken or placed; `held` are the places that were held from the beginning.
+    /// Returns the occupancy for members that will get a node selector that restricts them to the topology domain of the node `of`, for the
+    /// topology key `key`. Must be called before any pod is removed or placed; `held` are the nominations from the beginning.
     pub(crate) fn within(mut self, key: &str, of: Rank, held: &[Held]) -> Self {
         if let Some(neighbours) = &self.neighbours {
             let value = self.nodes.in_place(of).labels.get(key);
@@ -195,8 +195,8 @@ impl<'a> Occupancy<'a> {
         self.counts_amounts(member) && !self.neighbours.as_ref().is_some_and(|neighbours| neighbours.concern(member))
     }
 
-    /// How many pods like this one fit on a node once the pods that run there and for which `gone` holds are gone, at
-    /// most `limit`. Only where [`Occupancy::counts_only`].
+    /// Returns how many pods like this one fit on a node without the pods there for which `gone` returns true, at most `limit`. Requires
+    /// [`Occupancy::counts_only`].
     pub(crate) fn capacity_without(
         &self,
         pod: &Pod,
@@ -319,8 +319,8 @@ impl<'a> Occupancy<'a> {
         holds.then_some(slack)
     }
 
-    /// Notes that pods came back to their places, or left them again. Returns whether members are let in as far as their spread goes;
-    /// `None` where that has to be tried.
+    /// Records that pods were put back on their nodes, or removed again. Returns whether the spread constraints of all members still hold;
+    /// `None` if the members have to be placed again to find that out.
     pub(crate) fn shift_slack(&self, slack: &mut Slack, pods: &[PodIndex], come: bool) -> Option<bool> {
         let (cluster, neighbours) = (self.cluster, self.neighbours.as_ref()?);
         let mut sure = true;

@@ -6,8 +6,7 @@ use super::nodes::Held;
 use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the anti-affinity of a pod of another class than `own`, wherever it is or has a place held, is about one of
-/// `members`.
+/// Returns true if a required anti-affinity term of a bound or nominated pod of another class than `own` matches one of `members`.
 pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, held: &[Held]) -> bool {
     let waiting = held.iter().filter_map(|(pod, _)| {
         let id = cluster.row(*pod).class;

@@ -11,8 +11,8 @@ pub(super) fn counts(pod: &Pod, constraint: &SpreadConstraint, node: &Node) -> b
         && (!constraint.honors_taints || taints::refuse(pod, node).is_none())
 }
 
-/// Whether another pod is one of those that are to be spread. The empty selector counts nobody: the scheduler takes it for
-/// a constraint that only asks for the topology key.
+/// Returns true if a topology spread constraint of a pod counts another pod. The empty selector matches no pod, as in kube-scheduler, where
+/// such a constraint only requires the topology key.
 pub(crate) fn is_peer(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {
     other.key.namespace == pod.key.namespace
         && !other.terminating

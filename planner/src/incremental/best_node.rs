@@ -98,8 +98,8 @@ struct Here {
     freed: Vec<i64>,
 }
 
-/// What evicting for one pod costs at least on a node: nobody above the lowest priority that is enough, those without
-/// whom it is not enough, and one unit at least. `None` where it is not enough whoever goes.
+/// Returns a lower bound for the cost of evictions on a node for one pod: no priority above the lowest sufficient one, the units without
+/// which the pod cannot fit, and at least one unit. `None` if the pod does not fit whatever is evicted.
 pub(super) fn bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
@@ -213,7 +213,7 @@ impl Least {
         self.start = [self.start, other.start].into_iter().flatten().min();
     }
 
-    /// One of them goes.
+    /// Combines the bounds of two alternatives, of which one must be evicted.
     fn either(self, other: Self) -> Self {
         Self {
             sum: self.sum.min(other.sum),

@@ -29,7 +29,7 @@ pub(super) struct Capacities {
     /// By rank: whether the node is large enough for one pod when it is empty.
     large: Vec<bool>,
     pub(super) totals: Totals,
-    /// Nodes with room now: those nobody has to leave first, then by how many members fit, then by name.
+    /// Nodes on which a member fits now: those without leaving pods first, then by how many members fit, then by name.
     pub(super) open: BTreeSet<(bool, u32, Rank)>,
     /// For single pods: the best node, by strategy.
     pub(super) best_nodes: [Option<BestNode>; 2],
@@ -48,9 +48,9 @@ pub(super) struct Capacities {
 pub(super) struct Totals {
     pub(super) now: u64,
     pub(super) then: u64,
-    /// How many fit with everybody gone who may go.
+    /// How many fit after the eviction of all units that may be evicted.
     pub(super) most: u64,
-    /// Nodes where members would meet somebody whom they must not.
+    /// Nodes with a pod that excludes the members by anti-affinity.
     pub(super) blocked: usize,
     /// Nodes where that is any.
     pub(super) candidates: usize,
@@ -246,7 +246,7 @@ impl Capacities {
             let moved = self.violations.renew(cluster, in_flight, self.priority, budget);
             stale.of_units(cluster, nodes, moved, |stale| &mut stale.nodes);
             if self.best_nodes.iter().any(Option::is_some) {
-                // The violations of whoever is under it may count otherwise.
+                // The violations of the units with pods under it may have changed.
                 let pods = cluster.budget_at(budget).into_iter().flat_map(|(_, pods)| pods);
                 units.extend(pods.filter_map(|pod| InFlight::default().unit_of(*pod, &cluster.row(*pod))));
             }
@@ -261,7 +261,7 @@ impl Capacities {
 #[derive(Default)]
 struct Stale {
     nodes: Vec<Rank>,
-    /// Those where only the cost of evicting somebody changed.
+    /// Those of which only the cost of evictions changed.
     weighty: Vec<Rank>,
 }
 

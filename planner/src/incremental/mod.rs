@@ -38,7 +38,7 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     {
         return None;
     }
-    // Members that keep away from each other, and from nobody else, are counted too: at most one on every node.
+    // Members that exclude each other by anti-affinity, and no other pods, are counted too: at most one fits on every node.
     let apart = !constraints.anti_affinity.is_empty();
     let mutual = |member: &Pod| constraints.anti_affinity.iter().all(|term| about(cluster, term, member));
     if apart && !demand.members.iter().filter_map(|member| cluster.pod_at(*member)).all(mutual) {
@@ -134,7 +134,7 @@ impl Incremental<'_> {
         )
     }
 
-    /// Those who leave anyway make room enough.
+    /// Returns the decision for members that fit after the pods that are leaving anyway have terminated.
     fn wait(&self) -> Decision {
         let answers = self.capacities.nodes.iter().enumerate();
         let mut open: Vec<(bool, u32, Rank)> = answers
@@ -153,8 +153,8 @@ impl Incremental<'_> {
         (self.question.assemble)(&problem, room, Found::by_waiting(placed))
     }
 
-    /// Looks for victims on the nodes where the units up to the lowest sufficient priority make room (step 7). When some
-    /// units whose budgets would be violated have to go it is left to the general way.
+    /// Searches victims on the nodes where members fit without the units up to the lowest sufficient priority (step 7). If units have to be
+    /// evicted whose budgets would be violated, it leaves the decision to the general algorithm.
     fn gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
         let members = self.question.demand.members.len();

@@ -1,5 +1,5 @@
-//! What a node has for pods of one class: how many fit now, how many once those are gone who leave anyway, and how many as
-//! the units of lower priority go, one priority after the other.
+//! Capacity of a node for pods of one class: how many fit now, how many after the pods that are leaving anyway have terminated, and how
+//! many after the units of lower priority are evicted, priority by priority.
 
 use super::violations::Violations;
 use crate::api::Refusal;
@@ -30,7 +30,7 @@ pub(super) struct NodeCapacity {
     pub(super) vacating: bool,
     /// How many fit now.
     pub(super) now: u32,
-    /// How many fit once everybody is gone who leaves anyway.
+    /// How many fit after the pods that are leaving anyway have terminated.
     pub(super) then: u32,
     /// The resources that end it now, as bits in the order in which they are asked for.
     pub(super) lacks: u64,
@@ -42,7 +42,7 @@ pub(super) struct NodeCapacity {
     pub(super) freed: Amounts,
 }
 
-/// How many fit when all units up to a priority are gone.
+/// How many fit without the units up to a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) priority: i32,
@@ -53,7 +53,7 @@ pub(super) struct Step {
 }
 
 impl NodeCapacity {
-    /// How many fit when all units of a priority up to `ceiling` are gone.
+    /// Returns how many fit without all units of a priority up to `ceiling`.
     pub(super) fn up_to(&self, ceiling: i32) -> u32 {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
@@ -68,12 +68,12 @@ impl NodeCapacity {
         })
     }
 
-    /// The lowest priority of units that make room.
+    /// Returns the lowest priority whose eviction lets more members fit.
     pub(super) fn first_gain(&self) -> Option<i32> {
         self.steps.first().map(|step| step.priority)
     }
 
-    /// How many fit when everybody is gone who may go.
+    /// Returns how many fit without all units that may be evicted.
     pub(super) fn most(&self) -> u32 {
         self.steps.last().map_or(self.then, |step| step.all)
     }
@@ -95,7 +95,8 @@ fn clamped(amount: i128) -> i64 {
     i64::try_from(amount.clamp(-LARGEST, LARGEST)).unwrap_or(0)
 }
 
-/// What a pod asks for of a resource; more than anybody has free where all nodes together offer less than that.
+/// Returns the request for a resource; `LARGEST` + 1, which is more than any free amount, if all nodes together offer less than a request
+/// above `LARGEST`.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
     let nobody_has = amount > LARGEST && cluster.offered(id) < amount;
     if nobody_has { i64::try_from(LARGEST + 1).ok() } else { narrow(amount).filter(|amount| *amount > 0) }
@@ -126,7 +127,7 @@ impl Scale {
         let start = id as usize * width;
         self.amounts.resize(self.amounts.len().max(start + width), 0);
         for (at, resource) in self.ids.iter().enumerate() {
-            // Whoever asks for more than can be counted frees at most so much: room is understated, and never overstated.
+            // A larger request counts as `LARGEST`: the capacity that its eviction frees may be underestimated, never overestimated.
             self.amounts[start + at] = clamped(class.requests.get(*resource));
         }
     }
@@ -257,8 +258,9 @@ impl Reader<'_> {
         answer
     }
 
-    /// Notes the pods that may be evicted and free something of which there is too little for as many members as fit with
-    /// everybody gone; all others make no difference. Returns whether the budget of one of them would be violated.
+    /// Finds the pods that may be evicted and free a resource that limits how many members fit after all evictions; no other eviction
+    /// helps.
+    /// Returns true if the budget of one of them would be violated.
     fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &NodeCapacity) -> bool {
         let Self { scale, .. } = self;
         let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));

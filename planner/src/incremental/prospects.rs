@@ -26,9 +26,9 @@ const MOST_CLASSES: usize = 4;
 pub(crate) enum When {
     /// As it is.
     Now,
-    /// Once those are gone who leave anyway.
+    /// After the pods that are leaving anyway have terminated.
     Then,
-    /// Once all units of a priority up to this one are gone as well.
+    /// After all units of a priority up to this one are evicted as well.
     Without(i32),
 }
 
@@ -110,9 +110,9 @@ impl Prospects {
         self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
 
-    /// The lowest priorities up to which units have to go for so many times as many members of every class to have a place on
-    /// some nodes as are wanted, without those whose budgets would be violated; those times for which that is enough.
-    /// `times` ascends.
+    /// For each factor of `times`, returns the lowest priority P such that, after the eviction of all units up to P whose budgets are not
+    /// violated, capacity for `wanted` members multiplied by the factor exists on some nodes, in every class. Factors for which no
+    /// priority is enough are left out. `times` must be in ascending order.
     pub(crate) fn ceilings(&self, ranks: &[Rank], wanted: u64, times: &[u64]) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
@@ -138,8 +138,10 @@ impl Prospects {
         ceilings
     }
 
-    /// Those of some nodes where a member could fit; of very many those that promise most. `around` says of nodes whether the pods
-    /// around keep everybody away from it, and in which domains it is: the domains of every topology take turns.
+    /// Returns those of some nodes where a member could fit; if there are very many, those with the most promising capacity. `around`
+    /// returns
+    /// for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key take
+    /// turns.
     pub(crate) fn useful(
         &self,
         ranks: &[Rank],
@@ -170,7 +172,7 @@ impl Prospects {
             }
             order.push((kept_away, first, last, *rank));
         }
-        // Stable: within a turn those first that promise most. Who is the first of any of its domains is among the first.
+        // Stable: within a turn the most promising nodes come first. The first node of any domain is among the first nodes.
         order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
         let order: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
         self.in_turn(&order, when, most).into_iter().collect()

@@ -1,4 +1,4 @@
-//! Why there is no room, from the sums over all nodes.
+//! Explains from the sums over all nodes why not enough members fit.
 
 use super::Incremental;
 use crate::api::{Decision, Help, Missing, Shortfall};
@@ -41,7 +41,7 @@ impl Incremental<'_> {
             too_small: false,
             priority: demand.priority,
             help,
-            // Whoever goes, there is not room enough: no budget stands in the way.
+            // Not enough members fit even with all evictions: no budget is the reason.
             withheld: 0,
             guaranteed: Box::default(),
             protected: if never { 0 } else { self.question.cluster.protected_below(demand.priority) },

@@ -1,7 +1,7 @@
-//! Units whose eviction would violate a budget when everybody of a lower priority goes (KEP-5710, step 6): kept for one
-//! priority, and found anew only for budgets that changed.
+//! Units whose eviction would violate a budget if all units of a lower priority were evicted (KEP-5710, step 6): cached for one
+//! priority, and computed again only for budgets that changed.
 //!
-//! Evictions are counted from the most important unit on, so each budget by itself says who comes too late for it.
+//! Evictions are counted from the most important unit on, so that the violating units of each budget do not depend on other budgets.
 
 use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
@@ -73,7 +73,8 @@ impl Violations {
     }
 }
 
-/// The units below a priority that would violate a budget if all of them went, from the most important on; sorted.
+/// Returns, sorted by reference, the units below a priority that would violate a budget if all of them were evicted, the most important
+/// ones first.
 fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
     let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.evicting(index));
@@ -113,8 +114,8 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
     late
 }
 
-/// Which of the units of one priority, with how many pods each, go before a budget is used up when the most important go first and `left`
-/// pods may go. They are not sorted: only the last of those is looked for.
+/// Returns for each unit of one priority, with its number of pods, whether the budget still allows its eviction if the most important units
+/// are evicted first and `left` evictions are allowed. The units are not sorted: only the last one allowed is searched.
 fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut left: usize) -> Vec<bool> {
     let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
     let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();

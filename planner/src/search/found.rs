@@ -4,7 +4,7 @@ use crate::api::Cost;
 use crate::filters::Rank;
 use crate::model::PodIndex;
 use crate::problem::UnitIndex;
-/// Members with their nodes, and who has to go for them.
+/// The result of a search: members with their nodes, and the victims.
 pub(crate) struct Found {
     pub(crate) placed: Vec<(PodIndex, Rank)>,
     /// From the most to the least important.
@@ -14,7 +14,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Nobody has to be evicted for the members to fit there.
+    /// Returns a result without victims: the members fit after the pods that are leaving anyway have terminated.
     pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
         let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
         Self { placed, victims: Vec::new(), cost: Cost::default(), trace }

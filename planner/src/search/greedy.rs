@@ -13,19 +13,19 @@ use crate::problem::{MemberClass, Problem, Tally, UnitIndex, ranks};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Who goes where, and who has to go for it.
+/// A greedy placement with its victims.
 #[derive(Clone)]
 pub(crate) struct Layout<'a> {
     /// Members and their nodes, in the order in which they were placed.
     pub(crate) placed: Vec<(PodIndex, Rank)>,
-    /// Units that were taken out to make room.
+    /// Units that were removed to let members fit.
     pub(crate) doomed: Vec<UnitIndex>,
     /// The room with the members in place and the doomed gone.
     pub(crate) room: Occupancy<'a>,
 }
 
-/// Places as many members as it can in `room`, evicting only available units. Larger members go first; when some find no
-/// place that way, smaller ones first is tried as well.
+/// Places as many members as it can in `room`, evicting only available units. Larger members are placed first; if some do not fit, the
+/// placement of smaller ones first is tried as well.
 pub(crate) fn place<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
     let large_first = Search::run(problem, room.clone(), available, problem.classes.iter());
     if large_first.placed.len() == problem.demand.members.len() || problem.classes.len() < 2 {
@@ -43,7 +43,7 @@ pub(crate) fn fill<'a>(problem: &Problem<'a>, room: &Occupancy<'a>) -> Layout<'a
 struct Search<'p, 'a> {
     problem: &'p Problem<'a>,
     available: Vec<bool>,
-    /// Whether anybody is available.
+    /// True if at least one unit is available as a victim.
     anybody: bool,
     tally: Tally,
     layout: Layout<'a>,
@@ -118,7 +118,7 @@ impl<'p, 'a> Search<'p, 'a> {
         Some(false)
     }
 
-    /// The cheapest victims anywhere. Prices can have gone up since they were noted, so they are asked again.
+    /// Returns the victim set with the lowest price on any node. Noted prices can have increased, so the lowest one is computed again.
     fn cheapest(&mut self, front: &mut Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first().filter(|_| self.anybody)?;
         while let Some(price) = front.cheapest() {
@@ -141,7 +141,7 @@ impl<'p, 'a> Search<'p, 'a> {
         sets.cheapest(&mut self.layout.room, &self.tally, rank, remaining)
     }
 
-    /// The cheapest victims without whom the pods around let a member into a cell that they keep it away from.
+    /// Returns the cheapest victim set after whose eviction inter-pod constraints admit a member to a cell that was closed.
     fn unblocking(&mut self, front: &Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         if !self.anybody || !self.layout.room.looks_around() {
@@ -176,7 +176,9 @@ impl<'p, 'a> Search<'p, 'a> {
         best
     }
 
-    /// Who of these units has to go for a member to be let into the cell of a node; `None` when that does not help.
+    /// Returns which of these units must be evicted before inter-pod constraints admit a member to the cell of a node; `None` if that does
+    /// not
+    /// suffice.
     fn needed_to_enter(&mut self, member: PodIndex, rank: Rank, units: &[UnitIndex]) -> Option<Vec<UnitIndex>> {
         let (room, potential) = (&mut self.layout.room, &self.problem.potential);
         self.problem.effort.take(units.iter().map(|unit| 2 * potential.units[*unit].pods.len()).sum());
@@ -245,11 +247,11 @@ struct Front {
     roomy: BTreeSet<Spare>,
     /// The cheapest victims of each of them.
     priced: BTreeSet<Price>,
-    /// Cells that the pods around keep the members away from, by who does so, with his mood then.
+    /// Cells that inter-pod constraints close for the members, by the counter that rejects them, with its state at that time.
     closed: BTreeMap<Objector, (Option<Mood>, Vec<usize>)>,
 }
 
-/// A node with room: those nobody has to leave come first, then those where fewest members still fit, then by name.
+/// A node with free capacity: nodes without leaving pods first, then those where fewest members still fit, then by name.
 type Spare = (bool, usize, Rank);
 
 /// Nodes that are in the same domains.
@@ -331,7 +333,7 @@ impl Front {
         self.list(number);
     }
 
-    /// Leaves a cell out until who keeps members away from it changes his mood.
+    /// Closes a cell until the state of the counter that rejects the members changes.
     fn close(&mut self, number: usize, objector: Objector, mood: Option<Mood>) {
         self.cells[number].closed = true;
         self.closed.entry(objector).or_insert_with(|| (mood, Vec::new())).1.push(number);

@@ -11,16 +11,16 @@ use crate::search::victim_sets::Price;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Units that make room for at least one more member, and what that costs.
+/// Units whose eviction lets at least one more member fit, and their price.
 type Cheapest = (Price, Vec<usize>);
 
-/// A placement that grows, and who has to go for it.
+/// A partial placement, and its victims.
 pub(crate) struct Gang<'p, 'a> {
     problem: &'p Problem<'a>,
     matrix: &'p mut Matrix,
     /// By unit: whether it may go.
     open: Vec<bool>,
-    /// By unit: its place in the order of importance.
+    /// By unit: its position in the order of importance.
     order: Vec<usize>,
     /// By node: how many members are placed there.
     used: Vec<usize>,
@@ -33,7 +33,9 @@ pub(crate) struct Gang<'p, 'a> {
     /// By node: after how many victim_sets it changed last.
     changed: Vec<usize>,
     cleared: usize,
-    /// What sets of units make room for as it is: a group that runs on very many nodes is asked about on each of them.
+    /// By set of units: for how many more members its eviction is enough, in the current state; a group with pods on very many nodes is
+    /// looked
+    /// up on each of them.
     gains: BTreeMap<Vec<usize>, usize>,
     scratch: Scratch,
 }
@@ -46,8 +48,8 @@ struct Scratch {
     frees: Vec<usize>,
 }
 
-/// Places the members when these units may go, and spares whom it can. Nobody is gone in `matrix`, which has the units of
-/// the problem and all its nodes, and is left as it was.
+/// Places the members with these units as potential victims, and reprieves as many units as it can. In `matrix`, which has the units of
+/// the problem and all its nodes, no unit is removed; it is unchanged afterwards.
 pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool], mut trace: Vec<String>) -> Found {
     let mut sorted: Vec<usize> = (0..matrix.units.len()).collect();
     sorted.sort_by(|a, b| problem.potential.compare(matrix.units[*a].number, matrix.units[*b].number));
@@ -135,8 +137,8 @@ impl Gang<'_, '_> {
         self.noted[node] = Some((clearing, self.cleared));
     }
 
-    /// The cheapest clearing anywhere. Prices can have gone up since they were noted, so they are asked again unless
-    /// nothing changed for them.
+    /// Returns the victim set with the lowest price on any node. Noted prices can have increased, so they are computed again unless nothing
+    /// changed for them.
     fn cheapest(&mut self) -> Option<Cheapest> {
         while let Some(Reverse(price)) = self.prices.pop() {
             let noted = self.noted[price.rank].take();
@@ -159,8 +161,8 @@ impl Gang<'_, '_> {
         price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)
     }
 
-    /// The cheapest units that make room for at least one more member on a node: one that is enough by itself, or the
-    /// least important that are enough together.
+    /// Returns the cheapest units whose eviction lets at least one more member fit on a node: one that is enough by itself, or the
+    /// least important ones that are enough together.
     fn clearing(&mut self, node: usize) -> Option<Cheapest> {
         if self.matrix.full(node) {
             return None;
@@ -212,7 +214,7 @@ impl Gang<'_, '_> {
         Price::of(units, 0, gain, node)
     }
 
-    /// How many more members fit anywhere when a set of units is gone.
+    /// Returns how many more members fit on all nodes after a set of units is evicted.
     fn gain(&mut self, set: &[usize]) -> usize {
         if let Some(gain) = self.gains.get(set) {
             return *gain;
@@ -231,8 +233,8 @@ impl Gang<'_, '_> {
         pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
     }
 
-    /// Who has to go for the placement as it is: of those that were cleared for it, or of everybody who may go and runs
-    /// on its nodes, whichever costs less; the latter when they cost the same.
+    /// Returns the victims for the current placement: chosen from the units that were removed for it, or from all potential victims on its
+    /// nodes, whichever costs less; the latter if they cost the same.
     fn victims(&mut self) -> (Vec<UnitIndex>, Cost) {
         let few = self.reprieve(self.doomed.clone());
         let on_it = (0..self.used.len()).filter(|node| self.used[*node] > 0).flat_map(|node| &self.matrix.on[node]);
@@ -261,7 +263,7 @@ impl Gang<'_, '_> {
         (victims, cost)
     }
 
-    /// Puts back whoever can stay, the most important first; all of `units` are gone. Returns those that cannot, from the
+    /// Reprieves units, the most important first; all of `units` are removed before. Returns those that cannot be reprieved, from the
     /// most to the least important.
     fn reprieve(&mut self, mut units: Vec<usize>) -> Vec<usize> {
         units.sort_unstable_by_key(|unit| self.order[*unit]);

@@ -13,8 +13,8 @@ use crate::search::near::Near;
 use crate::search::reprieve::{reprieve, reprieve_by};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
-/// members fit whoever goes.
+/// Searches victims in `room`, which is the cluster after the pods that are leaving anyway have terminated. `None` if not enough
+/// members fit whatever is evicted.
 pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     if problem.demand.single { search_nodes(problem, room) } else { search_cluster(problem, room) }
 }
@@ -86,7 +86,7 @@ fn search_cluster(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> 
     finish(problem, room, &available, most, trace)
 }
 
-/// Places `most` members when these units may go, and spares whom it can.
+/// Places `most` members with these units as potential victims, and reprieves as many units as it can.
 pub(crate) fn finish(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -149,7 +149,7 @@ pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bo
     if problem.budgets.is_empty() || !units().any(|unit| guarded(&unit)) {
         return clear_all(problem, room, available).placed.len();
     }
-    // Not everybody can go at once: count what a placement that keeps the guarantees reaches.
+    // Guaranteed budgets do not permit the eviction of all units at once: count what a placement that respects them reaches.
     let unguarded: Vec<bool> = (0..available.len()).map(|unit| available[unit] && !guarded(&unit)).collect();
     place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
 }
@@ -182,8 +182,8 @@ fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]
     Layout { doomed: units, ..fill(problem, &room) }
 }
 
-/// Step 6: spares the units whose eviction would violate a budget, as far as that goes. Returns who may still go, and
-/// those of them that have to.
+/// Step 6: keeps the units whose eviction would violate a budget, as far as enough members fit. Returns the units that remain
+/// available, and those of them whose eviction violates a budget nevertheless.
 fn spare_budgets(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -227,7 +227,7 @@ fn spare_budgets(
     (available, forced)
 }
 
-/// Step 7: the lowest priority such that nobody above it has to go, found by binary search over distinct priorities.
+/// Step 7: lowers the ceiling to the lowest sufficient priority, found by binary search over distinct priorities.
 fn lower_ceiling(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -258,8 +258,8 @@ fn lower_ceiling(
     below(*ceiling)
 }
 
-/// Step 8 for a frozen placement. The units it cleared are reprieved; so, for comparison, is everybody who may go and
-/// runs on a node of the placement. The cheaper set of victims wins, the latter when they cost the same.
+/// Step 8 for a fixed placement. Reprieves the units that were removed for it and, for comparison, all potential victims on a node
+/// of the placement. The cheaper set of victims is returned, the latter if they cost the same.
 fn best_victims(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -269,7 +269,7 @@ fn best_victims(
     let Layout { placed, doomed, room: mut cleared } = layout;
     let few = reprieve(problem, &mut cleared, &placed, &doomed);
     let few = Some(few).filter(|victims| may_go(problem, victims));
-    // Only those can matter who run on a node of the placement, or whom others look at.
+    // Only units with a pod on a node of the placement, or to which an inter-pod constraint refers, make a difference.
     let here = placed.iter().flat_map(|(_, rank)| problem.potential.on[*rank].iter().copied());
     let looked_at = |unit: &UnitIndex| {
         room.looks_around() && problem.potential.units[*unit].pods.iter().any(|pod| room.is_looked_at(*pod))

@@ -1,6 +1,7 @@
-//! The question in numbers, for members that are alike and look at no other pod: then a node has room for so many
-//! members as what is free on it allows, and a plan is enough when these add up. Taking a unit out and putting it back
-//! costs a few additions per node that it runs on.
+//! The problem as a matrix of amounts, for members of one class without inter-pod constraints: the free amounts of a node determine how
+//! many
+//! members fit there, and a plan is sufficient if these numbers add up. Removing a unit or putting it back takes a few additions per node
+//! on which it has pods.
 
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, ResourceId};
@@ -10,7 +11,7 @@ use std::ops::Range;
 /// Amounts beyond this are left to the room, which counts without limits.
 const LARGEST: i128 = 1 << 58;
 
-/// Nodes, units, and who is gone.
+/// Nodes, units, and which units are removed.
 #[derive(Clone)]
 pub(crate) struct Matrix {
     /// What one member asks for, of each resource that it asks for.
@@ -169,8 +170,8 @@ impl Matrix {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
 
-    /// Uses the room there is for the members: nodes that nobody has to leave first, then the tightest. Returns who goes
-    /// where, and how many are on every node.
+    /// Places the members on free capacity: nodes without leaving pods first, then the tightest. Returns the placements, and the number of
+    /// members on every node.
     pub(crate) fn fill(&self, problem: &Problem<'_>) -> (Vec<(PodIndex, Rank)>, Vec<usize>) {
         let open = (0..self.slots.len()).filter(|node| self.slots[*node] > 0);
         let mut open: Vec<(bool, usize, usize)> =
@@ -185,7 +186,7 @@ impl Matrix {
         (placed, used)
     }
 
-    /// Whether a unit that is gone can be put back where so many members are on every node.
+    /// Returns true if a removed unit can be put back beside these numbers of members per node.
     pub(crate) fn may_return(&self, unit: usize, used: &[usize]) -> bool {
         self.frees(unit).all(|(node, amounts)| {
             let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
@@ -195,7 +196,7 @@ impl Matrix {
         })
     }
 
-    /// Whether a node takes no more members whoever goes.
+    /// Returns true if a node takes no more members whatever is evicted.
     pub(crate) fn full(&self, node: usize) -> bool {
         self.slots[node] >= self.cap
     }
@@ -205,7 +206,7 @@ impl Matrix {
         self.slots[node]
     }
 
-    /// Puts everybody back.
+    /// Puts back all removed units.
     pub(crate) fn clear(&mut self) {
         (0..self.units.len())
             .filter(|unit| self.gone[*unit])

@@ -1,5 +1,4 @@
-//! Strategies: who goes where, and who has to go for it. None of them says why in words, and none keeps anything for the
-//! next decision.
+//! Search strategies: they choose placements and victims. No strategy writes explanations, and none keeps state for the next decision.
 
 pub(crate) mod domains;
 pub(crate) mod found;

@@ -1,5 +1,5 @@
-//! A fixed sequence of numbers that look random: what breaks ties differently from one attempt to the next. It starts
-//! anew for every decision, so that decisions can be repeated.
+//! A fixed pseudo-random sequence of numbers, which breaks ties differently from one attempt to the next. It starts from the same seed in
+//! every decision, so that decisions can be repeated.
 
 /// The generator (xorshift).
 pub(super) struct Numbers(u64);

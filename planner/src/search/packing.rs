@@ -1,5 +1,5 @@
-//! Places a number of members without evicting anybody: greedily, and where that does not reach the number and there are
-//! few members and nodes, by trying every node for every member.
+//! Places a number of members without evictions: greedily and, if that does not reach the number and there are few members and nodes, by
+//! trying every node for every member.
 
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
@@ -32,7 +32,7 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
     if !room.looks_around() {
         return None;
     }
-    // Who looks at the others may have to come before or after them.
+    // A member with inter-pod constraints may have to be placed before or after the others.
     attempt.tries = TRIES;
     let mut waiting: Vec<(&[PodIndex], &MemberClass)> =
         problem.classes.iter().map(|class| (class.members.as_slice(), class)).collect();

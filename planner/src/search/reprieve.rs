@@ -1,16 +1,16 @@
-//! Reprieve: with the preemptor in place, potential victims stay where they run if they still fit, the most important
-//! first (KEP-5710, preemption algorithm; kube-scheduler's SelectVictimsOnNode).
+//! Reprieve: with the preemptor placed, potential victims are put back on their nodes if they still fit, the most important
+//! first (KEP-5710, preemption algorithm; kube-scheduler's `SelectVictimsOnNode`).
 //!
-//! What is left are the victims, and none of them is evicted for nothing: each was asked with everybody more important
-//! in place, and putting others back later can only take room away.
+//! The remaining units are the victims, and each of them is needed: it was checked with all more important units put back, and putting
+//! back others later can only reduce free capacity.
 
 use crate::filters::{Occupancy, Rank, Slack};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
 
-/// Decides who of `candidates` has to go. They must be out of `room` and `placed` in it; afterwards those who stay are
-/// back in it. Returns the victims from the most to the least important.
+/// Reprieves as many of `candidates` as it can. Before, they must be removed from `room` and `placed` must be in it; afterwards the
+/// reprieved units are in it again. Returns the victims from the most to the least important.
 pub(crate) fn reprieve(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn reprieve_by<'l>(
     let potential = &problem.potential;
     let mut victims = Vec::new();
     let watched = room.watched(placed);
-    // Only members on the nodes of a unit can lose their place to it, unless its pods are looked at.
+    // A unit can only displace members on its own nodes, unless inter-pod constraints refer to its pods.
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     for place in placed {
         placed_on.entry(place.1).or_default().push(*place);

@@ -1,7 +1,7 @@
-//! VictimSets: the ways to make room on one node, and what each costs for what it gains.
+//! Victim sets: the alternatives to let members fit on one node, and the price of each for its gain.
 //!
-//! Evicting a group that runs on many nodes makes room on all of them. So a clearing is not judged by its node: what
-//! counts is what is evicted, cluster-wide, for each member that gets a place.
+//! Evicting a group that runs on many nodes frees capacity on all of them. A victim set is therefore not judged by its node: its price
+//! is what is evicted, cluster-wide, for each member that then fits.
 
 use crate::api::offset_priority;
 use crate::filters::{Occupancy, Rank};
@@ -10,13 +10,13 @@ use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
-/// What units with more pods than this make room for is looked up on so many nodes that it counts.
+/// The gain of units with more pods than this is looked up on so many nodes that it counts as effort.
 const MANY_PODS: usize = 64;
 
-/// Units that have to go to make room for at least one more member on a node.
+/// Units that must be evicted for at least one more member to fit on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VictimSet {
-    /// Who goes.
+    /// The units.
     pub(crate) units: Vec<UnitIndex>,
     price: Price,
 }
@@ -45,8 +45,9 @@ impl Ord for Price {
 }
 
 impl Price {
-    /// The price of these units, which violate so many budgets and make room for `gain` members, of which some are on the
-    /// node with this rank.
+    /// The price of these units, whose eviction violates `violations` budgets and lets `gain` more members fit, some of them on the node
+    /// with
+    /// this rank.
     pub(crate) fn of<'u>(
         units: impl Iterator<Item = &'u Unit<'u>> + Clone,
         violations: usize,
@@ -133,7 +134,7 @@ fn less(left: &mut [i128], freed: &[i128]) {
     left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
 }
 
-/// Looks for victim_sets, given what is gone and placed so far.
+/// Searches victim sets, given the units removed and the members placed so far.
 pub(crate) struct VictimSets<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     pub(crate) class: &'p MemberClass,
@@ -144,8 +145,8 @@ pub(crate) struct VictimSets<'p, 'a> {
 }
 
 impl VictimSets<'_, '_> {
-    /// The cheapest clearing on a node that has no room for another member. `remaining` members still need a place.
-    /// The room is left as it was.
+    /// Returns the cheapest victim set on a node where no further member fits. `remaining` members are not placed yet.
+    /// `room` is unchanged afterwards.
     pub(crate) fn cheapest(
         &self,
         room: &mut Occupancy<'_>,
@@ -244,10 +245,10 @@ impl VictimSets<'_, '_> {
         best
     }
 
-    /// Whether the pods around still let a member in when these units are gone: it may be drawn to one of them.
+    /// Returns true if inter-pod constraints still admit a member without these units, one of which its affinity may need.
     fn leaves_attraction(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
-        // Without whom nothing can be missing, and no domain can have too few.
+        // Without affinity and spread constraints, the removal of a pod cannot make a node infeasible.
         let indifferent = |member: &Pod| member.constraints.affinity.is_empty() && member.constraints.spread.is_empty();
         if self.problem.cluster.pod_at(self.member).is_some_and(indifferent) {
             return true;
@@ -262,7 +263,7 @@ impl VictimSets<'_, '_> {
         lets_in
     }
 
-    /// Whether one more member fits on the node when these units are gone.
+    /// Returns true if one more member fits on the node without these units.
     fn suffices(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let here: Vec<PodIndex> = units.iter().flat_map(|number| self.problem.pods_on(*number, rank)).collect();
         self.problem.effort.take(here.len());
@@ -272,7 +273,7 @@ impl VictimSets<'_, '_> {
         fits
     }
 
-    /// What remains of the candidates when everybody is spared who can be, violating and important ones first.
+    /// Returns the candidates that cannot be reprieved; those that violate budgets and the important ones are reprieved first.
     fn least_important(
         &self,
         room: &mut Occupancy<'_>,
@@ -314,7 +315,7 @@ impl VictimSets<'_, '_> {
         Price::of(units(), violations, self.gain(room, set, rank, remaining), rank)
     }
 
-    /// How many more members fit anywhere when these units are gone, at most `remaining`.
+    /// Returns how many more members fit on all nodes without these units, at most `remaining`.
     fn gain(&self, room: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);

@@ -1,8 +1,8 @@
-//! Who stays although its priority is below the preemptor's, and why: the other half of a plan's explanation.
+//! Explains which units are not evicted although their priority is below the preemptor's, and why: the counterpart of a plan's explanation.
 //!
-//! It is found out beside the plan and after it, from the same cluster, so that a decision for which nobody asks why costs
-//! nothing more. Named are the units on the nodes of the placement, where somebody could have gone; the others are
-//! counted. The effort grows with what runs on these nodes, not with the cluster.
+//! It is computed on request after the plan, from the same cluster, so that it adds no time to decisions. It names the units on the nodes
+//! of the placement, which could have been victims, and counts the others. The effort depends on the pods of these nodes, not on the
+//! size of the cluster.
 
 mod protected;
 mod reason;
@@ -28,14 +28,14 @@ pub struct Bystander {
     pub why: String,
 }
 
-/// Who stays when a plan is carried out.
+/// The units that a plan does not evict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sparing {
     /// The units of a priority below the preemptor's that have a pod on a node of the placement and are no victims, from
     /// the most to the least important. Pods that leave anyway do not stay.
     pub units: Vec<Bystander>,
-    /// Whom the units leave out, counted: a sentence for those that run elsewhere, and one for those whose priority is not
-    /// below the preemptor's. Where there is nobody there is no sentence.
+    /// The remaining units, counted: one sentence for those on other nodes, and one for those whose priority is not
+    /// below the preemptor's. There is no sentence for a count of 0.
     pub others: Vec<String>,
 }
 
@@ -65,8 +65,9 @@ impl Scene<'_, '_> {
     }
 }
 
-/// Says of everybody on the nodes of a plan who stays, and why. `plan` must be what [`plan`](super::plan()) answered to the
-/// same question.
+/// Returns the units on the nodes of a plan that are not evicted, with reasons. `plan` must be the result of [`plan`](super::plan()) for
+/// the
+/// same request.
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
     let Ok(demand) = Demand::of(cluster, preemptor, context) else { return Sparing::default() };
     let nodes = Nodes::new(cluster);

@@ -7,7 +7,7 @@ use crate::model::{Cluster, GroupIndex, Pod, PodIndex, Role, Unit, UnitKind, Uni
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeSet;
 
-/// Everybody on some nodes who may not go.
+/// All units on some nodes that must not be evicted.
 pub(super) struct Protected<'a> {
     /// Units of a priority below the preemptor's, each with the reason in a sentence, and whether the model counts it as a
     /// unit of preemption.
@@ -65,7 +65,7 @@ fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
     }
 }
 
-/// What a pod that stays would have gone with.
+/// Returns the unit with which a protected pod would have been evicted.
 fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     if cluster.pod_at(index).is_some_and(|pod| pod.mirror) {
         return UnitRef::Pod(index);
@@ -108,7 +108,7 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Why nobody goes whose namespace is protected.
+/// Returns why a unit in a protected namespace is not evicted.
 fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
     Some(format!("Nobody there is evicted: {why}."))

@@ -1,5 +1,5 @@
-//! Why a unit stays that might have gone. Every sentence is asked of the cluster with the members in place: what they
-//! lack with everybody there, whether they fit beside the unit once the victims are gone, and what its budgets would say.
+//! Explains why a potential victim is not evicted. Every sentence is checked against the cluster with the members placed: what they
+//! lack without evictions, whether they fit beside the unit after the victims have terminated, and what its budgets permit.
 
 use super::Scene;
 use crate::api::GuaranteedBudget;
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A node of the placement.
 struct Place {
-    /// The resources of which there is too little with everybody there but those who are awaited; `None` where not only
+    /// The resources of which there is too little without evictions, after the awaited pods have terminated; `None` if not only
     /// amounts decide.
     lacks: Option<Vec<ResourceId>>,
-    /// Whether the members fit once the victims and those who are awaited are gone.
+    /// Whether the members fit after the victims and the awaited pods have terminated.
     holds: bool,
-    /// Whether somebody there is awaited.
+    /// Whether a pod on this node is awaited.
     awaited: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Reasons<'r, 's, 'a> {
     thresholds: BTreeMap<usize, i32>,
     /// The highest priority among the victims.
     highest: Option<i32>,
-    /// Who is placed, with the verb for what is missing.
+    /// The placed preemptor, with the verb for the missing resources.
     whom: (&'static str, &'static str),
     /// When the plan fits.
     when: &'static str,

@@ -1,8 +1,9 @@
-//! How far members that are placed are from the limits of their spread: who may come back to which domain, without placing all of them
-//! once more for each.
+//! Slack of placed members: how many more pods each topology domain can take before a spread constraint of a member is violated. With it a
+//! pod is put back without placing all members again.
 //!
-//! A member may be placed where its domain has no more than the allowed skew above every other one. One more pod in a domain makes that
-//! one less for the members there, against every other domain, and one more for all others against it, whenever they were placed.
+//! A member may be placed if its domain then has at most the allowed skew more pods than every other domain. One more pod in a domain
+//! reduces the slack of the members there by one, against every other domain, and increases the slack of all others against it by one, in
+//! whatever order they were placed.
 
 use super::{Domain, NOWHERE, Neighbours, Whom};
 use crate::filters::Rank;
@@ -20,7 +21,8 @@ pub(crate) struct Slack {
     moved: Vec<(usize, Range<usize>)>,
 }
 
-/// By domain of members and other domain: what is left for the member that has least. The last of a row is for a floor of nobody.
+/// By domain of members and other domain: the least slack of a member. The last entry of a row is for a global minimum of 0, which applies
+/// with fewer domains than `minDomains`.
 type Left = Vec<i64>;
 
 impl Slack {
@@ -32,12 +34,12 @@ impl Slack {
 }
 
 impl Neighbours<'_> {
-    /// Nobody is placed yet.
+    /// Returns the slack before any member is placed.
     pub(in crate::filters) fn slack(&self) -> Slack {
         Slack { left: vec![Left::new(); self.counts.len()], moved: Vec::new() }
     }
 
-    /// Notes what is left for a member that is going to be placed, and has no objection to its place.
+    /// Records the slack of a member that is about to be placed on a feasible node.
     pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
         let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {

@@ -45,8 +45,9 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.checks
     }
 
-    /// Tries all subsets of `units`. Nobody is gone in `least` and `most`. Returns whether it came to an end.
-    /// Both are left as they were.
+    /// Tries all subsets of `units`. Returns true if it was complete. No unit is removed from `least` and `most` before, and both are
+    /// unchanged
+    /// afterwards.
     pub(super) fn run<G: Ground>(&mut self, least: &mut G, most: &mut G, units: &[UnitIndex], monotone: bool) -> bool {
         let mut order = units.to_vec();
         order.sort_by(|a, b| self.problem.potential.compare(*a, *b));
@@ -60,8 +61,8 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.checks > 0
     }
 
-    /// Decides about the first unit of `rest`: first spared, then evicted. In `least` the chosen are gone, in `most` the
-    /// rest as well.
+    /// Branches on the first unit of `rest`: first kept, then evicted. The chosen units are removed from `least`, and those of `rest` from
+    /// `most` as well.
     fn decide<G: Ground>(&mut self, least: &mut G, most: &mut G, rest: &[UnitIndex], tally: &Tally) {
         let Some((unit, rest)) = rest.split_first() else { return };
         if self.checks < 2 {

@@ -56,7 +56,7 @@ pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u
     u64::from(numbers.bits()) < decay(u64::try_from(times).unwrap_or(u64::MAX))
 }
 
-/// The chance e^-x, with x in [`ONE`]ths: as a power of two, whose last part is a parabola that errs by half a percent.
+/// Returns the probability e^-x, with x in [`ONE`]ths: as a power of two, whose last part is a parabola with an error of half a percent.
 fn decay(x: u64) -> u64 {
     // Beyond this nothing is left of it.
     let x = x.min(64 * ONE);

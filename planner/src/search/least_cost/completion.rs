@@ -1,5 +1,5 @@
-//! From a choice of victims to a plan: it is placed and checked in the room itself, whatever the search believed, and
-//! whoever can stay after all stays.
+//! Turns a choice of victims into a plan: places and checks it in the occupancy itself, without relying on the search, and reprieves
+//! every unit whose eviction is not needed.
 
 use super::Candidate;
 use crate::api::Cost;
@@ -30,7 +30,7 @@ pub(super) fn complete(
     Some(Candidate { cost: Cost::of(problem, &victims), placed, victims })
 }
 
-/// The same in numbers, for units of `matrix`, of which nobody is gone.
+/// The same by amounts, for units of `matrix`, of which none is removed.
 pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victims: &[UnitIndex]) -> Option<Candidate> {
     let units = &problem.potential.units;
     if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {

@@ -11,7 +11,7 @@ use crate::search::matrix::Matrix;
 pub(super) struct Bound {
     /// The least sum of offset priorities.
     weight: u64,
-    /// Whether nobody below this priority is enough, however many go.
+    /// The highest priority of the plan, if not enough members fit with all units of lower priority evicted.
     tight: Option<i32>,
     /// What a plan may cost above the bound and still be left as it is.
     slack: u64,
@@ -22,7 +22,7 @@ const MANY_UNITS: usize = 64;
 const VERY_MANY_UNITS: usize = 500;
 
 impl Bound {
-    /// The bounds for the units of `matrix`, of which nobody is gone.
+    /// The bounds for the units of `matrix`, of which none is removed.
     pub(super) fn new(matrix: &mut Matrix, best: &Candidate) -> Self {
         let ceiling = best.cost.highest_priority;
         let below: Vec<usize> =

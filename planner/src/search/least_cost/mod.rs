@@ -1,11 +1,10 @@
-//! Strategy `least-cost`: chooses victims and placement together, so that the plan costs as little as can be found by
-//! the order of step 9 (design, section 4).
+//! Strategy `least-cost`: chooses victims and placement together, and minimises the cost by the order of step 9 (design, section 4).
 //!
-//! It starts from the plan of `kep5710` and only ever replaces it by a cheaper one, so it is never worse, and places as
-//! many members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by taking a plan partly apart and
-//! putting it together again ([`ruin_and_recreate`] where members are alike and look at nobody, [`restarts`] otherwise), unless a
-//! bound says that nothing can be cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and what
-//! looks like chance comes from a fixed sequence of numbers: the same cluster gives the same plan.
+//! It starts from the plan of `kep5710` and only replaces it by a cheaper one, so that the result is never worse and places as many
+//! members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by removing part of a plan and completing it
+//! again ([`ruin_and_recreate`] for members of one class without inter-pod constraints, [`restarts`] otherwise), unless a
+//! lower bound proves that no plan is cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and random choices
+//! come from a fixed sequence of numbers: the same cluster gives the same plan.
 
 mod branch_and_bound;
 mod chance;
@@ -48,8 +47,8 @@ struct Candidate {
     cost: Cost,
 }
 
-/// Looks for victims in `room`, which is the cluster once everybody who leaves anyway is gone. `None` when not enough
-/// members fit whoever goes.
+/// Searches victims in `room`, which is the cluster after the pods that are leaving anyway have terminated. `None` if not enough
+/// members fit whatever is evicted.
 pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let first = kep5710::search(problem, room);
     if problem.demand.single {
@@ -154,8 +153,8 @@ fn take_better(other: Option<Candidate>, best: &mut Candidate) {
     }
 }
 
-/// KEP-5710 step by step finds no plan: its placement is greedy, and with guaranteed budgets not everybody can go at
-/// once. Where few can go, every choice is tried.
+/// The strategy `kep5710` found no plan: its placement is greedy, and guaranteed budgets do not permit the eviction of all units at
+/// once. If there are few units, every subset is tried.
 fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
     if units.len() > VERY_FEW_UNITS || !packing::small(problem) {

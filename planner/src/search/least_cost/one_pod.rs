@@ -69,8 +69,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     Some((found(best, trace, &known.unwrap_or_default(), outcome), complete))
 }
 
-/// The units of a node without whom something can be missing no longer: where only amounts matter, those that free
-/// something of which there is too little.
+/// Returns the units of a node whose eviction can help: if only amounts decide, those that free a resource of which the pod lacks some.
 fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
     let units = &problem.potential.on[rank];
     let Some(pod) = problem.cluster.pod_at(member).filter(|_| room.counts_only(member)) else {

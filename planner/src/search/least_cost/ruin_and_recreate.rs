@@ -1,8 +1,8 @@
-//! Improves a choice of victims by putting some of them back and making up for it in the cheapest way, again and again.
+//! Improves a choice of victims by ruin and recreate: it repeatedly puts some of them back and replaces them in the cheapest way.
 //!
-//! Evicting a group makes a little room on many nodes, so that what is cheap depends on who else goes. A step puts back
-//! a few victims, or most of those on one node; then the node where the next member costs least is cleared until there
-//! is room enough, and whoever has become superfluous is put back. Steps that make it a little worse are kept at first,
+//! Evicting a group frees a little capacity on many nodes, so that the cheapest choice depends on the other victims. A step puts back
+//! a few victims, or most of those on one node; then units are evicted from the node where the next member costs least until
+//! enough members fit, and victims that are no longer needed are put back. Steps with a slightly higher cost are accepted at first,
 //! and ever more rarely, so that the search leaves the neighbourhood of its start.
 
 use crate::problem::{Problem, UnitIndex};
@@ -19,7 +19,7 @@ const PATIENCE: usize = 1_500_000;
 /// plan can weigh.
 const VIOLATION: u128 = 1_000_000_000_000_000_000;
 const CEILING: u128 = 10_000_000_000_000_000;
-/// What a node costs where there is no room to be made.
+/// Price of a node on which no eviction helps.
 const NEVER: u128 = u128::MAX;
 
 /// How good a choice is: the order of step 9 without its tie-breaks.
@@ -31,8 +31,8 @@ struct Score {
     pods: usize,
 }
 
-/// The best victims found from `start` on, of units of `matrix`, of which nobody is gone. Stops at the lower bound
-/// `weight`. `None` when nothing better than the start was found.
+/// Returns the best victims found, beginning with `start`, among the units of `matrix`, of which none is removed. Stops at the lower bound
+/// `weight`. `None` if nothing better than the start was found.
 pub(super) fn run(
     problem: &Problem<'_>,
     matrix: &mut Matrix,
@@ -85,7 +85,7 @@ struct Rebuild<'p, 'a> {
     matrix: &'p mut Matrix,
     numbers: Numbers,
     gone: Vec<usize>,
-    /// By unit: its place in `gone`.
+    /// By unit: its index in `gone`.
     position: Vec<usize>,
     weight: u64,
     pods: usize,
@@ -100,7 +100,7 @@ struct Rebuild<'p, 'a> {
     prices: Vec<Option<u128>>,
     /// What was flipped in this step.
     journal: Vec<usize>,
-    /// Nobody above this priority is taken out, and above that one only at a price.
+    /// No unit above the priority `limit` is evicted, and units above `soft` only with a surcharge.
     limit: i32,
     soft: i32,
     effort: usize,
@@ -219,7 +219,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         worse_is_kept(&mut self.numbers, more, mean, heat)
     }
 
-    /// Puts some victims back: everybody above the limit; else a few, or most of those on a node.
+    /// Puts some victims back: all above the limit, or else a few, or most of those on a node.
     fn ruin(&mut self, lower: bool) {
         if lower {
             let above = |unit: &usize| self.matrix.units[*unit].priority > self.limit;
@@ -279,7 +279,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         true
     }
 
-    /// What it costs per member to have room for one more on a node, in 64ths.
+    /// Returns the cost per member of letting one more member fit on a node, in 64ths.
     fn price(&mut self, node: usize) -> u128 {
         let price = match self.clearing(node, false) {
             None => NEVER,
@@ -297,7 +297,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         price
     }
 
-    /// Who would have to go for one more member on a node: those that free most for what they cost.
+    /// Returns the units to evict for one more member on a node: those that free most for their cost.
     fn clearing(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
         if self.matrix.full(node) {

@@ -1,4 +1,4 @@
-//! Whether pods that go for a critical add-on have a place on another node.
+//! Checks whether pods that are evicted for a critical add-on fit on another node.
 
 use crate::filters::{Nodes, Occupancy, Rank, repelled, unsuitable_anew};
 use crate::model::{ClassId, Cluster, Pod, PodIndex};
@@ -11,7 +11,7 @@ pub(crate) struct Elsewhere<'a> {
     cluster: &'a Cluster,
     /// All nodes.
     nodes: &'a Nodes<'a>,
-    /// Places that are held for others.
+    /// Reservations of nominated pods.
     held: &'a [(PodIndex, Rank)],
     /// Every bound pod in place; only amounts count.
     amounts: Occupancy<'a>,
@@ -68,8 +68,9 @@ impl<'a> Elsewhere<'a> {
         Occupancy::new(self.cluster, self.nodes, pods, self.held)
     }
 
-    /// Whether these pods find places on other nodes than this one, all of them at the same time, once `gone` are gone and
-    /// the add-on is in its place. The largest looks first, each takes the first node with room.
+    /// Returns true if these pods fit on other nodes than their own, all of them at the same time, without `gone` and with the add-on
+    /// placed.
+    /// The largest is placed first, each on the first node where it fits.
     pub(crate) fn have_places(&mut self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
         if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
             return false;

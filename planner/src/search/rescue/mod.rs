@@ -1,9 +1,9 @@
-//! The lightest evictions that make room for a critical add-on on one of the nodes: a greedy choice, then branch and bound
+//! Searches the evictions of least weight after which a critical add-on fits on one of the nodes: a greedy choice, then branch and bound
 //! over the units of each node, with one incumbent for all of them.
 //!
-//! Nodes are tried in the order of a lower bound, and left out where that is no lighter than the incumbent. On a node,
-//! units that are alike for everything but their name are one equivalence class, of which the first names are taken. So
-//! the answer is exact unless the [effort](crate::problem::Effort) runs out, which is said.
+//! Nodes are tried in the order of a lower bound, and left out if that is no lower than the incumbent. On a node,
+//! units that differ only in their names are one equivalence class, of which the first names are taken. So
+//! the result is exact unless the [effort](crate::problem::Effort) runs out, which the result says.
 
 mod elsewhere;
 mod weight;
@@ -31,7 +31,7 @@ pub(crate) struct Search<'p, 'a> {
     pub(crate) member: PodIndex,
     /// By unit.
     pub(crate) fates: &'p [Fate],
-    /// The cluster once everybody who leaves anyway is gone; changed, and changed back.
+    /// The cluster after the pods that are leaving anyway have terminated; changed during the search and restored.
     pub(crate) room: Occupancy<'a>,
     pub(crate) elsewhere: &'p mut Elsewhere<'a>,
     pub(crate) effort: &'p mut Effort,
@@ -44,7 +44,7 @@ pub(crate) struct Search<'p, 'a> {
     pub(crate) groups: BTreeMap<UnitIndex, Group>,
 }
 
-/// What going means for a unit, wherever its place is needed.
+/// Cost of the eviction of a unit, on whichever node it is needed.
 #[derive(Clone, Copy)]
 struct Price {
     /// The first step in which it can go.
@@ -91,7 +91,7 @@ struct Class {
     budgets: Vec<usize>,
     guarded: bool,
     labels: Option<BTreeMap<String, String>>,
-    /// Whole groups are alike nobody.
+    /// Set for a group that is disrupted together, so that it is a class of its own.
     group: Option<UnitIndex>,
 }
 
@@ -149,8 +149,8 @@ impl<'a> Search<'_, 'a> {
         (if exact { all } else { all.saturating_sub(1) }, all)
     }
 
-    /// One choice among the units that can go in this step: again and again the one that frees most of what is missing.
-    /// Those that turn out not to be needed stay.
+    /// Makes one greedy choice among the units that this step permits: repeatedly the unit that frees most of what is missing.
+    /// Units that turn out not to be needed are put back.
     fn greedy(&mut self, node: &OnNode, step: Step, start: &Sums) {
         let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
         let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
@@ -188,7 +188,7 @@ impl<'a> Search<'_, 'a> {
         }
     }
 
-    /// A lower bound for a node; `None` where the amounts do not suffice whoever goes, or the node is out.
+    /// Returns a lower bound for a node; `None` if the amounts do not suffice whatever is evicted, or the node is infeasible.
     fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
         if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
             return None;
@@ -415,7 +415,7 @@ impl<'a> Search<'_, 'a> {
         }
     }
 
-    /// Takes a choice that makes room for the incumbent, if it is lighter.
+    /// Makes a choice after which the add-on fits the incumbent, if its weight is lower.
     fn consider(&mut self, node: &OnNode, sums: &Sums, chosen: &[usize]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();

@@ -14,7 +14,7 @@ pub(crate) struct Weight<'a> {
     pub(crate) homeless: usize,
     /// What they ask for, in shares of what all nodes offer.
     pub(crate) requests: i128,
-    /// Pods that nobody creates anew.
+    /// Pods without a controller, which are not recreated.
     pub(crate) uncontrolled: usize,
     /// The node.
     pub(crate) node: Rank,
