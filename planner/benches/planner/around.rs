@@ -150,7 +150,7 @@ pub(crate) fn racks() {
     row("T1", what, "2.5 ms").print("warm", &samples, None, &said);
 }
 
-/// B: what nobody should ask for, and everybody can. No decision may take longer than 100 ms.
+/// B: expensive requests that every user can make. No decision may take longer than 100 ms.
 pub(crate) fn bounded(large: &Cluster) {
     let like = json!({"matchLabels": {"gang": "wide"}});
     let all = json!({"labelSelector": {}, "namespaceSelector": {}, "topologyKey": ZONE});

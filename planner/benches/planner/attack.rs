@@ -469,7 +469,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         }
     }
     if run("X18") {
-        // Label keys of nodes, 40 each; and a stranger's anti-affinity about everybody.
+        // 40 label keys for each node; and a foreign pod with anti-affinity to all pods.
         let mut c = generate::large_with(LARGE, 8, |number, node| {
             let labels = node.metadata.labels.as_mut().unwrap();
             for n in 0..40 {
@@ -511,7 +511,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         let mut c = generate::large(shape);
         let p = gang(&mut c, 64, 480, mixed, &json!({}));
         ask("X2a", "64 of two kinds, 2,000 budgets, half guaranteed", &c, &p, &none);
-        // Everybody is under a guaranteed budget of his own team.
+        // Every pod is under a guaranteed budget of its own team.
         let mut c = Cluster::default();
         for number in 0..LARGE.nodes {
             c.upsert_node(&generate::node(number)).unwrap();
@@ -691,7 +691,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
             let p = gang(&mut c, n, HIGH, asks, &more);
             ask(name, &format!("{n} members among 10 groups of 4,000"), &c, &p, &none);
         }
-        // One guaranteed budget over everybody of a group.
+        // One guaranteed budget over all pods of a group.
         let mut c = base.clone();
         c.upsert_budget(&budget("team-00", "all", &json!({}), 5000)).unwrap();
         for (name, asks, more) in [("X25f", gpu2, json!({})), ("X25g", mixed, json!({})), ("X25h", mixed, spread(ZONE))]

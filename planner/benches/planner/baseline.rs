@@ -1,8 +1,8 @@
-//! What Giveway is compared with: preemption as the in-tree scheduler does it, written from its description alone.
+//! The baseline: preemption by the method of the in-tree scheduler, implemented from its description alone.
 //!
-//! A gang is placed once, with everybody of lower priority gone; then unit by unit, the most important first, is put
+//! A gang is placed once, with all pods of lower priority removed; then each unit, the most important first, is put
 //! back, and every assignment is checked again: O(victims × gang). A single pod is tried like that on every node. All
-//! of it happens in place, on plain arrays, so that what is measured is the method and not its bookkeeping.
+//! of it happens in place, on plain arrays, so that the method is measured and not its bookkeeping.
 
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::Cluster;
@@ -90,7 +90,7 @@ impl Baseline {
         });
     }
 
-    /// Puts back who can stay; the others are the victims.
+    /// Reprieves the units that still fit; the others are the victims.
     fn reprieve(&mut self, mut units: Vec<usize>, placed: &[usize]) -> Vec<usize> {
         self.important_first(&mut units);
         let mut victims = Vec::new();
@@ -109,7 +109,7 @@ impl Baseline {
         placed.iter().for_each(|at| plus(&mut self.free[*at], asks, 1));
     }
 
-    /// Pods that go for `members` pods like the one given; `None` when they do not fit whoever goes.
+    /// Returns the number of pods evicted for `members` pods like the one given; `None` if they do not fit whatever is evicted.
     pub(crate) fn gang(&mut self, priority: i32, members: usize, asks: &Amounts, apart: bool) -> Option<usize> {
         let units: Vec<usize> = (0..self.units.len()).filter(|unit| self.units[*unit].priority < priority).collect();
         units.iter().for_each(|unit| self.change(*unit, 1));
@@ -135,8 +135,9 @@ impl Baseline {
         Some(evicted)
     }
 
-    /// Pods that go for one pod: the best node by highest priority, sum of priorities and number, of the first tenth of the
-    /// nodes (at least 100) where it fits, as the scheduler's default is.
+    /// Returns the number of pods evicted for one pod: the best node by highest priority, sum of priorities and number, of the first tenth
+    /// of the
+    /// nodes (at least 100) on which it fits, which is kube-scheduler's default.
     pub(crate) fn single(&mut self, priority: i32, asks: &Amounts) -> Option<usize> {
         let (mut best, mut candidates) = (None, (self.free.len() / 10).max(100));
         for at in 0..self.free.len() {

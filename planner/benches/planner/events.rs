@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Every pod is created, bound, runs, and ends.
 const PODS: usize = 37_500;
-/// Members of a group; every second one goes whole.
+/// Members of a group; every second group is disrupted together.
 const SIZE: usize = 8;
 /// So many pods go through each stage together.
 const WAVE: usize = 512;

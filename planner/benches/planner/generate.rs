@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Preemptors are of this priority; everybody else is below 500.
+/// Preemptors have this priority; all other pods are below 500.
 pub(crate) const HIGH: i32 = 1000;
 pub(crate) const GROUP_LABEL: &str = "scheduling.giveway.dev/pod-group";
 const POLICY: &str = "scheduling.giveway.dev/preemption-policy";

@@ -122,7 +122,7 @@ fn cold(cluster: &Cluster, preemptor: &Preemptor, rounds: usize) -> (Samples, St
     (samples, said)
 }
 
-/// What comes and goes between two decisions.
+/// The event between two decisions.
 enum Event {
     /// A small pod of high priority: hardly anything depends on it.
     Gentle,
@@ -130,7 +130,7 @@ enum Event {
     Member(Box<Pod>),
 }
 
-/// Decisions, each after a pod came or went.
+/// Decisions, each after a pod was added or removed.
 fn warm(cluster: &mut Cluster, preemptor: &Preemptor, event: &Event, rounds: usize) -> Samples {
     let mut samples = Samples::default();
     let context = Context { strategy: strategy(), ..Context::default() };
@@ -159,8 +159,8 @@ fn row<'a>(name: &'a str, what: &'a str, goal: &'a str) -> Row<'a> {
     Row { name, what, goal }
 }
 
-/// What is measured of one question: the first decision, one after a gentle event, and one after a member of a group came or
-/// went.
+/// Measurements of one request: the first decision, one after a gentle event, and one after a member of a group was added or
+/// removed.
 struct Measured<'a> {
     name: &'a str,
     what: &'a str,

@@ -1,6 +1,7 @@
-//! The fairest rival: one pass over the nodes, each looked at by itself. What fits there with everybody of lower priority
-//! gone, and whom that costs; then the cheapest nodes are taken, and groups go whole. It is fast, and blind to what a group
-//! on many nodes costs and to what its end frees elsewhere.
+//! The fairest rival: one pass over the nodes, each evaluated by itself: how many members fit there without the pods of lower priority,
+//! and which victims that takes; then the cheapest nodes are chosen, and groups are disrupted together. It is fast, but ignores what a
+//! group
+//! on many nodes costs, and what its eviction frees on other nodes.
 
 use crate::baseline::{Amounts, Baseline, fits, plus};
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 struct Offer {
     members: usize,
     highest: i32,
-    /// Sum of the priorities that go for a member.
+    /// Sum of the priorities that are evicted for a member.
     sum: i64,
     victims: Vec<usize>,
 }
@@ -44,7 +45,7 @@ impl Baseline {
         Some(Offer { members, highest, sum: sum / i64::try_from(members).unwrap(), victims })
     }
 
-    /// Pods that go for `members` pods like the one given; `None` when they do not fit whoever goes.
+    /// Returns the number of pods evicted for `members` pods like the one given; `None` if they do not fit whatever is evicted.
     pub(crate) fn node_by_node(&self, priority: i32, members: usize, asks: &Amounts, apart: bool) -> Option<usize> {
         let most = if apart { 1 } else { members };
         let mut offers: Vec<Offer> =

@@ -49,7 +49,7 @@ fn words(evicted: Option<usize>) -> String {
     evicted.map_or_else(|| "none".to_owned(), |evicted| evicted.to_string())
 }
 
-/// The median of asking `rounds` times, on a copy each (cold) or again and again.
+/// The median time of `rounds` requests, each on a copy of its own (cold) or repeatedly on the same data.
 fn asked(
     baseline: &Baseline,
     cold: bool,

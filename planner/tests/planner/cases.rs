@@ -114,7 +114,7 @@ fn effective_priority_is_the_groups_where_the_pod_pays_for_it_and_else_the_pods_
         let groups: Vec<Built> = groups.map(|g| gang(g["name"].as_str().unwrap(), priority(g), 1)).collect();
         let cluster = cluster(groups.iter().chain([&member]));
         let got = cluster.effective_priority(cluster.pod(&key("p")).unwrap());
-        // In-tree the group lends its priority; here only a pod that pays for as much gets it.
+        // In-tree, the group lends its priority; here a pod has it only if its own priority is at least as high.
         assert_eq!(i64::from(got), expected.min(i64::from(priority(&case["pod"]))), "{}", case["source"]);
         let paid = cluster_of(&groups, member.priority(AMPLE));
         let got = paid.effective_priority(paid.pod(&key("p")).unwrap());

@@ -319,7 +319,7 @@ impl World {
         if host { Some(100 + node) } else { self.nodes[node].1 }
     }
 
-    /// Labels of who: (team g, app).
+    /// The labels of a pod: (team `g`, app).
     fn labels(&self, who: &Who) -> (bool, Option<usize>, bool, bool) {
         match who {
             Who::Pod(p) => {
@@ -354,7 +354,7 @@ impl World {
         // Spread.
         if let Some((host, skew)) = member.spread {
             let Some(own) = self.domain(node, host) else { return false };
-            // Who is kept within a zone is spread over its nodes alone.
+            // A member that must be placed within a zone is spread over the nodes of that zone only.
             let counted = |n: usize| !self.domain || self.domain(n, false) == self.domain(node, false);
             let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
             for n in (0..self.nodes.len()).filter(|n| counted(*n)) {

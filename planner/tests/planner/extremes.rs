@@ -136,7 +136,7 @@ fn priorities_at_their_limits() {
                                 .sum();
                             assert_eq!(found.cost.priority_sum, sum);
                         }
-                        // Of a priority that is the lowest nobody goes.
+                        // A preemptor of the lowest possible priority evicts no pod.
                         if own == i32::MIN {
                             assert!(!matches!(
                                 plan(&cluster, &for_group("g"), &Context::default()),

@@ -1,4 +1,4 @@
-//! Members that have finished count for the barrier, as long as the run goes on that they were of.
+//! Finished members count for the barrier during the run to which they belong.
 
 use crate::common::*;
 use giveway_planner::Decision;
@@ -63,7 +63,7 @@ fn a_controller_that_is_new_begins_anew() {
 
 #[test]
 fn controllers_of_one_run_share_what_is_remembered() {
-    // As in a JobSet: the driver's Job has finished, a worker of the other Job is made anew.
+    // As in a JobSet: the driver's Job has finished, and a worker of the other Job is recreated.
     let mut all = gang_of_four(&["driver", "workers"], &["uid-d", "uid-w-0", "uid-w-1"]);
     all.push(of("w-2", "Job", "workers"));
     assert_eq!(decided(&all), Ok(1));

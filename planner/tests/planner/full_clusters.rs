@@ -20,7 +20,7 @@ fn full(nodes: usize, size: usize, seed: Option<u64>) -> Cluster {
     cluster(&all)
 }
 
-/// Plans for a gang and returns how many pods go, after checking that no group is torn.
+/// Plans for a gang and returns the number of victims, after checking that no group is partially disrupted.
 fn evicted(mut cluster: Cluster, members: usize, cpus: &str) -> usize {
     for object in waiting_gang("high", 1000, members) {
         let object = if object.0["kind"] == "Pod" { object.asks("cpu", cpus) } else { object };

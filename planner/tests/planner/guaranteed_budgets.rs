@@ -18,7 +18,7 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     );
 }
 
-/// Anybody can make as many budgets for his own pods as he likes.
+/// A user can create any number of budgets for the same pods.
 #[test]
 fn of_a_thousand_budgets_on_one_pod_eight_are_named() {
     let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];

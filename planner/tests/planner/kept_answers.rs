@@ -1,5 +1,5 @@
-//! Decisions do not depend on what was asked and what happened before: a model that has decided, changed, and decided
-//! again answers as one that was built anew from the same objects, in whatever order these came.
+//! Decisions do not depend on earlier requests and events: a model that has decided, changed, and decided
+//! again decides as one that was built from the same objects alone, in whatever order they came.
 
 use crate::common::numbers::Numbers;
 use crate::common::world::{LARGER, TINY, World, for_all, worlds};
@@ -32,7 +32,7 @@ fn remove(cluster: &mut Cluster, (kind, name): &(String, String)) {
     };
 }
 
-/// Something that can happen to an object; `None` when it goes.
+/// An event for an object; `None` if the object is deleted.
 fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built> {
     let object = object.clone();
     let bound = !object.0["spec"]["nodeName"].is_null();
@@ -63,7 +63,7 @@ fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built>
     }
 }
 
-/// Decisions in flight, which may be about anybody.
+/// Decisions in flight, for any pods.
 fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
     let mut context = Context { strategy: Strategy::ALL[numbers.below(2)], ..Context::default() };
     if numbers.one_in(2) {
@@ -92,7 +92,7 @@ fn build(numbers: &mut Numbers, objects: &Objects) -> Cluster {
     cluster(list)
 }
 
-/// Lets things happen in a world, and decides again and again. Returns whether anybody was to be evicted.
+/// Applies random events to a world, with decisions in between. Returns whether any decision had victims.
 fn live(world: &World, seed: u64, events: usize) -> Result<bool, TestCaseError> {
     let mut numbers = Numbers(seed);
     let nodes = world.nodes.len();

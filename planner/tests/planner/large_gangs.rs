@@ -148,7 +148,7 @@ fn the_only_empty_domain_is_found_among_very_many_wherever_it_stands() {
 
 #[test]
 fn a_rack_that_is_empty_is_found_behind_many_that_only_seem_to_have_room() {
-    // Half-used racks of two nodes where the port is taken come first: they are tighter. Nobody there may go.
+    // Half-used racks of two nodes on which the port is taken come first, because they have least capacity. No pod there may be evicted.
     let racks = |number: usize| node(&name(number), 8).label("rack", &format!("r{:02}", number / 2));
     let nodes: Vec<Built> = (0..128).map(racks).collect();
     let ports = json!([{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]);
@@ -298,7 +298,7 @@ fn the_few_nodes_of_a_pool_are_not_left_out_for_the_many_of_another() {
     let gang = pooled(&[("head", 1), ("worker", 8)]);
     let places = placed(decide(&world(&nodes, &gang), &for_group("g")));
     assert_eq!(places.iter().filter(|(node, _)| node.starts_with("head")).map(|(_, count)| count).sum::<usize>(), 1);
-    // Also where somebody has to go there, and the many are free.
+    // The same if a pod has to be evicted there, and the many nodes are free.
     let low = (0..10).map(|number| pod(&format!("low-{number}")).priority(1).on(&format!("head-{number:04}")));
     let Decision::Preempt(plan) = decide(&world(&nodes, &[gang, low.collect()].concat()), &for_group("g")) else {
         panic!("a pod of the heads' nodes goes")

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Every layer, from the first that knows nobody to the last.
+/// Every layer, from the first, which uses no other, to the last.
 const LAYERS: [&str; 7] = ["model", "api", "filters", "problem", "search", "incremental", "answer"];
 
 fn sources(folder: &Path, list: &mut Vec<PathBuf>) {

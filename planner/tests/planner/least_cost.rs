@@ -41,7 +41,7 @@ struct Found {
     optimal: usize,
     /// Place fewer members than can be.
     fewer: usize,
-    /// Pods that go for them, and for the cheapest plans in their stead.
+    /// Pods that the plans evict, and pods that the cheapest plans would evict instead.
     victims: usize,
     least_victims: usize,
     refused: usize,

@@ -42,7 +42,7 @@ fn a_group_that_goes_whole_counts_as_its_cheapest_running_pod() {
         let pod = cluster.pod(&key(name)).unwrap();
         assert_eq!(cluster.effective_priority(pod), 1, "{name}: what one pays for shields no other");
     }
-    // One that waits, or goes, takes nothing from the others.
+    // Pending and terminating members do not lower the priority of the others.
     add(&mut cluster, &pod("cheap").group("mid").priority(1).on("a").terminating());
     add(&mut cluster, &pod("late").group("mid").priority(1));
     let sentence = shortfall(decide(&cluster, &for_pod("p")));

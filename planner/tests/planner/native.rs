@@ -1,4 +1,4 @@
-//! Groups of Kubernetes itself: what they are as victims, and that nobody preempts for them here.
+//! Native PodGroups: how they are evicted, and that Giveway does not preempt for them.
 
 use crate::common::*;
 use giveway_crds::native;
@@ -54,7 +54,7 @@ fn a_pod_that_names_a_native_group_which_does_not_exist_is_a_pod_with_its_own_pr
     assert_eq!(plan.victims[0].kind, UnitKind::Pod);
     let preferred = with_gang(self::cluster([&node("n1", 2), &of_none.clone().priority(4), &plain]), 6, 1);
     assert_eq!(victims(&planned(decide(&preferred, &for_group("train")))), ["p"], "its own priority counts");
-    // Of two equals the later name goes first; naming a group does not make a pod more important.
+    // Of two equal pods the later name is evicted first; the name of a group does not make a pod more important.
     let (late, early) = (pod("z").native("nowhere").priority(5).on("n1"), pod("b").priority(5).on("n1"));
     let equals = with_gang(self::cluster([&node("n1", 2), &late, &early]), 6, 1);
     assert_eq!(victims(&planned(decide(&equals, &for_group("train")))), ["z"]);

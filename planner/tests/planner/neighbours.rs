@@ -1,4 +1,4 @@
-//! Where a pod fits beside others: affinity, anti-affinity, topology spread, and places that are held.
+//! Feasibility with inter-pod constraints: affinity, anti-affinity, topology spread, and nominated pods.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Decision, Placement};
@@ -238,7 +238,7 @@ fn members_of_a_gang_are_spread_one_after_the_other() {
     }
 }
 
-/// Nobody counts for it, so nobody is evicted for it either; and it takes no longer than for others.
+/// Its constraints are not evaluated, so no pod is evicted for it, and it takes no longer than others.
 #[test]
 fn members_with_more_constraints_together_than_are_counted_are_let_in_nowhere() {
     let term = |key: usize| json!({"topologyKey": format!("key-{key}"), "labelSelector": {"matchLabels": {"a": "b"}}});
@@ -314,7 +314,7 @@ fn a_gang_within_a_domain_is_spread_over_the_nodes_of_that_domain_alone() {
 fn what_runs_in_other_domains_is_nothing_to_its_spread() {
     let others: Vec<Built> = (0..2).map(|i| app(&format!("c-{i}"), "db").on("c")).collect();
     assert!(matches!(decide(&spread_in_a_rack(6, json!({}), &others), &for_group("g")), Decision::Fits { .. }));
-    // In the domain it counts, and so does a place that is held there, once: one more than on b is let in on a.
+    // In the domain it counts, and so does a nominated pod there, once: one more than on b is admitted on a.
     let bound = app("a-0", "db").on("a");
     let placements = match decide(&spread_in_a_rack(5, json!({}), &[bound]), &for_group("g")) {
         Decision::Fits { placements, left: 0, .. } => placements,
@@ -332,7 +332,7 @@ fn a_spread_that_ignores_node_selectors_counts_all_nodes_also_within_a_domain() 
     assert!(matches!(decision, Decision::Unschedulable(_)), "c has none: {decision:?}");
 }
 
-/// Nobody is evicted in vain: kube-scheduler would let in one a node.
+/// No pod is evicted without benefit: kube-scheduler would admit one member per node.
 #[test]
 fn a_domain_with_fewer_nodes_than_a_spread_wants_counts_as_one_with_an_empty_node() {
     let low: Vec<Built> =
@@ -360,7 +360,7 @@ fn more_members_on_a_node_than_their_spread_allows_at_first_keep_each_other_out(
     assert_eq!(decided(4, json!({"labelSelector": {"matchLabels": {"app": "web"}}})).0.len(), 0, "it counts others");
     let (crowding, mut cluster, placements) = decided(4, json!({}));
     assert_eq!(crowding.into_iter().collect::<Vec<_>>(), ["uid-g-0", "uid-g-1", "uid-g-2", "uid-g-3"]);
-    // Who is bound is nominated no more.
+    // A bound pod is no longer nominated.
     let first = placements.iter().find(|placement| placement.node == "a").unwrap();
     let bound = app(&first.pod.name, "db").group("g").priority(10).on("a");
     add(&mut cluster, &bound);

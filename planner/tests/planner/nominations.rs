@@ -5,7 +5,7 @@ use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};
 use std::collections::BTreeSet;
 
-/// Two nodes of 2 CPUs; `pod1` (priority 50) evicts `low-1` from `node1` and holds its place.
+/// Two nodes of 2 CPUs; `pod1` (priority 50) evicts `low-1` from `node1` and has a reservation there.
 fn in_flight(pod2: Built, node1: &[Built], node2: &[Built]) -> (Cluster, Context) {
     let mut all = vec![node("node1", 2), node("node2", 2), pod("pod1").priority(50), pod("low-1").on("node1"), pod2];
     all.extend_from_slice(node1);

@@ -1,4 +1,4 @@
-//! Terminating pods that should have been gone by now: they stay, and nobody waits for them.
+//! Overdue terminating pods: they count as running, and no preemptor waits for their capacity.
 
 use crate::common::*;
 use giveway_planner::{Context, Decision, Preemptor, SmolStr, Strategy, still_fits};

@@ -1,4 +1,4 @@
-//! Who has to go, and who never has to.
+//! Which pods are evicted, and which never are.
 
 use crate::common::*;
 use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
@@ -194,8 +194,8 @@ fn a_member_that_says_it_is_a_mirror_pod_keeps_nobody_else_of_its_group() {
     }
 }
 
-/// As kube-scheduler counts it: in 64 bits, in which what does not fit is nothing. Otherwise a pod that costs nothing would keep everybody
-/// away from its node, or others would be evicted beside it in vain.
+/// As kube-scheduler counts it: in 64 bits, in which an amount that does not fit is zero. Otherwise a pod that uses nothing would close its
+/// node for all others, or pods beside it would be evicted without benefit.
 #[test]
 fn a_running_pod_that_asks_for_more_than_can_be_counted_takes_nothing_of_that_and_is_no_victim() {
     let read = |pod: &Built| -> Pod { serde_json::from_value(pod.0.clone()).unwrap() };
@@ -215,7 +215,7 @@ fn a_running_pod_that_asks_for_more_than_can_be_counted_takes_nothing_of_that_an
         shortfall(decide(&model, &for_pod("q"))).contains("Missing 1 cpu"),
         "and nobody goes who gives nothing back"
     );
-    // One that waits and cannot be read has no place to take.
+    // A pending pod whose quantities cannot be parsed uses no capacity.
     model.upsert_pod(&read(&pod("odd-2").priority(5).asks("cpu", "1e300"))).unwrap_err();
     assert!(model.pod(&key("odd-2")).is_none());
 }
@@ -343,7 +343,7 @@ fn of_every_resource_that_is_scarce_somebody_gives_way() {
     assert_eq!(victims(&planned(decide(&cluster(&all), &for_group("g")))), both);
 }
 
-/// Nobody is to start beside members that decisions in flight are about to evict.
+/// No member may start beside members that decisions in flight are about to evict.
 #[test]
 fn members_that_are_being_evicted_do_not_count_for_the_barrier_and_pin_no_domain() {
     let mut all = vec![node("a", 2).label("zone", "z1"), node("b", 4).label("zone", "z2")];

@@ -17,7 +17,7 @@ fn both(mut property: impl FnMut(Strategy) -> Result<bool, TestCaseError>) -> Re
     Ok(property(Strategy::LeastCost)? & property(Strategy::Kep5710)?)
 }
 
-/// It fits, nobody of equal or higher priority goes, groups go whole, nobody goes for nothing ([`check_plan`]), and no
+/// The members fit, every victim has a lower priority and is needed, groups are disrupted together ([`check_plan`]), and no
 /// guaranteed budget is violated.
 #[test]
 fn every_plan_is_valid() {

@@ -1,4 +1,4 @@
-//! Protected namespaces: nobody there is ever a victim, and the answer says so.
+//! Protected namespaces: none of their pods is ever a victim, and the decision says so.
 
 use crate::common::world::{TINY, World, for_all, worlds};
 use crate::common::*;
@@ -108,7 +108,7 @@ fn a_whole_group_in_a_protected_namespace_stays_with_all_its_pods() {
     let mut world = listed(&objects, "db");
     let words = "2 pods below priority 10 are protected: nobody in their namespaces is evicted.";
     assert!(shortfall(decide(&world, &for_pod("p"))).ends_with(words));
-    // A member that comes later is protected as well, and all of them go again once nobody protects them.
+    // A member that is created later is protected as well, and all of them can be evicted when the protection ends.
     add(&mut world, &node("c", 1));
     add(&mut world, &in_namespace(pod("low-2"), "db").group("low").on("c"));
     assert!(shortfall(decide(&world, &for_pod("p"))).contains("3 pods below priority 10 are protected"));

@@ -1,4 +1,4 @@
-//! Room for critical add-ons: the three steps, who stays, and random clusters against every choice there is.
+//! Rescue of critical add-ons: the three steps, pods that are not evicted, and random clusters compared with every possible choice.
 
 use crate::common::world::for_all;
 use crate::common::{Built, add, budget, cluster, gang, key, node, pod};
@@ -157,7 +157,7 @@ fn critical_pods_those_of_daemonsets_and_static_ones_stay() {
     );
     let elsewhere = Terms { namespaces: BTreeSet::from(["kube-system".to_owned()]), stranded: false };
     assert_eq!(names(&eviction(&all, &elsewhere)), ["other"], "an annotation counts only where the administrator says");
-    // A controller that anybody may claim protects nobody who could run elsewhere.
+    // An owner reference that any user can set does not protect a pod that can run on another node.
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]);
     add(&mut all, &low("agent", "n1").set("/metadata/ownerReferences", owner));
     assert_eq!(names(&eviction(&all, &terms())), ["agent"]);

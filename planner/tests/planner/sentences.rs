@@ -1,4 +1,4 @@
-//! Why there is no room: whole sentences, word by word.
+//! Explanations of shortfalls: whole sentences, word by word.
 
 use crate::common::*;
 use serde_json::json;

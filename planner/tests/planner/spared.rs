@@ -1,4 +1,4 @@
-//! Who stays although its priority is lower, and why: whole sentences, word by word.
+//! Units of lower priority that are not evicted, and why: whole sentences, word by word.
 
 use crate::common::world::*;
 use crate::common::*;
@@ -15,7 +15,7 @@ fn answer(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> (Plan,
     (plan, sparing)
 }
 
-/// Who stays, as `name: why`, after a look at who goes.
+/// Checks the victims, and returns the units that are not evicted, as `name: why`.
 #[track_caller]
 fn stays(objects: &[Built], preemptor: &Preemptor, goes: &[&str]) -> Vec<String> {
     let (plan, sparing) = answer(&cluster(objects), preemptor, &Context::default());
@@ -310,7 +310,7 @@ fn said(world: &World, objects: &[Built], strategy: Strategy) -> Option<(Plan, S
     }
 }
 
-/// Everybody of lower priority on the nodes of a plan is a victim, or is named once, or leaves.
+/// Every pod of lower priority on the nodes of a plan is a victim, is named once, or is leaving.
 fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<(), TestCaseError> {
     let nodes: BTreeSet<usize> =
         (0..world.nodes.len()).filter(|n| plan.placements.iter().any(|p| *p.node == format!("node-{n:02}"))).collect();
@@ -351,8 +351,8 @@ fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<
         let mut together = world.chosen(&uids);
         together.push(unit.clone());
         let may = world.guarantees_hold(&together.iter().collect::<Vec<_>>());
-        // For a guaranteed budget stay those who cannot go with the victims, and nobody else; without any eviction those
-        // on whose nodes the members fit beside everybody.
+        // The reason is a guaranteed budget if and only if it forbids the eviction beside the victims; no eviction is needed if and only if
+        // the members fit beside all pods of the unit's nodes.
         prop_assert_eq!(!may, spared.why.contains("which allows"), "{}", spared.why);
         let mut its_nodes = unit.iter().map(|p| world.pods[*p].node).filter(|n| nodes.contains(n));
         let without = its_nodes.all(|n| free(n).is_some());

@@ -1,11 +1,11 @@
-//! Pods that wait keep nobody away, whatever they say; those whose places are held do.
+//! Pending pods keep no pod away from a node, whatever their anti-affinity; nominated pods do.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
-/// Keeps everybody of all namespaces away.
+/// A pod whose anti-affinity excludes all pods of all namespaces.
 fn stranger(name: &str) -> Built {
     let term = json!({"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "hostname"});
     pod(name).set("/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution", json!([term]))
@@ -56,7 +56,7 @@ fn a_namespace_with_other_labels_makes_members_that_keep_away_look_again() {
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
 }
 
-/// Each rule is looked at for each of thousands of nodes, and anybody may write thousands.
+/// Each rule is evaluated for each of thousands of nodes, and a user may write thousands of rules.
 #[test]
 fn for_who_asks_for_more_than_is_looked_at_nobody_is_evicted_and_kube_scheduler_places_it() {
     let term = |n: usize| json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": format!("a{n}")}}});

@@ -1,9 +1,9 @@
-//! What the tests of kube-scheduler expect of inner parts (`tests/cases/units.yaml`), asked of whole plans.
+//! Expectations of kube-scheduler's unit tests (`tests/cases/units.yaml`), applied to whole plans.
 //!
-//! Other kinds of that file are tested where their counterpart is: `more_important_victim` and `pdb_split` inside the
+//! Other kinds of that file are tested beside their counterpart: `more_important_victim` and `pdb_split` inside the
 //! planner, `effective_priority` beside the cases, classes in `crds` and `webhook`, `webhook_reinvocation`,
-//! `async_preemption` and `nominated_node_name` end to end. Without a counterpart here: `pod_terminating_by_preemption`,
-//! for whoever terminates leaves room here, for whatever reason; and policies that are read from the members of a group.
+//! `async_preemption` and `nominated_node_name` end to end. There is no counterpart of `pod_terminating_by_preemption`,
+//! because every terminating pod frees capacity here, for whatever reason; or of policies that are read from the members of a group.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Plan, Preemptor, Strategy};
@@ -95,8 +95,8 @@ fn units_give_way_in_the_order_of_kube_scheduler() {
     assert_eq!(compared, 8);
 }
 
-/// A terminating pod leaves room, whether it goes by preemption or not: nobody beyond those whom kube-scheduler would
-/// take is evicted, and where it takes nobody and waits, neither are we.
+/// A terminating pod frees capacity, whether it was preempted or not: no pods are evicted beyond those that kube-scheduler would
+/// evict, and none where it only waits.
 #[test]
 fn terminating_victims_are_waited_for_and_not_joined_by_others() {
     let cases = cases("podgroup_preempt");

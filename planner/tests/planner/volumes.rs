@@ -1,4 +1,4 @@
-//! Volumes, claims and devices: what pins a pod to nodes, and what is not known, so that nobody is evicted for it.
+//! Volumes, claims and devices: what pins a pod to nodes, and unknown requirements, for which no pod is evicted.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Strategy};
@@ -69,7 +69,7 @@ fn a_bound_volume_pins_its_pod_to_the_nodes_that_can_attach_it() {
     );
 }
 
-/// Its annotation still says that it is bound, which anybody may write who may write the claim.
+/// Its annotation still says that it is bound, which every user with write access to the claim can write.
 #[test]
 fn for_a_claim_that_is_lost_nobody_is_evicted() {
     let mut cluster = full(&["data"]);
@@ -167,7 +167,7 @@ fn one_member_whose_place_is_not_known_is_enough_and_the_gang_is_released_as_a_w
     // It fits by everything that is known: it is placed like any other.
     add(&mut cluster, &node("c", 2));
     assert!(matches!(decide(&cluster, &for_group("g")), Decision::Fits { left: 0, .. }));
-    // A terminating pod makes room for others; here it is for the scheduler to see.
+    // A terminating pod frees capacity for others; here kube-scheduler alone can see whether it is enough.
     cluster.remove_node("c");
     add(&mut cluster, &pod("on-a").on("a").terminating());
     add(&mut cluster, &pod("on-b").on("b").terminating());

@@ -54,7 +54,7 @@ impl Built {
         self.set("/spec/nodeName", json!(node)).set("/status/phase", json!("Running"))
     }
 
-    /// Makes it a member, which pays for what its group asks unless it says otherwise.
+    /// Makes it a member, with the priority of its group unless another one is set.
     pub fn group(self, name: &str) -> Self {
         let unset = self.0["spec"]["priority"] == 0;
         let member = self.label(LABEL_GROUP, name);
@@ -278,8 +278,8 @@ pub fn places(plan: &Plan) -> Vec<String> {
     plan.placements.iter().map(|p| format!("{}>{}", p.pod.name, p.node)).collect()
 }
 
-/// Judges a plan without trusting what it says: it fits once its victims (and whoever leaves anyway) are gone and not
-/// with one unit less; everybody evicted is of lower priority, bound, and not torn from a whole group.
+/// Checks a plan independently of what it says: the members fit without its victims (and leaving pods), but not
+/// with one unit less evicted; every victim has a lower priority, is bound, and is evicted with its whole group.
 pub fn check_plan(cluster: &Cluster, preemptor: &Preemptor, plan: &Plan) -> Result<(), String> {
     let priority = match preemptor {
         Preemptor::Group(key) => cluster.group(key).unwrap().priority,

@@ -28,7 +28,7 @@ pub struct Low {
 pub struct World {
     pub nodes: Vec<usize>,
     pub pods: Vec<Low>,
-    /// Priority, and whether the group goes whole.
+    /// Priority, and whether the group is disrupted together.
     pub groups: Vec<(i32, bool)>,
     pub budgets: Vec<usize>,
     /// CPUs of each member.
@@ -140,7 +140,7 @@ pub fn worlds_around(size: Size) -> impl Strategy<Value = World> {
     })
 }
 
-/// Those of the pods that find room, each on its node.
+/// Those of the pods that fit, each on its node.
 fn running(nodes: &[usize], lows: Vec<Low>) -> Vec<Low> {
     let mut free = nodes.to_vec();
     let mut pods = Vec::new();
@@ -265,7 +265,8 @@ impl World {
         matches!(self.around, Around::Spread(_) | Around::Together) && pod.app == 3 && !pod.leaving
     }
 
-    /// Pods of whole groups pay for the group's priority, as admission has it; among the others are some that do not.
+    /// Pods of groups that are disrupted together have at least the group's priority, as admission ensures; among the others are some with
+    /// less.
     fn own_priority(&self, pod: &Low) -> i32 {
         let whole = pod.group.map(|group| self.groups[group]).filter(|(_, whole)| *whole);
         whole.map_or(pod.priority, |(priority, _)| pod.priority.max(priority))
@@ -275,7 +276,7 @@ impl World {
         pod.group.map_or(i32::MAX, |group| self.groups[group].0).min(self.own_priority(pod))
     }
 
-    /// Who can be evicted together: indexes of pods.
+    /// The units of eviction: indexes of pods.
     pub fn units(&self) -> Vec<Vec<usize>> {
         let below = |p: &usize| !self.pods[*p].leaving && self.priority_of(&self.pods[*p]) < 50;
         let whole = |p: &usize| self.pods[*p].group.filter(|group| self.groups[*group].1);
@@ -333,7 +334,7 @@ impl World {
         (violations, highest, sum, pods.len(), Reverse(start))
     }
 
-    /// The most members that fit together once these pods and those that leave are gone, at most `enough`.
+    /// The most members that fit together without these pods and those that are leaving, at most `enough`.
     pub fn most(&self, gone: &[&Vec<usize>], only: Option<usize>, enough: usize) -> usize {
         let mut free: Vec<i64> = self.nodes.iter().map(|cpus| i64::try_from(*cpus).unwrap()).collect();
         for (p, pod) in self.pods.iter().enumerate() {
