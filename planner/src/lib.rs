@@ -27,7 +27,7 @@ pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;
 
-/// Room for critical add-ons (design, section 5, "Critical pods").
+/// Rescue of critical add-ons (design, section 5, "Critical pods").
 pub mod rescue {
     pub use crate::answer::{must_stay, rank, rescue, room_for};
     pub use crate::api::{Eviction, Fate, Hopeless, Nearest, Rescue, Step, Terms, can_taint, is_shortened, taint};

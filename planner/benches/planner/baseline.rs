@@ -136,8 +136,7 @@ impl Baseline {
     }
 
     /// Returns the number of pods evicted for one pod: the best node by highest priority, sum of priorities and number, of the first tenth
-    /// of the
-    /// nodes (at least 100) on which it fits, which is kube-scheduler's default.
+    /// of the nodes (at least 100) on which it fits, which is kube-scheduler's default.
     pub(crate) fn single(&mut self, priority: i32, asks: &Amounts) -> Option<usize> {
         let (mut best, mut candidates) = (None, (self.free.len() / 10).max(100));
         for at in 0..self.free.len() {

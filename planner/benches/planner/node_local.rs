@@ -1,7 +1,6 @@
-//! The fairest rival: one pass over the nodes, each evaluated by itself: how many members fit there without the pods of lower priority,
-//! and which victims that takes; then the cheapest nodes are chosen, and groups are disrupted together. It is fast, but ignores what a
-//! group
-//! on many nodes costs, and what its eviction frees on other nodes.
+//! The fairest rival: one pass over the nodes, each evaluated by itself: how many members fit there without the pods of lower priority, and
+//! which victims that takes; then the cheapest nodes are chosen, and groups are disrupted together. It is fast, but ignores what a group on
+//! many nodes costs, and what its eviction frees on other nodes.
 
 use crate::baseline::{Amounts, Baseline, fits, plus};
 use std::collections::BTreeSet;

@@ -68,7 +68,7 @@ fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
     std::hint::black_box(bytes.fold(0, |seen, byte| seen ^ byte));
 }
 
-/// The pods that leave anyway and without whose leaving the members would not fit.
+/// Returns the leaving pods that must terminate before the members fit.
 fn awaited(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,

@@ -1,8 +1,8 @@
-//! Members whose nominations keep each other out.
+//! Members whose nominations exclude each other.
 //!
-//! kube-scheduler counts the pods that are nominated to a node as if they ran there, for every pod that it tries on that node, and those
-//! of no other node. So where more members have their places on one node than a spread allows at first, each of them finds the
-//! node too full and all others empty, and none is ever bound, although all of them fit.
+//! For every pod that it tries on a node, kube-scheduler counts the pods nominated to that node as if they ran there, and no pods nominated
+//! to other nodes. If more members are nominated to one node than a spread constraint allows at first, each of them finds that node too
+//! full and all others empty, and none is ever bound, although all of them fit.
 
 use crate::api::Placement;
 use crate::filters::is_peer;
@@ -10,12 +10,12 @@ use crate::model::{Cluster, Pod, SpreadConstraint};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many different constraints are looked at on a node. A gang with more of them is let in nowhere.
+/// Upper bound on the different constraints that are evaluated per node. A gang with more of them fits nowhere.
 const MOST_CONSTRAINTS: usize = 64;
 
-/// UIDs of the members that are more on their node than the skew of a spread constraint that one of them has, and that counts them. Where
-/// there are no more, the domain with the fewest lets in its own, and then the next one. Where there are, others may yet be bound before and
-/// make it even enough: which of the nodes these are is not looked for.
+/// Returns the UIDs of the members of which a node has more than the maximum skew of a spread constraint that counts them. If no node has
+/// more, the domain with the fewest pods admits its members first, and then the next one. If a node has more, members bound earlier may
+/// still make the distribution even; the affected nodes are not determined.
 pub fn crowding(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr> {
     let mut nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for placement in placements {

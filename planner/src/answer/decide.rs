@@ -29,7 +29,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     }
 }
 
-/// What the place of a member depends on and is not known; `None` when all of it is.
+/// Returns the unknown requirements of the members; `None` if all requirements are known.
 fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     let why: BTreeSet<&String> = pods().flat_map(|pod| &pod.unknown).take(MOST_UNKNOWN).collect();
@@ -61,7 +61,7 @@ fn for_want_of(unknown: Unknown, shortfall: Shortfall) -> Decision {
     Decision::Unschedulable(Shortfall { unknown, ..shortfall })
 }
 
-/// Members of which not all is known are placed where there is room by what is known; eviction may not help them.
+/// Decides for members with unknown requirements: they are placed where they fit by the known ones; evictions might not help them.
 fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknown: Unknown) -> Decision {
     let demand = Demand { policy: PreemptionPolicy::Never, ..demand };
     match by_what_is_known(cluster, &demand, context) {

@@ -31,7 +31,7 @@ struct Part {
     ranks: Vec<Rank>,
     /// Upper bound on the members that fit after the eviction of all units that may be evicted.
     at_most: u64,
-    /// How many places there are then: fewer is tighter.
+    /// Upper bound on the capacity for members then, summed over classes: less is tighter.
     places: u64,
 }
 
@@ -128,8 +128,8 @@ fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
 
-/// The domains to try: the first ones, and behind them the roomiest. What is known of a domain is an upper bound, which says nothing
-/// of ports, of the pods around, and of members that differ.
+/// Returns the domains to try: the first ones, and then those with the largest capacity. The capacity of a domain is an upper bound, which
+/// ignores ports, inter-pod constraints, and members of different classes.
 fn first_and_roomiest<'p>(
     question: &Question<'_>,
     mut parts: Vec<&'p Part>,
@@ -190,8 +190,8 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     Some(plan)
 }
 
-/// How many budgets are violated at least, and the priority up to which units have to go, if any; nothing where all nodes are
-/// looked at anyway.
+/// Lower bounds on the number of budget violations and on the highest priority of a victim, if a victim is needed; `None` if all nodes are
+/// searched anyway.
 type Level = Option<(usize, Option<i32>)>;
 
 fn level(question: &Question<'_>, part: &Part) -> Level {

@@ -53,12 +53,12 @@ impl<'q> Question<'q> {
         self.demand.policy != PreemptionPolicy::Never
     }
 
-    /// Whether the members wait for those who leave anyway.
+    /// Returns true if the members wait for the capacity of pods that are leaving anyway.
     pub(super) fn waits(&self) -> bool {
         self.preempts() || self.context.waits
     }
 
-    /// The question as it is on some nodes, which are among these: all of one domain where the members have to stay within one.
+    /// Returns the problem on `nodes`, which are among `ranks`: all nodes of one domain, if the members must be placed within one.
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
         let room = self.now.on(nodes);
         let room = match (&self.demand.domains, ranks.first()) {
@@ -105,8 +105,7 @@ impl<'q> Question<'q> {
 
     /// Returns a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
     /// enough, then among more of them: a plan of the first search without budget violations has the least possible highest priority. As
-    /// many
-    /// members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
+    /// many members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
             return None;
@@ -141,8 +140,7 @@ impl<'q> Question<'q> {
     }
 
     /// Ascending priorities P such that evicting every unit up to P lets the wanted number of members fit, then twice and six times as
-    /// many,
-    /// and at last `EVERYBODY`.
+    /// many, and at last `EVERYBODY`.
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);
@@ -186,7 +184,7 @@ impl<'q> Question<'q> {
     }
 }
 
-/// Members on nodes with room for enough of them: placed greedily, and where there is little to try, by trying everything.
+/// Returns placements for the needed number of members: placed greedily and, for small inputs, by trying every node for every member.
 fn enough(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Vec<(PodIndex, Rank)>> {
     let placed = fill(problem, room).placed;
     if placed.len() >= problem.demand.need {

@@ -93,7 +93,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
 }
 
-/// The first node by name with room.
+/// Returns the first feasible node by name.
 fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(member, *rank).is_none())
@@ -147,7 +147,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     Eviction { plan, step: weight.step, shortened }
 }
 
-/// A node with room for a critical add-on now: by name the first one.
+/// Returns the first node by name on which a critical add-on fits now.
 pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));

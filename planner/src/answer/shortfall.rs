@@ -67,7 +67,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
     }
 }
 
-/// The guaranteed budgets that stand between a preemptor and its places, and how many places those are.
+/// Returns the guaranteed budgets because of which members of a preemptor do not fit, and the number of these members.
 fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
     if help != Help::NotEnough(need) {

@@ -89,7 +89,7 @@ fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
     unsuitable(pod, &Node { taints, ..node.clone() })
 }
 
-/// Where members have to stay within one domain: the key of its topology, and the rank of a node of it.
+/// If the members must be placed within one topology domain: its topology key, and the rank of one of its nodes.
 fn domain<'c>(cluster: &'c Cluster, nodes: &Nodes<'_>, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
     let (index, placement) = waiting.first()?;
     let key = cluster.group_of(cluster.pod_at(*index)?)?.topology.as_deref()?;

@@ -13,7 +13,7 @@ pub enum Decision {
         placements: Vec<Placement>,
         /// Members without a place; they are the next preemptor.
         left: usize,
-        /// The domain that the group is placed in, where it must stay within one.
+        /// The topology domain in which the group is placed, if it must be placed within one.
         domain: Option<Domain>,
     },
     /// Enough members fit after the victims of this plan are evicted.
@@ -21,8 +21,7 @@ pub enum Decision {
     /// Not enough members fit, and no eviction that is allowed changes that.
     Unschedulable(Shortfall),
     /// Not enough members are known to fit, but the requirements of a member are not fully known: it is left to kube-scheduler, and no pod
-    /// is
-    /// evicted.
+    /// is evicted.
     Unknown(Unknown),
     /// The gang has fewer pods than it needs.
     WaitingForPods {

@@ -26,9 +26,10 @@ pub struct Hopeless {
 pub struct Nearest {
     /// Its name.
     pub node: SmolStr,
-    /// Pods there that may go.
+    /// Pods there that may be evicted.
     pub may_go: usize,
-    /// Pods there that stay: critical ones, those of DaemonSets, static and protected ones, and whole groups with such a pod.
+    /// Pods there that must not be evicted: critical ones, those of DaemonSets, static and protected ones, and groups disrupted together
+    /// with such a pod.
     pub stay: usize,
     /// Those of them whose namespaces are protected.
     pub protected: usize,
@@ -36,7 +37,7 @@ pub struct Nearest {
     pub lacks: Vec<(String, i128)>,
     /// What keeps the pod away although enough is free: "a port that it needs is taken".
     pub refusal: Option<String>,
-    /// Budgets that are guaranteed against the pod and of which more pods would have to go.
+    /// Budgets that are guaranteed against the pod and allow fewer evictions than it needs.
     pub guaranteed: Vec<GuaranteedBudget>,
 }
 

@@ -1,4 +1,4 @@
-//! How a node is kept for a critical add-on while its victims go: by a taint, or else by a nomination of the pod.
+//! Reservation of a node for a critical add-on while its victims terminate: a taint, or else a nomination of the pod.
 
 use crate::model::{Cluster, Pod, Taint};
 use giveway_crds::critical;

@@ -22,13 +22,13 @@ pub struct Placement {
 pub struct Plan {
     /// Name of the strategy that found it.
     pub strategy: &'static str,
-    /// The domain that the group is placed in, where it must stay within one.
+    /// The topology domain in which the group is placed, if it must be placed within one.
     pub domain: Option<Domain>,
     /// Placements in the order in which they were made: with inter-pod constraints, each member fits beside those before it.
     pub placements: Vec<Placement>,
     /// The victims, from the most to the least important. Empty if it is enough that the pods of `awaited` terminate.
     pub victims: Vec<Victim>,
-    /// Pods that are leaving anyway (terminating, or evicted by a decision in flight) and have to be gone first.
+    /// Pods that are leaving anyway (terminating, or evicted by a decision in flight) and must terminate before the members fit.
     pub awaited: Vec<ObjectKey>,
     /// What it costs.
     pub cost: Cost,

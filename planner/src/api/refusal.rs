@@ -22,7 +22,7 @@ pub enum Refusal {
     Insufficient(ResourceId),
     /// No pod there matches the pod's affinity.
     Affinity,
-    /// The pod's anti-affinity, or that of a pod that is there, keeps it away.
+    /// The pod's required anti-affinity, or that of a pod on the node or in its domain, excludes it.
     AntiAffinity,
     /// It would be more than its topology spread allows.
     Spread,

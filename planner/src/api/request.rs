@@ -101,14 +101,14 @@ impl Strategy {
 pub struct Context {
     /// Placements of the decisions in flight.
     pub reservations: Vec<Reservation>,
-    /// UIDs of the pods that decisions in flight evict: they are there now, and will be gone.
+    /// UIDs of the pods that decisions in flight evict: they still run, and will terminate.
     pub departing: BTreeSet<SmolStr>,
     /// UIDs of terminating pods that are overdue: they count as running, and preemptors do not wait for their capacity.
     /// For a critical add-on also those that still have long to terminate.
     pub lingering: BTreeSet<SmolStr>,
     /// Names of nodes that are not ready for a short time only: a check of a decision ignores their taints `not-ready` and `unreachable`.
     pub recovering: BTreeSet<SmolStr>,
-    /// Whether a preemptor that never preempts waits for those who leave as well: they keep a place for it.
+    /// Whether a preemptor with policy `Never` also waits for the capacity of leaving pods, which is then reserved for it.
     pub waits: bool,
     /// UIDs of pods that must not be victims, nor any unit they belong to.
     pub exempt: BTreeSet<SmolStr>,

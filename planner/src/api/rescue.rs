@@ -12,7 +12,7 @@ pub enum Rescue {
     Nothing,
     /// The pod fits on this node, now or after the pods that are already leaving have terminated: no eviction is needed.
     Fits(SmolStr),
-    /// Some pods of one node have to go.
+    /// Some pods of one node must be evicted.
     Evict(Box<Eviction>),
     /// No node fits whatever is evicted, or the pod is pending for a reason that evictions cannot remove.
     Hopeless(Box<Hopeless>),

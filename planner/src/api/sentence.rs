@@ -52,7 +52,7 @@ impl Sentence {
         self
     }
 
-    /// Whether nothing was said.
+    /// Returns true if the sentence is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

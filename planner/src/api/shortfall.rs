@@ -27,17 +27,17 @@ pub struct Shortfall {
     pub priority: i32,
     /// What preemption could do.
     pub help: Help,
-    /// Places that could be made only by violating a budget that is guaranteed against this preemptor (KEP-3280).
+    /// Number of members that would fit only with the violation of a budget that is guaranteed against this preemptor (KEP-3280).
     pub withheld: usize,
     /// Those budgets, by name.
     pub guaranteed: Box<[GuaranteedBudget]>,
-    /// How many pods of lower priority stay because their namespaces are protected, on whatever nodes.
+    /// Number of pods of lower priority that are not evicted because their namespaces are protected, on all nodes.
     pub protected: usize,
     /// Number of pods of lower priority that are not evicted because they are critical add-ons, on all nodes.
     pub critical: usize,
-    /// The domain that comes nearest, where a group must stay within one; the numbers are those of this domain.
+    /// The domain in which most members fit, if a group must be placed within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
-    /// Whether there was too much to look at for all of it.
+    /// True if the search ended early because its effort was used up.
     pub cut_short: bool,
     /// What was wrong with a plan that was found and rejected by verification: an error of the planner, for which no pod is evicted.
     pub flaw: Option<Box<str>>,
@@ -57,7 +57,7 @@ pub struct NearestDomain {
 pub struct GuaranteedBudget {
     /// The budget; empty where its name must not be disclosed.
     pub key: ObjectKey,
-    /// How many more of its pods may go now.
+    /// How many more of its pods may be evicted now.
     pub allowed: usize,
     /// The priority from which on a preemptor may violate it.
     pub threshold: i32,
@@ -96,7 +96,7 @@ pub enum Help {
     NotAllowed,
     /// There is no workload of lower priority.
     NobodyBelow,
-    /// There are workloads of lower priority, and none of them may go now.
+    /// There are workloads of lower priority, and none of them may be evicted now.
     NobodyMayGo,
     /// There are workloads of lower priority, all of them in protected namespaces or critical add-ons.
     Protected,
@@ -217,8 +217,7 @@ impl Shortfall {
     }
 
     /// Writes how many pods are not evicted because their namespaces are protected or they are critical add-ons. It names no namespace,
-    /// which not
-    /// every reader may know.
+    /// which not every reader may know.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let priority = self.priority;
         match self.protected {
@@ -236,8 +235,7 @@ impl Shortfall {
     }
 
     /// The guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
-    /// thousands
-    /// for the same pods.
+    /// thousands for the same pods.
     pub fn told(&self) -> &[GuaranteedBudget] {
         &self.guaranteed[..self.guaranteed.len().min(NAMED)]
     }

@@ -1,14 +1,14 @@
-//! How far room is made for a critical add-on: the three steps of the rescheduler's design.
+//! Steps of eviction for a critical add-on, by increasing disruption: the three steps of the rescheduler's design.
 
 /// How disruptive the evictions for a critical add-on are; the first step in which it fits on some node is chosen ("Evicting pods").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Only pods whose budgets hold and whose grace is not longer than 10 s.
+    /// Only pods whose budgets allow it and whose grace period is at most 10 s.
     #[default]
     Gentle,
-    /// Only pods whose budgets hold; longer graces are shortened.
+    /// Only pods whose budgets allow it; longer grace periods are shortened.
     ShorterGrace,
-    /// Any that may go.
+    /// Any pod that may be evicted.
     Any,
 }
 
@@ -25,7 +25,7 @@ impl Step {
         }
     }
 
-    /// What it does to pods that go, as half a sentence.
+    /// Returns the effect on evicted pods, as half a sentence.
     pub fn means(self) -> &'static str {
         match self {
             Self::Gentle => "budgets hold, and no grace is longer than 10 s",

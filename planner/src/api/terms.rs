@@ -4,7 +4,7 @@ use crate::model::Pod;
 use giveway_crds::critical;
 use std::collections::BTreeSet;
 
-/// What the administrator says of critical add-ons.
+/// The administrator's configuration of critical add-ons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// Namespaces in which an annotation makes a pod a critical add-on.
@@ -20,7 +20,7 @@ pub enum Fate {
     Goes,
     /// It may be evicted if it fits on another node: it is critical, and the add-on can run on no other node.
     GoesElsewhere,
-    /// It stays.
+    /// It must not be evicted.
     Stays,
 }
 
@@ -31,8 +31,7 @@ impl Terms {
     }
 
     /// Returns whether a pod on the node of `addon` may be evicted; `only_node` says that the add-on can run on no other node, `grouped`
-    /// that
-    /// the pod is disrupted together with its group, which a member of a DaemonSet does not protect.
+    /// that the pod is disrupted together with its group, which a member of a DaemonSet does not protect.
     pub fn fate(&self, addon: &Pod, only_node: bool, pod: &Pod, grouped: bool) -> Fate {
         if pod.mirror || (pod.daemon && !grouped) {
             Fate::Stays

@@ -1,5 +1,5 @@
-//! Kinds of members: those that are alike for every filter that looks at pods. Such filters tell pods by their labels, and only
-//! by what selectors in play ask for: the pods of a Job differ in their numbers, and are of one kind all the same.
+//! Classes of members that are equal for every filter with inter-pod constraints. Such filters distinguish pods by the labels that the
+//! selectors in question read: the pods of a Job have different indexes, and are in one class nevertheless.
 
 use super::labels::Labels;
 use super::pod_affinity::Terms;
@@ -15,7 +15,7 @@ pub(super) struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    /// The kinds of members, where these terms of others and their own constraints are in play.
+    /// Returns the classes of members, given these terms of other pods and the members' own constraints.
     pub(super) fn new(cluster: &'a Cluster, members: &[PodIndex], others: &BTreeSet<&'a AffinityTerm>) -> Self {
         let classes: BTreeSet<_> = members.iter().map(|member| cluster.row(*member).class).collect();
         let constraints = || classes.iter().filter_map(|class| Some(&cluster.class(*class)?.constraints));

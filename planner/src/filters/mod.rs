@@ -1,8 +1,8 @@
-//! Where a pod fits: the filters of kube-scheduler, one file each.
+//! Filters that decide whether a pod fits on a node: those of kube-scheduler, one file each.
 //!
-//! [`Nodes`] orders the nodes by name; a node's place in that order is its *rank*, and every choice that is not decided
-//! otherwise falls to the lowest rank. [`Occupancy`] is what is free under an assumption (these pods gone, those placed).
-//! Filters that only look at the node are asked once per kind of pod ([`unsuitable`]); the others ask the room.
+//! [`Nodes`] orders the nodes by name; a node's position in that order is its *rank*, and ties are broken by the lowest rank. [`Occupancy`]
+//! is the free capacity under an assumption (some pods removed, others placed). Filters that depend on the node alone are run once per
+//! class of pods ([`unsuitable`]); the others use the occupancy.
 
 mod kinds;
 mod labels;

@@ -24,7 +24,7 @@ const MOST_LOOKERS: usize = 64;
 /// So many counters there are, for the same reason.
 const MOST_RULES: usize = 128;
 
-/// So many kinds of members are asked where their affinity lets them go before nodes are left out.
+/// Upper bound on the classes of members whose affinity is evaluated before nodes are left out.
 const FEW_KINDS: usize = 4;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
@@ -40,7 +40,7 @@ type Marks = SmallVec<[u16; 4]>;
 /// A label of nodes that makes domains.
 struct Key<'a> {
     name: &'a str,
-    /// By place of the node among all nodes.
+    /// By position of the node among all nodes.
     of: Vec<Domain>,
     domains: usize,
     /// Whether a domain has more than one node.
@@ -68,13 +68,13 @@ struct Rule<'a> {
 /// Of a counter for a spread: what it is about. Nothing of other counters, which count every node.
 #[derive(Clone, Default)]
 struct Reach {
-    /// By place of the node, whether its pods are counted.
+    /// By position of the node, whether its pods are counted.
     counted: Vec<bool>,
     /// By domain, whether it is one to spread over.
     over: Vec<bool>,
 }
 
-/// What a kind of members asks of the counters.
+/// The constraints of a class of members, by counter.
 #[derive(Default)]
 struct Looker {
     /// Counter, allowed skew, fewest domains, and whether the member counts itself.
@@ -97,7 +97,7 @@ struct Rules<'a> {
     /// By pod: its index in `sets` plus one; 0 for a bound pod that no counter counts, and for other pods that were not looked up.
     marks: Vec<u32>,
     sets: Vec<Marks>,
-    /// By place of the node: nodes of the same number are in the same domains.
+    /// By position of the node: nodes of the same number are in the same domains.
     cells: Vec<u32>,
     number_of_cells: usize,
 }
@@ -118,8 +118,8 @@ struct Counts {
     domains: usize,
 }
 
-/// What a counter's objections depend on besides the domain at hand. As long as it stays the same, placing another member opens
-/// no domain that the counter keeps closed.
+/// State of a counter, on which its result for a domain depends besides the domain's own count. As long as it is unchanged, placing another
+/// member opens no domain that the counter closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mood {
     taken: u32,
@@ -203,7 +203,7 @@ impl<'a> Neighbours<'a> {
         Some(neighbours)
     }
 
-    /// Counts a pod in or out. `place` is the node's among all nodes; `held` says that the place is only held for it.
+    /// Adds a pod to the counts, or removes it. `place` is the position of its node among all nodes; `held` says that it is only nominated.
     pub(super) fn count(&mut self, cluster: &Cluster, index: PodIndex, place: Rank, more: bool, held: bool) {
         self.count_by(cluster, index, place, more, held, |_| true);
     }
@@ -281,7 +281,7 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// The counters that keep members away and the domains in which members that look at them are placed.
+    /// Returns the anti-affinity counters, and the domains, of members that are placed.
     pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, Domain)> {
         let mut watched = BTreeSet::new();
         for (member, place) in placed {
@@ -293,9 +293,8 @@ impl<'a> Neighbours<'a> {
         watched
     }
 
-    /// Returns whether all members stay feasible on their nodes when a pod is put back on its node; `None` if that cannot be told from the
-    /// pod
-    /// alone, because counters other than those of anti-affinity count it.
+    /// Returns whether all members remain feasible on their nodes when a pod is put back on its node; `None` if that cannot be decided from
+    /// the pod alone, because counters other than those of anti-affinity count it.
     pub(super) fn leaves_in_place(
         &self,
         cluster: &Cluster,
@@ -327,13 +326,13 @@ impl<'a> Neighbours<'a> {
         self.rules.cells[place] as usize
     }
 
-    /// The kind of a member: those of one kind are alike for the pods around.
+    /// Returns the class of a member: members of one class are equal for all inter-pod constraints.
     pub(super) fn kind(&self, member: PodIndex) -> usize {
         self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
     }
 
-    /// By place of a node: whether the affinity of all members keeps them away from it, and the domains that it is in, of topologies
-    /// in which the domains of these places have two nodes or more. Of many kinds of members the first [`FEW_KINDS`] are asked.
+    /// By position of a node: whether the affinity of all members excludes it, and its domains, for topology keys with two or more of these
+    /// nodes per domain. Only the first [`FEW_KINDS`] classes are evaluated.
     pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {
@@ -360,15 +359,13 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Returns the inter-pod constraint that makes a node infeasible for a member, by the node's position among all nodes; equal for all
-    /// nodes
-    /// of a cell.
+    /// nodes of a cell.
     pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
         self.objection(member, place).map(|(objection, _)| objection)
     }
 
     /// Returns the counter that makes a node infeasible for a member and all members of its class until the counter's [`Mood`] changes or a
-    /// pod
-    /// is removed.
+    /// pod is removed.
     pub(super) fn objector(&self, member: PodIndex, place: Rank) -> Option<Objector> {
         self.objection(member, place).map(|(_, objector)| objector)
     }
@@ -437,8 +434,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Returns the topology key of the only affinity term of a member, if the term matches the member itself and no pod that is present:
-    /// the
-    /// first member may be placed on any node with that label, and the others must follow into its domain.
+    /// the first member may be placed on any node with that label, and the others must follow into its domain.
     pub(crate) fn gathers(&self, member: PodIndex) -> Option<&'a str> {
         let looker = self.rules.lookers.get(*self.rules.members.get(&member)?)?;
         let [counter] = looker.wanted[..] else { return None };
@@ -587,7 +583,7 @@ impl<'a> Rules<'a> {
         self.rules.iter().flat_map(of_rule).collect::<Vec<_>>().into_iter()
     }
 
-    /// The namespaces whose pods members look at; `None` when they are chosen by their labels.
+    /// The namespaces to whose pods the constraints refer; `None` if a constraint selects namespaces by label.
     fn namespaces(&self) -> Option<BTreeSet<&'a str>> {
         let mut list = BTreeSet::new();
         for rule in &self.rules {
@@ -693,8 +689,7 @@ impl Counts {
     }
 
     /// Returns the global minimum of the domains, if this one has `here` pods. Nominated pods on other nodes do not raise it, because they
-    /// may
-    /// never be bound there.
+    /// may never be bound there.
     fn fewest_beside(&self, domain: usize, here: u32) -> usize {
         let own = self.there[domain];
         let mut counts = self.least.iter().filter(|(count, domains)| **count != own || **domains > 1);

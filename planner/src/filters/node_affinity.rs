@@ -20,7 +20,7 @@ pub(super) fn term_matches(term: &NodeTerm, node: &Node) -> bool {
         && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(node.name.as_str())))
 }
 
-/// Whether a requirement holds for a value; one that makes no sense (`Gt` of a word) holds for none.
+/// Returns true if a value satisfies a requirement; no value satisfies an invalid one (`Gt` with a word).
 fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     match rule.operator.as_str() {
         "In" => value.is_some_and(|value| rule.lists(value)),

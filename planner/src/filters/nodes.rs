@@ -4,7 +4,7 @@ use crate::model::{Cluster, Node, NodeIndex, PodIndex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Place of a node in the order of names.
+/// Position of a node in the order of names.
 pub(crate) type Rank = usize;
 /// A nomination: the pod, and the rank of its nominated node among all nodes.
 pub(crate) type Held = (PodIndex, Rank);
@@ -19,7 +19,7 @@ pub(crate) struct Nodes<'a> {
 
 /// Some of the nodes.
 struct Chosen {
-    /// Their places in the order of all nodes, ascending.
+    /// Their positions in the order of all nodes, ascending.
     places: Vec<Rank>,
     /// By place in that order: one more than the rank here, or 0.
     ranks: Vec<u32>,

@@ -1,5 +1,5 @@
-//! What is free on every node under an assumption: some pods gone, others placed. It is cheap to copy and to change back,
-//! and is never shared between assumptions.
+//! Free capacity of every node under an assumption: some pods removed, others placed. It is cheap to copy and to restore, and is never
+//! shared between assumptions.
 
 use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector, Slack};
 use super::nodes::{Held, Nodes, Rank};
@@ -14,16 +14,16 @@ pub(crate) struct Occupancy<'a> {
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
     free: Free,
-    /// Pods with ports of their node, where a member takes ports.
+    /// Pods with host ports, if a member has host ports.
     with_ports: Option<BTreeMap<NodeIndex, Vec<PodIndex>>>,
-    /// Where pods look at other nodes.
+    /// Counts for inter-pod constraints, if there are any.
     neighbours: Option<Neighbours<'a>>,
     /// Nominated pods, which are not bound but occupy capacity of their nominated nodes.
     held: BTreeSet<PodIndex>,
 }
 
 impl<'a> Occupancy<'a> {
-    /// What is free with every bound pod in place and these places held, for members that ask nothing of the pods around.
+    /// Returns the occupancy with every bound pod and these nominations, for members without inter-pod constraints.
     pub(crate) fn of_amounts(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &[Held]) -> Self {
         let free = cluster.free().clone();
         let mut occupancy = Self { cluster, nodes, free, with_ports: None, neighbours: None, held: BTreeSet::new() };
@@ -31,7 +31,7 @@ impl<'a> Occupancy<'a> {
         occupancy
     }
 
-    /// The same for any members: those that are going to be placed.
+    /// The same for `members` with any constraints, which will be placed.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex], held: &[Held]) -> Self {
         let takes_ports =
             |member: &PodIndex| cluster.pod_at(*member).is_some_and(|pod| !pod.constraints.ports.is_empty());
@@ -68,7 +68,7 @@ impl<'a> Occupancy<'a> {
         self
     }
 
-    /// Holds places for pods that are not bound (KEP-4832).
+    /// Reserves capacity for nominated pods that are not bound (KEP-4832).
     fn hold(&mut self, held: &[Held]) {
         for (index, place) in held {
             self.held.insert(*index);
@@ -103,7 +103,7 @@ impl<'a> Occupancy<'a> {
         self.neighbours.is_some()
     }
 
-    /// The kind of a member: those of one kind are alike for the pods around.
+    /// Returns the class of a member: members of one class are equal for all inter-pod constraints.
     pub(crate) fn kind(&self, member: PodIndex) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.kind(member))
     }
@@ -123,8 +123,8 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
 
-    /// By node: whether the affinity of all `members` keeps them away from it, and the domains that it is in, of every topology that
-    /// the pods around are counted by and whose domains have two nodes or more.
+    /// By node: whether the affinity of all `members` excludes it, and its domains, for every counted topology key with two or more nodes
+    /// per domain.
     pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, Domains)> {
         let Some(neighbours) = &self.neighbours else { return vec![(false, Domains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
@@ -141,18 +141,18 @@ impl<'a> Occupancy<'a> {
         })
     }
 
-    /// Which of what is counted of the pods around keeps a member away from a node and from all nodes of its cell. As long as its
-    /// [`Occupancy::mood`] stays the same, placing members opens none of them.
+    /// Returns the counter that makes a node, and all nodes of its cell, infeasible for a member. As long as its [`Occupancy::mood`] is
+    /// unchanged, placing members does not make them feasible.
     pub(crate) fn objector(&self, member: PodIndex, rank: Rank) -> Option<Objector> {
         self.neighbours.as_ref()?.objector(member, self.nodes.place(rank))
     }
 
-    /// The mood of what keeps members away.
+    /// Returns the state of a counter.
     pub(crate) fn mood(&self, objector: Objector) -> Option<Mood> {
         self.neighbours.as_ref()?.mood(objector)
     }
 
-    /// Whether a pod is one that members look at.
+    /// Returns true if an inter-pod constraint refers to a pod.
     pub(crate) fn is_looked_at(&self, index: PodIndex) -> bool {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows(self.cluster, index))
     }
@@ -162,13 +162,14 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows_from_afar(self.cluster, index))
     }
 
-    /// What pods must not come back to, for these members to keep their places.
+    /// Returns the counters and domains to which no pod may be added while these members are placed.
     pub(crate) fn watched(&self, placed: &[(PodIndex, Rank)]) -> BTreeSet<(usize, u32)> {
         let places = placed.iter().map(|(member, rank)| (*member, self.nodes.place(*rank)));
         self.neighbours.as_ref().map_or_else(BTreeSet::new, |neighbours| neighbours.watched(places))
     }
 
-    /// Whether the members keep their places, as far as the pods around go, when these pods are back; `None` where it has to be tried.
+    /// Returns whether inter-pod constraints still admit the placed members when these pods are put back; `None` if the members must be
+    /// placed again to find that out.
     pub(crate) fn leave_in_place(&self, pods: &[PodIndex], watched: &BTreeSet<(usize, u32)>) -> Option<bool> {
         let Some(neighbours) = &self.neighbours else { return Some(true) };
         let mut sure = true;
@@ -184,7 +185,7 @@ impl<'a> Occupancy<'a> {
         sure.then_some(true)
     }
 
-    /// Whether only amounts decide how many members like this one fit on a node where the pods around let it in: none takes a
+    /// Returns true if only amounts decide how many members like this one fit on a node that inter-pod constraints admit: none has a host
     /// port.
     pub(crate) fn counts_amounts(&self, member: PodIndex) -> bool {
         self.cluster.pod_at(member).is_some_and(|pod| pod.constraints.ports.is_empty())
@@ -224,7 +225,7 @@ impl<'a> Occupancy<'a> {
         self.change(index, self.nodes.index(rank), true);
     }
 
-    /// Takes a pod from a node.
+    /// Removes a pod from a node.
     pub(crate) fn remove(&mut self, index: PodIndex, rank: Rank) {
         self.change(index, self.nodes.index(rank), false);
     }
@@ -234,7 +235,7 @@ impl<'a> Occupancy<'a> {
         self.nodes.rank(self.cluster.row(index).node?)
     }
 
-    /// Takes bound pods from their nodes, wherever these are.
+    /// Removes bound pods from their nodes.
     pub(crate) fn take(&mut self, pods: &[PodIndex]) {
         self.change_all(pods, false);
     }
@@ -266,7 +267,7 @@ impl<'a> Occupancy<'a> {
         self.meets_port(None, pod, rank).then_some(Refusal::Ports)
     }
 
-    /// Whether a pod on a node, but for `itself`, has a port that this one takes.
+    /// Returns true if a pod on a node, other than `itself`, uses a host port of this pod.
     fn meets_port(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> bool {
         let there = self.with_ports.as_ref().and_then(|list| list.get(&self.nodes.index(rank)));
         let mut others = there.into_iter().flatten().filter(|other| Some(**other) != itself);
@@ -280,8 +281,8 @@ impl<'a> Occupancy<'a> {
         pod.requests.iter().filter(|(id, amount)| free[usize::from(*id)] < *amount).map(|(id, _)| id).collect()
     }
 
-    /// How many members like this one fit on a node, at most `limit`, whatever the pods on other nodes say. A member that takes
-    /// a port, or keeps away from its like, counts one at a time.
+    /// Returns how many members like this one fit on a node, at most `limit`, without regard to pods on other nodes. A member with host
+    /// ports or anti-affinity counts at most once.
     pub(crate) fn capacity_here(&self, member: PodIndex, rank: Rank, limit: usize) -> usize {
         let Some(pod) = self.cluster.pod_at(member) else { return 0 };
         if !pod.constraints.ports.is_empty() || !pod.constraints.anti_affinity.is_empty() {
@@ -290,8 +291,8 @@ impl<'a> Occupancy<'a> {
         resources::how_many(&pod.requests, self.free(rank), limit)
     }
 
-    /// Whether pods that were placed before (and are in this occupancy) still fit, after something changed on the nodes for
-    /// which `touched` holds.
+    /// Returns true if members that were placed before (and are in this occupancy) still fit, after changes on the nodes for which
+    /// `touched` returns true.
     pub(crate) fn holds(&mut self, placed: &[(PodIndex, Rank)], touched: impl Fn(Rank) -> bool) -> bool {
         self.holds_here(placed, touched) && self.holds_around(placed)
     }
@@ -305,13 +306,13 @@ impl<'a> Occupancy<'a> {
         })
     }
 
-    /// Whether the pods around let in those that were placed: all of them are taken out and put back one by one, in the order of
-    /// their placement, as the scheduler would.
+    /// Returns true if inter-pod constraints admit the placed members: all of them are removed and placed again one by one, in the order of
+    /// their placement, as kube-scheduler would.
     pub(crate) fn holds_around(&mut self, placed: &[(PodIndex, Rank)]) -> bool {
         self.place_again(placed, |_, _, _| {})
     }
 
-    /// The same, and how far their spread is from its limits; `None` where they are not let in.
+    /// The same, with the slack of their spread constraints; `None` if they are not admitted.
     pub(crate) fn slack_around(&mut self, placed: &[(PodIndex, Rank)]) -> Option<Slack> {
         let mut slack = self.neighbours.as_ref()?.slack();
         let holds =

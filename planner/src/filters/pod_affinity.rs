@@ -27,7 +27,8 @@ pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, he
     kinds.values().any(|member| !terms.about(cluster, member).is_empty())
 }
 
-/// Terms by a label that they ask for: of the thousands that strangers may have, a pod is compared with those that ask for one of its own.
+/// Affinity terms by a label that they select: of thousands of terms of foreign pods, a pod is matched only against those that select one
+/// of its labels.
 pub(super) struct Terms<'a> {
     list: Vec<&'a AffinityTerm>,
     by_label: BTreeMap<(&'a str, &'a str), Vec<usize>>,

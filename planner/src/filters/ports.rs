@@ -2,7 +2,7 @@
 
 use crate::model::{HostPort, Pod};
 
-/// Whether two pods want the same port of a node. Each port is looked up: a stranger may list thousands.
+/// Returns true if two pods need the same host port. Each port is looked up, because a pod may list thousands.
 pub(super) fn conflict(one: &Pod, other: &Pod) -> bool {
     let there = &other.constraints.ports;
     one.constraints.ports.iter().any(|a| {

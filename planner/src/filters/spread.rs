@@ -1,4 +1,4 @@
-//! Filter: topology spread constraints that must hold (kube-scheduler's PodTopologySpread). What is counted for it is in
+//! Filter: topology spread constraints with `DoNotSchedule` (kube-scheduler's `PodTopologySpread`). The counts are in
 //! [`super::neighbours`].
 
 use super::{node_affinity, taints};

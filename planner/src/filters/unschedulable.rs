@@ -1,4 +1,4 @@
-//! Filter: a cordoned node takes only pods that tolerate it (kube-scheduler's NodeUnschedulable).
+//! Filter: a cordoned node admits only pods that tolerate it (kube-scheduler's `NodeUnschedulable`).
 
 use crate::api::Refusal;
 use crate::model::{Node, Pod, Taint};

@@ -1,6 +1,5 @@
-//! The best node for a single pod: each node is a domain of its own, and what the best choice of victims costs there is
-//! found out only where a bound says that it could be the best of all (step 9). What was found out is kept until something
-//! changes on that node.
+//! The best node for a single pod: each node is a domain of its own, and its best choice of victims is computed only if a lower bound
+//! permits that it is the best of all (step 9). The result is cached until something changes on that node.
 
 use super::node_capacity::{NodeCapacity, Scale, add, free_now};
 use crate::api::{Cost, offset_priority};
@@ -20,7 +19,7 @@ pub(super) struct BestNode {
     forgotten: BTreeSet<Rank>,
 }
 
-/// What is known of a node.
+/// Cached result of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     cost: Option<Cost>,
@@ -54,8 +53,8 @@ impl BestNode {
         self.forgotten.insert(rank);
     }
 
-    /// The best node. `bound` says what evicting on a node costs at least, `choose` what it costs, and `spent` that nothing more
-    /// may be looked at: then it is the best of those that were.
+    /// Returns the best node. `bound` returns a lower bound for the cost of a node, `choose` its cost, and `spent` true if the effort is
+    /// used up: the result is then the best of the evaluated nodes.
     pub(super) fn best(
         &mut self,
         mut bound: impl FnMut(Rank) -> Option<Cost>,
@@ -195,7 +194,7 @@ impl Least {
         let found = cluster.unit(unit)?;
         let all = !in_flight.any_departs() || found.pods.len() == 1;
         let pods = if all { found.pods.len() } else { in_flight.staying(cluster, &found) };
-        // What leaves anyway may have started first.
+        // A pod that is leaving anyway may have started first.
         let start = if all { found.started.unwrap_or(i64::MAX) } else { i64::MAX };
         Some(Self {
             sum: offset_priority(found.priority) * pods as u64,
@@ -205,7 +204,7 @@ impl Least {
         })
     }
 
-    /// Both go.
+    /// Combines two evictions, both of which are needed.
     fn add(&mut self, other: &Self) {
         self.sum = self.sum.saturating_add(other.sum);
         self.pods += other.pods;
@@ -223,7 +222,7 @@ impl Least {
         }
     }
 
-    /// These go, and one of the others at least.
+    /// Combines these evictions with at least one of the others.
     fn at_least(self, one: Self) -> Self {
         Self {
             sum: self.sum.max(one.sum),

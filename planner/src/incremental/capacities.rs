@@ -1,7 +1,7 @@
-//! What is known of every node for preemptors of one class and priority, and the sums of it. It is kept from decision to
-//! decision and caught up with what changed in the model, so that a decision after a small change is a small step.
+//! Capacity of every node for preemptors of one class and priority, and the sums over all nodes. It is cached between decisions and updated
+//! from the changes of the model, so that a decision after a small change takes little time.
 //!
-//! What a decision sees otherwise than the model ([`InFlight`]) is put in for that decision, and taken out by the next one.
+//! The differences between the model and a decision's cluster ([`InFlight`]) are applied for that decision, and reverted by the next one.
 
 use super::best_node::BestNode;
 use super::node_capacity::NodeCapacity;
@@ -15,7 +15,7 @@ use crate::problem::InFlight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known, node by node.
+/// Cached capacities, node by node.
 #[derive(Debug)]
 pub(super) struct Capacities {
     pub(super) class: Arc<EquivalenceClass>,
@@ -54,7 +54,7 @@ pub(super) struct Totals {
     pub(super) blocked: usize,
     /// Nodes where that is any.
     pub(super) candidates: usize,
-    /// By priority: how many more fit when the units of it go whose budgets hold.
+    /// By priority: how many more fit after the eviction of its units whose budgets are not violated.
     pub(super) gains: BTreeMap<i32, u64>,
     /// Pods that may be evicted.
     pub(super) movable: u64,
@@ -63,7 +63,7 @@ pub(super) struct Totals {
     /// Nodes that are not out, and those of them that are large enough for one pod.
     pub(super) usable: usize,
     pub(super) large: usize,
-    /// What pods that may be evicted ask for on those; and, as bits, what ends the room there now.
+    /// Requests of the pods there that may be evicted; and, as bits, the resources that limit how many members fit now.
     pub(super) freed: Vec<i128>,
     pub(super) lacks: BTreeMap<u64, usize>,
 }
@@ -133,8 +133,8 @@ impl Capacities {
         })
     }
 
-    /// Takes in what changed in the model, and what a decision sees otherwise; `None` when the class asks for more than can be
-    /// counted so. `example` is a pod of the class.
+    /// Applies the changes of the model, and the differences of a decision; `None` if the class has requests that cannot be represented.
+    /// `example` is a pod of the class.
     pub(super) fn catch_up(
         &mut self,
         cluster: &Cluster,
@@ -257,7 +257,7 @@ impl Capacities {
     }
 }
 
-/// Nodes to look at again.
+/// Nodes to be computed again.
 #[derive(Default)]
 struct Stale {
     nodes: Vec<Rank>,

@@ -13,8 +13,8 @@ const MOST_NODES: usize = 400_000;
 pub(crate) struct Kept(Vec<Capacities>);
 
 impl Kept {
-    /// Takes out what is known for a class, whose pods need a node each or do not, and a priority. A class that was left by its
-    /// last pod and entered again has another number, and the same answers.
+    /// Removes and returns the cached capacities for a class, whether its pods need a node each, and a priority. A class whose last pod was
+    /// deleted and that is used again has another number, and the same capacities.
     pub(crate) fn take(&mut self, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Capacities> {
         let fits = |known: &Capacities| (known.priority, known.apart) == (priority, apart) && known.class == *class;
         let at = self.0.iter().position(fits)?;

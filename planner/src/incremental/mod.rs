@@ -83,7 +83,7 @@ fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
     decision
 }
 
-/// A decision, and what is known for it.
+/// A decision, with its cached capacities.
 struct Incremental<'d> {
     question: &'d Question<'d>,
     capacities: &'d mut Capacities,
@@ -114,7 +114,7 @@ impl Incremental<'_> {
         if self.question.demand.single { self.single() } else { self.gang() }
     }
 
-    /// The members on nodes with room for so many.
+    /// Places the members on nodes with capacity for these numbers.
     fn fill(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
         let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
         self.question.demand.members.iter().copied().zip(places).collect()
@@ -220,7 +220,7 @@ impl Incremental<'_> {
     }
 }
 
-/// What it takes to choose on one node, besides an exact search.
+/// Looks for the choice of victims on one node, besides an exact search.
 const LOOKS_AT_A_NODE: usize = 200;
 
 /// What a strategy chooses on one node; `None` when there is no choice.

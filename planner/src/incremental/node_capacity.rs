@@ -24,9 +24,9 @@ pub(super) struct NodeCapacity {
     pub(super) refusal: Option<Box<Refusal>>,
     /// Whether it is large enough for one pod when it is empty.
     pub(super) large: bool,
-    /// Whether a pod there is one that the members must not meet, or must not meet them.
+    /// Whether a pod there and the members exclude each other by anti-affinity.
     pub(super) blocked: bool,
-    /// Whether a pod leaves it.
+    /// Whether a pod there is leaving.
     pub(super) vacating: bool,
     /// How many fit now.
     pub(super) now: u32,
@@ -34,7 +34,7 @@ pub(super) struct NodeCapacity {
     pub(super) then: u32,
     /// The resources that end it now, as bits in the order in which they are asked for.
     pub(super) lacks: u64,
-    /// More room, priority by priority.
+    /// Additional capacity, priority by priority.
     pub(super) steps: Vec<Step>,
     /// Pods that may be evicted.
     pub(super) movable: u32,
@@ -58,7 +58,7 @@ impl NodeCapacity {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
-    /// By priority: how many more fit when the units of it go that are not at risk.
+    /// By priority: how many more fit after the eviction of its units that violate no budget.
     pub(super) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -87,7 +87,7 @@ pub(super) struct Scale {
     pub(super) each: Vec<i64>,
     /// By class, and resource.
     amounts: Vec<i64>,
-    /// No node takes more of them than this.
+    /// Maximum number of members per node.
     pub(super) cap: u32,
 }
 
@@ -185,7 +185,7 @@ pub(super) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
     free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
 }
 
-/// Looks at nodes for preemptors of one priority.
+/// Computes the capacity of nodes for preemptors of one priority.
 pub(super) struct Reader<'s> {
     pub(super) cluster: &'s Cluster,
     pub(super) nodes: &'s Nodes<'s>,
@@ -199,7 +199,7 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Looks at a node.
+    /// Computes the capacity of a node.
     pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.in_flight);
         let now = self.scale.fit(&free);
@@ -259,8 +259,7 @@ impl Reader<'_> {
     }
 
     /// Finds the pods that may be evicted and free a resource that limits how many members fit after all evictions; no other eviction
-    /// helps.
-    /// Returns true if the budget of one of them would be violated.
+    /// helps. Returns true if the budget of one of them would be violated.
     fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &NodeCapacity) -> bool {
         let Self { scale, .. } = self;
         let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));

@@ -1,5 +1,5 @@
-//! How many members could fit on every node, class by class, whatever the pods around say: what leaves nodes out before
-//! they are looked at, and says where the search for victims may begin. It comes from what is kept of every node.
+//! Upper bounds on the members that fit on every node, class by class, without inter-pod constraints. They exclude nodes from the search,
+//! and determine the ceiling with which the search for victims begins. They come from the cached capacities of all nodes.
 
 use super::capacities::Capacities;
 use super::kept::Kept;
@@ -17,8 +17,8 @@ const MANY_NODES: usize = 1024;
 /// So many times as many are looked at for a gang that has members of which nothing is known here.
 const MORE: usize = 4;
 
-/// Of so many classes what is known is caught up with: the two that ask for least and the two that ask for most. Of the others it
-/// is taken that they fit, so that a gang of a hundred kinds of members costs no more.
+/// Upper bound on the classes whose capacities are updated: the two with the smallest requests and the two with the largest. The others are
+/// assumed to fit, so that a gang of a hundred classes takes no more time.
 const MOST_CLASSES: usize = 4;
 
 /// When members are to fit.
@@ -32,7 +32,7 @@ pub(crate) enum When {
     Without(i32),
 }
 
-/// What is known of every node for the classes of a demand.
+/// Cached capacities of every node for the classes of a demand.
 pub(crate) struct Prospects {
     /// With how many members there are of the class.
     classes: Vec<(Capacities, u64)>,
@@ -74,7 +74,7 @@ impl Prospects {
         Some(Self { classes, need: (demand.need as u64).saturating_sub(others), others })
     }
 
-    /// Gives back what is known, for the next decision.
+    /// Returns the capacities to the cache, for the next decision.
     pub(crate) fn keep(self, cluster: &Cluster) {
         cluster.memory().with(|kept: &mut Kept| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
     }
@@ -105,7 +105,7 @@ impl Prospects {
         self.at_most(ranks, when) >= self.need
     }
 
-    /// How much some nodes have to offer: places for members, class by class.
+    /// Returns the capacity of some nodes for members, summed over classes.
     pub(crate) fn places(&self, ranks: &[Rank], when: When) -> u64 {
         self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
@@ -139,9 +139,8 @@ impl Prospects {
     }
 
     /// Returns those of some nodes where a member could fit; if there are very many, those with the most promising capacity. `around`
-    /// returns
-    /// for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key take
-    /// turns.
+    /// returns for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key
+    /// take turns.
     pub(crate) fn useful(
         &self,
         ranks: &[Rank],
@@ -178,8 +177,8 @@ impl Prospects {
         self.in_turn(&order, when, most).into_iter().collect()
     }
 
-    /// The first of an order, of which every class has a share where it fits: the nodes of a small pool, which only one kind of members
-    /// can use, are not left out for those of a large one.
+    /// Returns the first nodes of an order, with a share for every class where it fits: the nodes of a small pool, which only one class of
+    /// members can use, are not left out for those of a large one.
     fn in_turn(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
         let share = most / (self.classes.len() + 1);
         let mut taken = BTreeSet::new();

@@ -34,7 +34,7 @@ impl Violations {
         self.units
     }
 
-    /// Looks at a budget again. Returns the units that were at risk by it or are now, but not both.
+    /// Evaluates a budget again. Returns the units that were at risk by it before or are now, but not both.
     pub(super) fn renew(
         &mut self,
         cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! A PodDisruptionBudget: how many of its pods may go.
+//! A `PodDisruptionBudget`: how many of its pods may be evicted.
 
 use super::error::ModelError;
 use super::key::ObjectKey;
@@ -33,11 +33,11 @@ pub struct Budget {
     pub key: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
-    /// How many more pods may go now; 0 while its status is older than its spec, as the eviction API has it.
+    /// How many more pods may be evicted now; 0 while its status is older than its spec, as in the eviction API.
     pub disruptions_allowed: i32,
     /// How many healthy pods it wants.
     pub desired_healthy: i32,
-    /// Whether pods that are not ready may go although none may (`unhealthyPodEvictionPolicy`): always, or because as
+    /// Whether pods that are not ready may be evicted even at 0 allowed disruptions (`unhealthyPodEvictionPolicy`): always, or because as
     /// many as desired are healthy.
     pub unready_may_go: bool,
     /// Names of pods whose eviction was granted and is not observed yet; they are counted already.

@@ -24,14 +24,14 @@ pub(crate) enum Change {
     Unit(GroupIndex),
     /// A budget changed, or its pods, or how these count.
     Budget(BudgetIndex),
-    /// A kind of pods has a number that another one may have had before.
+    /// An equivalence class has a number that another class may have had before.
     Class(ClassId),
     /// A namespace was added, removed, or relabelled: namespace selectors may match other namespaces.
     Namespaces,
 }
 
 impl Change {
-    /// What kind of change it is, and the number of what changed.
+    /// Returns the variant, and the number of the changed object.
     fn place(self) -> (usize, usize) {
         match self {
             Self::Nodes => (0, 0),

@@ -16,7 +16,7 @@ pub(crate) struct Constraints {
     pub(crate) node_affinity: Option<Vec<NodeTerm>>,
     /// Tolerations.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Ports of the node that the pod takes, ascending.
+    /// Host ports of the pod, ascending.
     pub(crate) ports: Vec<HostPort>,
     /// Required pod affinity.
     pub(crate) affinity: Vec<AffinityTerm>,

@@ -1,5 +1,5 @@
-//! Equivalence classes of pods: what a pod asks for and demands, held once for all pods that are alike in it. Most pods come from a few
-//! templates, so that decisions compare and look up small numbers instead of lists.
+//! Equivalence classes of pods: requests and constraints, stored once for all pods that have the same. Most pods come from a few templates,
+//! so that decisions compare and look up small numbers instead of lists.
 
 use super::constraints::Constraints;
 use super::resources::Resources;
@@ -19,7 +19,7 @@ pub(crate) struct EquivalenceClass {
     pub(crate) constraints: Constraints,
 }
 
-/// The kinds of the pods of a model.
+/// The equivalence classes of the pods of a model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EquivalenceClasses {
     list: Slab<(Arc<EquivalenceClass>, usize)>,
@@ -27,7 +27,7 @@ pub(super) struct EquivalenceClasses {
 }
 
 impl EquivalenceClasses {
-    /// The kind of one more pod, and whether it is a new one.
+    /// Adds a pod to its class. Returns the class, and whether it is new.
     pub(super) fn hold(&mut self, requests: &Resources, constraints: &Constraints) -> (ClassId, bool) {
         let known = self.index.get(requests).and_then(|kinds| kinds.get(constraints)).copied();
         if let Some((id, slot)) = known.and_then(|id| Some((id, self.list.get_mut(id)?))) {

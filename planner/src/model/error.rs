@@ -1,8 +1,8 @@
-//! The one error of this crate: an object that the model cannot take.
+//! The only error of this crate: an object that the model rejects.
 
 use super::quantity::QuantityError;
 
-/// An object with a value that cannot be read. The model does not hold the object until it is repaired.
+/// An object with a value that cannot be parsed. The model does not contain the object until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {object}: {field}: Invalid value: \"{value}\": {problem}")]
 pub struct ModelError {
@@ -12,7 +12,7 @@ pub struct ModelError {
     pub object: String,
     /// Path of the field.
     pub field: String,
-    /// What the field says.
+    /// The value of the field.
     pub value: String,
     /// What is wrong with it.
     pub problem: String,

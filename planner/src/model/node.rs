@@ -1,4 +1,4 @@
-//! A node: what it offers, and what keeps pods away from it.
+//! A node: its capacity, and its taints.
 
 use super::error::ModelError;
 use super::requests;
@@ -14,7 +14,7 @@ pub struct Node {
     pub name: SmolStr,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Taints that keep pods away (`NoSchedule` and `NoExecute`).
+    /// Taints that exclude pods without a toleration (`NoSchedule` and `NoExecute`).
     pub taints: Vec<Taint>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
@@ -22,7 +22,7 @@ pub struct Node {
     pub(crate) allocatable: Vec<i128>,
 }
 
-/// A taint that keeps pods away which do not tolerate it.
+/// A taint that excludes pods without a toleration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
     /// Key of the taint.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
 const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Seconds that a pod is given to terminate when it says nothing.
+/// Grace period in seconds of a pod that specifies none.
 const DEFAULT_GRACE: i64 = 30;
 /// The longest grace period, in seconds, that an evicted pod keeps, and the longest for which a preemptor waits for the capacity of a
 /// terminating pod. The user who deletes a pod chooses its grace period: one of years would block the capacity from all preemptors.
@@ -153,7 +153,7 @@ impl Pod {
         self.priority >= critical::PRIORITY || (self.asks_critical && namespaces.contains(self.key.namespace.as_str()))
     }
 
-    /// What is known of it without reading it where room is made for a critical add-on.
+    /// Returns the summary by which a rescue of a critical add-on classifies the pod without reading it.
     pub(super) fn given(&self) -> Given {
         if self.mirror || self.daemon || self.asks_critical || self.priority >= critical::PRIORITY {
             Given::Special

@@ -14,7 +14,7 @@ const MAX_DIGITS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantity \"{text}\": {problem}")]
 pub struct QuantityError {
-    /// The text as it was given.
+    /// The parsed text.
     pub text: String,
     /// What is wrong with it.
     pub problem: &'static str,

@@ -108,7 +108,7 @@ struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    /// What a status says of a container; `None` when the spec has the word.
+    /// Returns the requests of a container according to its status; `None` if the spec decides.
     fn reported(&self, container: &Container, which: Which) -> Option<&'a Quantities> {
         if which == Which::Asked {
             return None;
@@ -118,7 +118,7 @@ impl<'a> Counted<'a> {
         in_force.filter(|_| which == Which::InForce).or(status.allocated_resources.as_ref())
     }
 
-    /// Whether a status says anything else than the spec.
+    /// Returns true if a status differs from the spec.
     fn differs(&self, which: Which) -> bool {
         let asked = |c: &'a Container| c.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let mut all = self.spec.containers.iter().chain(self.spec.init_containers.iter().flatten());

@@ -1,4 +1,4 @@
-//! Numbered places for values, so that the rest of the model can refer to them by a small index.
+//! Numbered slots for values, so that the rest of the model can refer to them by a small index.
 
 /// Values by index. A removed value's index is used again.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl<T> Slab<T> {
         u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.items.get_mut(index as usize)?.take();
         if value.is_some() {

@@ -39,8 +39,7 @@ impl Claim {
         Self {
             volume: text(spec.and_then(|spec| spec.volume_name.as_ref())),
             // Only the controller writes the phase. The bind-completed annotation can be written by every user with write access to the
-            // claim, and
-            // remains when the claim is lost: a plan that relied on it would evict pods without benefit.
+            // claim, and remains when the claim is lost: a plan that relied on it would evict pods without benefit.
             bound: phase == Some("Bound"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
             class: text(spec.and_then(|spec| spec.storage_class_name.as_ref())),

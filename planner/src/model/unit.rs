@@ -77,7 +77,7 @@ impl FromIterator<PodIndex> for UnitPods<'_> {
 /// A whole group as a unit, as the model keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupUnit {
-    /// Its bound pods that do not leave anyway, by key.
+    /// Its bound pods that are not leaving anyway, by key.
     pub(crate) pods: Vec<PodIndex>,
     /// The lowest effective priority of its pods: a member with a higher priority does not protect the others.
     pub(crate) priority: i32,
@@ -90,7 +90,7 @@ pub(crate) struct GroupUnit {
 /// What decisions have to know of a pod at once, side by side for all pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The node it takes room on.
+    /// The node whose capacity it uses.
     pub(crate) node: Option<NodeIndex>,
     /// The priority of its unit; its own when it has none.
     pub(crate) priority: i32,
@@ -104,30 +104,30 @@ pub(crate) struct Row {
     pub(crate) unstarted: bool,
     /// Whether it is ready.
     pub(crate) ready: bool,
-    /// What matters of it where room is made for a critical add-on.
+    /// Its class of eviction for a critical add-on.
     pub(crate) given: Given,
 }
 
-/// What matters of a pod where room is made for a critical add-on, known without reading the pod.
+/// Classification of a pod for the rescue of a critical add-on, known without reading the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// It may be critical itself, or of a DaemonSet: the pod says.
+    /// It may be critical itself, or a member of a DaemonSet: the pod must be read.
     #[default]
     Special,
-    /// It may go, and its grace is short enough.
+    /// It may be evicted, with its own grace period.
     Short,
-    /// It may go, and its grace would be shortened.
+    /// It may be evicted, with a shortened grace period.
     Long,
 }
 
 /// What can become of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It has no node, or stays where it is.
+    /// It has no node, or is never evicted.
     Stays,
-    /// It stays, because its namespace is protected.
+    /// It is not evicted, because its namespace is protected.
     Protected,
-    /// It is a critical add-on: it stays, unless a critical add-on displaces it that can run on no other node.
+    /// It is a critical add-on: it is evicted only for a critical add-on that can run on no other node.
     CriticalAddon,
     /// It is leaving.
     Leaves,

@@ -1,6 +1,6 @@
-//! What kind of unit is evicted together.
+//! Kind of a unit of eviction.
 
-/// What kind of unit a victim is.
+/// Kind of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnitKind {
     /// A pod on its own, also one of a group in mode `Pod`.

@@ -193,13 +193,13 @@ impl<'a> Budgets<'a> {
             .min_by_key(|(number, guaranteed)| (!guaranteed, *number))
     }
 
-    /// Which of these units, from the most important on, violate a budget when all of them go.
+    /// Returns for each of these units, the most important first, whether it violates a budget if all of them are evicted.
     pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
         let mut tally = self.tally();
         units.map(|unit| self.add(&mut tally, unit) > 0).collect()
     }
 
-    /// Which of these pods, by name, violate a budget when all of them go. The number of them is what a plan costs:
+    /// Returns which of these pods, by name, violate a budget if all of them are evicted. Their number is part of the cost of a plan:
     /// [`Self::violations`].
     pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
         if self.is_empty() {
@@ -211,7 +211,7 @@ impl<'a> Budgets<'a> {
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
     }
 
-    /// How many of these pods violate a budget when all of them go.
+    /// Returns how many of these pods violate a budget if all of them are evicted.
     pub(crate) fn violations(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex> + Clone) -> usize {
         if self.is_empty() {
             return 0;
@@ -233,8 +233,8 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().any(|pod| self.of_pod(*pod).contains(&number))
     }
 
-    /// The budgets that cannot let all these units go and are guaranteed for some of them, by name; with how many pods
-    /// may go, and the priority that puts an end to every guarantee of theirs.
+    /// The budgets that do not allow the eviction of all these units and are guaranteed for some of them, by name; with the number of
+    /// allowed evictions, and the priority from which on none of their guarantees applies.
     pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
         let mut tally = self.tally();
         for unit in units {
@@ -272,7 +272,7 @@ impl<'a> Budgets<'a> {
         if marked { self.of.get(&pod).map_or(&[], |set| &self.sets[*set]) } else { &[] }
     }
 
-    /// How many pods under a budget may go.
+    /// Returns how many pods under a budget may be evicted.
     pub(crate) fn allowed(&self, number: usize) -> usize {
         let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
         allowed.saturating_sub(self.in_flight[number])

@@ -21,11 +21,11 @@ pub(crate) struct Demand {
     pub(crate) need: usize,
     /// Whether the preemptor is one pod, so that each node is a domain of its own.
     pub(crate) single: bool,
-    /// The domains that the members may go to together, one of them; `None` where they may be anywhere.
+    /// The topology domains, in one of which all members must be placed; `None` without a topology constraint.
     pub(crate) domains: Option<Domains>,
 }
 
-/// Within what the members have to stay together.
+/// The topology constraint of a group.
 pub(crate) struct Domains {
     /// Key of the node label.
     pub(crate) key: SmolStr,
@@ -36,8 +36,7 @@ pub(crate) struct Domains {
 
 impl Domains {
     /// The topology domains allowed to the members of a group; `None` if the group has no topology constraint. Members that are leaving do
-    /// not
-    /// pin a domain.
+    /// not pin a domain.
     fn of(cluster: &Cluster, group: &Group, context: &Context) -> Option<Self> {
         let key = group.topology.clone()?;
         let live = || cluster.members(&group.key).filter(|pod| pod.live() && !context.departing.contains(&pod.uid));

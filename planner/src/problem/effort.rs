@@ -1,6 +1,6 @@
-//! How much a decision may look at. What is counted are looks at a node or a pod, each of which takes about a tenth of a
-//! microsecond, over the whole decision, so that it ends in less than 100 ms whatever the cluster looks like
-//! (`planner/BENCHMARKS.md`). Counting instead of timing gives the same answer on a busy machine.
+//! Bounds the effort of a decision. It counts looks at a node or a pod, each of which takes about a tenth of a microsecond, over the whole
+//! decision, so that a decision takes less than 100 ms in any cluster (`planner/BENCHMARKS.md`). Counting instead of timing gives the same
+//! decision on a busy machine.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,11 +12,11 @@ const DECISION: usize = 320_000;
 const LAST_RESORT: usize = 80_000;
 /// Looks that the explanation of a shortfall may use.
 const WORDS: usize = 150_000;
-/// Looks that the search for one critical add-on may take.
+/// Looks that the search for one critical add-on may use.
 const RESCUE: usize = 120_000;
 /// Looks that the check which pods fit on other nodes may use. Beyond them no pod is taken to fit elsewhere, which affects ties only.
 const ELSEWHERE: usize = 60_000;
-/// Looks of a search that the exact search on one node may take, so that other nodes are looked at, too.
+/// Looks that the exact search on one node may use, so that other nodes are searched, too.
 pub(crate) const ON_ONE_NODE: usize = 20_000;
 
 /// The looks that are left; a copy counts with the original.
@@ -46,12 +46,12 @@ impl Effort {
         Self::new(RESCUE, 0)
     }
 
-    /// For places elsewhere.
+    /// The effort for the check which pods fit on other nodes.
     pub(crate) fn of_places() -> Self {
         Self::new(ELSEWHERE, 0)
     }
 
-    /// Takes some looks; `false` when there are not so many left.
+    /// Uses some looks; returns false if fewer are left.
     pub(crate) fn take(&self, looks: usize) -> bool {
         let left = self.left();
         self.left.set(left.saturating_sub(looks));

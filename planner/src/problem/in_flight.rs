@@ -51,7 +51,7 @@ impl InFlight {
         Self { displaces_critical: true, ..self }
     }
 
-    /// Whether a pod leaves its node without a decision of ours.
+    /// Returns true if a pod is leaving its node independently of this decision.
     pub(crate) fn leaves(&self, pod: PodIndex, row: &Row) -> bool {
         match row.role {
             Role::Leaves => self.lingering.is_empty() || !self.lingering.contains(&pod),
@@ -66,7 +66,7 @@ impl InFlight {
         (nothing || (!self.departing.contains(&pod) && !self.exempt.contains(&unit))).then_some(unit)
     }
 
-    /// How many of a unit's pods do not leave already.
+    /// Returns how many of a unit's pods are not leaving already.
     pub(crate) fn staying(&self, cluster: &Cluster, unit: &Unit<'_>) -> usize {
         let stays = |pod: &&PodIndex| self.unit_of(**pod, &cluster.row(**pod)).is_some();
         if self.any_departs() { unit.pods.iter().filter(stays).count() } else { unit.pods.len() }
@@ -85,12 +85,12 @@ impl InFlight {
         pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
     }
 
-    /// Whether some of a unit's pods can be leaving already.
+    /// Returns true if some of a unit's pods can be leaving already.
     pub(crate) fn any_departs(&self) -> bool {
         !self.departing.is_empty()
     }
 
-    /// Pods that leave anyway, by node and key, with their nodes.
+    /// Pods that are leaving anyway, by node and key, with their nodes.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers: BTreeSet<PodIndex> =
             cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
@@ -132,8 +132,8 @@ fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<Budge
     counts
 }
 
-/// The places held by preemptors of equal or higher priority (KEP-4832): by decisions in flight, and by nominations.
-/// Pods with a UID among their `own` hold nothing against themselves.
+/// Returns the reservations of preemptors of equal or higher priority (KEP-4832): of decisions in flight, and nominations. Pods with a UID
+/// in `own` reserve nothing against themselves.
 pub(crate) fn held_places<'o>(
     cluster: &Cluster,
     nodes: &Nodes<'_>,

@@ -26,7 +26,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) nodes: &'a Nodes<'a>,
     pub(crate) demand: &'a Demand,
     pub(crate) in_flight: &'a InFlight,
-    /// The cluster as it is: every bound pod in place, and the places that others hold against this preemptor.
+    /// The cluster as it is: every bound pod, and the reservations of others against this preemptor.
     pub(crate) now: Occupancy<'a>,
     /// The members, by what they are like; the largest first.
     pub(crate) classes: Vec<MemberClass>,
@@ -34,11 +34,11 @@ pub(crate) struct Problem<'a> {
     pub(crate) potential: PotentialVictims<'a>,
     /// The budgets of the potential victims.
     pub(crate) budgets: Budgets<'a>,
-    /// Pods that leave anyway, by key, with their nodes.
+    /// Pods that are leaving anyway, by key, with their nodes.
     pub(crate) leaving: Vec<(PodIndex, Rank)>,
-    /// By rank: whether a pod leaves the node.
+    /// By rank: whether a pod is leaving the node.
     pub(crate) vacating: Vec<bool>,
-    /// What the decision may still look at.
+    /// The remaining effort of the decision.
     pub(crate) effort: Effort,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Problem<'a> {
         self.potential.pods_on(self.cluster, self.nodes, self.in_flight, unit, rank)
     }
 
-    /// Leaves all nodes out but these.
+    /// Makes all nodes infeasible but these.
     pub(crate) fn leave_out_all_but(&mut self, ranks: &[Rank]) {
         let mut meant = vec![false; self.nodes.len()];
         ranks.iter().for_each(|rank| meant[*rank] = true);

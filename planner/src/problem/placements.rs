@@ -4,7 +4,8 @@ use crate::api::Placement;
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, PodIndex};
 
-/// Placements in words, in the order of placement: where members look around, each fits beside those before it.
+/// Returns the placements of a plan, in the order in which they were made: with inter-pod constraints, each member fits beside those before
+/// it.
 pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
     let placement = |(index, rank): &(PodIndex, Rank)| {
         let pod = cluster.pod_at(*index)?;

@@ -56,7 +56,7 @@ impl<'a> PotentialVictims<'a> {
                     UnitRef::Group(_) => potential.groups.get(&unit).copied(),
                 };
                 let Some(number) = known.or_else(|| potential.push(cluster, in_flight, unit)) else { continue };
-                // Only a group comes again, with its next pod.
+                // Only a group occurs again, with its next pod.
                 if known.is_none() || !potential.on[rank].contains(&number) {
                     potential.on[rank].push(number);
                 }
@@ -119,7 +119,7 @@ fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: U
     unit
 }
 
-/// The ranks that a unit's pods run on; a rank can come more than once.
+/// The ranks of the nodes of a unit's pods; a rank can occur more than once.
 pub(crate) fn ranks<'u>(cluster: &'u Cluster, nodes: &'u Nodes<'_>, unit: &'u Unit) -> impl Iterator<Item = Rank> + 'u {
     unit.pods.iter().filter_map(|pod| cluster.row(*pod).node).filter_map(|index| nodes.rank(index))
 }

@@ -6,8 +6,8 @@ use crate::model::{Cluster, ResourceId, UnitRef};
 use crate::problem::{Demand, InFlight};
 use std::collections::BTreeMap;
 
-/// What a plan costs at least that places the members of a demand on these nodes. `ceiling` is the lowest priority up to which
-/// units have to go, if no budget is to be violated.
+/// Returns a lower bound on the cost of a plan that places the members of a demand on these nodes. `ceiling` is the lowest sufficient
+/// priority of the victims, if no budget is violated.
 pub(crate) fn lower_bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
@@ -70,8 +70,8 @@ pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i
         return 0;
     }
     let mut offers: Vec<(u64, i128)> = offers.filter(|(_, freed)| *freed > 0).collect();
-    // A weight has 64 bits, so that no product overflows below this. Of larger amounts the low bits are left out, for the bound to
-    // stay one: less is missing, and more is freed.
+    // A weight has 64 bits, so that no product overflows below this. The low bits of larger amounts are dropped so that the bound remains a
+    // lower bound: the missing amount is rounded down, and the freed amounts are rounded up.
     if missing.max(offers.iter().map(|(_, freed)| *freed).max().unwrap_or(0)) >= EXACT {
         missing >>= LOW_BITS;
         offers.iter_mut().for_each(|(_, freed)| *freed = (*freed >> LOW_BITS) + 1);

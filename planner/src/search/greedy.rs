@@ -1,9 +1,9 @@
-//! A placement for all members, found greedily: free places first, the tightest first; then the cheapest victims per member
-//! that gains a place.
+//! A greedy placement of all members: on free capacity first, on the tightest node first; then with the cheapest victims per additional
+//! member.
 //!
-//! What is evicted for one member leaves room for the next ones, on every node where the evicted units ran, so that few
-//! units are touched and what is freed is used up. Nodes that are in the same domains of every topology key form a cell: the
-//! pods around keep a member away from all nodes of a cell or from none, so that this is asked once per cell.
+//! What is evicted for one member frees capacity for the next ones, on every node of the evicted units, so that few units are evicted and
+//! the freed capacity is used up. Nodes that are in the same domains of every topology key form a cell: inter-pod constraints admit a
+//! member to all nodes of a cell or to none, so that they are evaluated once per cell.
 
 use super::reprieve;
 use super::victim_sets::{Price, VictimSet, VictimSets};
@@ -20,7 +20,7 @@ pub(crate) struct Layout<'a> {
     pub(crate) placed: Vec<(PodIndex, Rank)>,
     /// Units that were removed to let members fit.
     pub(crate) doomed: Vec<UnitIndex>,
-    /// The room with the members in place and the doomed gone.
+    /// The occupancy with the members placed and the victims removed.
     pub(crate) room: Occupancy<'a>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn place<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: 
     if small_first.placed.len() > large_first.placed.len() { small_first } else { large_first }
 }
 
-/// Places as many members as it can in what is free.
+/// Places as many members as it can on free capacity.
 pub(crate) fn fill<'a>(problem: &Problem<'a>, room: &Occupancy<'a>) -> Layout<'a> {
     place(problem, room, &vec![false; problem.potential.units.len()])
 }
@@ -95,7 +95,7 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// The tightest node with room in a cell that the pods around let a member into.
+    /// Returns the tightest node with free capacity in a cell to which inter-pod constraints admit a member.
     fn tightest(&self, front: &mut Front, member: PodIndex) -> Option<Rank> {
         loop {
             let rank = front.tightest()?;
@@ -177,8 +177,7 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 
     /// Returns which of these units must be evicted before inter-pod constraints admit a member to the cell of a node; `None` if that does
-    /// not
-    /// suffice.
+    /// not suffice.
     fn needed_to_enter(&mut self, member: PodIndex, rank: Rank, units: &[UnitIndex]) -> Option<Vec<UnitIndex>> {
         let (room, potential) = (&mut self.layout.room, &self.problem.potential);
         self.problem.effort.take(units.iter().map(|unit| 2 * potential.units[*unit].pods.len()).sum());
@@ -197,7 +196,7 @@ impl<'p, 'a> Search<'p, 'a> {
         (!needed.is_empty()).then_some(needed)
     }
 
-    /// Takes these victims out.
+    /// Removes these victims.
     fn clear(&mut self, front: &mut Front, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
         let mut touched = Vec::new();
         for number in &set.units {
@@ -236,14 +235,14 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 }
 
-/// Where the next member can go: nodes with room, and nodes where room can be made.
+/// Candidates for the next member: nodes with free capacity, and nodes where evictions free capacity.
 struct Front {
     cells: Vec<Cell>,
     /// By rank: the cell.
     cell_of: Vec<usize>,
-    /// By rank: the entry among those with room.
+    /// By rank: the entry among the nodes with free capacity.
     entries: Vec<Option<Spare>>,
-    /// The tightest node with room of every cell that is not known to be closed.
+    /// The tightest node with free capacity of every cell that is not known to be closed.
     roomy: BTreeSet<Spare>,
     /// The cheapest victims of each of them.
     priced: BTreeSet<Price>,
@@ -259,13 +258,13 @@ type Spare = (bool, usize, Rank);
 struct Cell {
     /// One of them.
     first: Option<Rank>,
-    /// Those with room.
+    /// Its nodes with free capacity.
     spare: BTreeSet<Spare>,
     /// Prices of victims. Entries of nodes that changed since are found out when they are popped.
     prices: BinaryHeap<Reverse<Price>>,
-    /// Whether it is known that no member may go there.
+    /// Whether no member is admitted, as far as is known.
     closed: bool,
-    /// How it is listed among those with room, and among those where room can be made.
+    /// Its entries among the nodes with free capacity, and among those where evictions free capacity.
     listed: (Option<Spare>, Option<Price>),
 }
 

@@ -1,5 +1,5 @@
-//! Steps 7 and 8 for a gang, in numbers: the placement of [`super::greedy`] and the reprieve after it, for members
-//! that are alike, where no unit that may go violates a budget.
+//! Steps 7 and 8 for a gang, by amounts: the placement of [`super::greedy`] and the reprieve after it, for members of one class, if no
+//! available unit violates a budget.
 
 use crate::api::Cost;
 use crate::filters::Rank;
@@ -18,7 +18,7 @@ type Cheapest = (Price, Vec<usize>);
 pub(crate) struct Gang<'p, 'a> {
     problem: &'p Problem<'a>,
     matrix: &'p mut Matrix,
-    /// By unit: whether it may go.
+    /// By unit: whether it is available as a victim.
     open: Vec<bool>,
     /// By unit: its position in the order of importance.
     order: Vec<usize>,
@@ -34,8 +34,7 @@ pub(crate) struct Gang<'p, 'a> {
     changed: Vec<usize>,
     cleared: usize,
     /// By set of units: for how many more members its eviction is enough, in the current state; a group with pods on very many nodes is
-    /// looked
-    /// up on each of them.
+    /// looked up on each of them.
     gains: BTreeMap<Vec<usize>, usize>,
     scratch: Scratch,
 }
@@ -107,7 +106,7 @@ impl Gang<'_, '_> {
         }
     }
 
-    /// Uses the room on these nodes, the tightest first, and notes what more of it costs.
+    /// Places members on free capacity of these nodes, the tightest first, and computes the price of further members there.
     fn fill(&mut self, nodes: &[usize]) {
         let spare = |node: &usize| self.matrix.slots_on(*node).saturating_sub(self.used[*node]);
         let mut free: Vec<(bool, usize, usize)> = nodes
@@ -155,7 +154,7 @@ impl Gang<'_, '_> {
         None
     }
 
-    /// Whether a clearing still makes as much room for as much as when it was noted.
+    /// Returns true if the gain and the price of a victim set are unchanged since they were noted.
     fn lasts(&self, (price, units): &Cheapest, noted: usize) -> bool {
         let mut nodes = units.iter().flat_map(|unit| self.matrix.frees(*unit)).map(|(node, _)| node);
         price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)

@@ -47,7 +47,7 @@ fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     Some(Found { placed: vec![(member, rank)], victims, cost, trace })
 }
 
-/// The victims on one node; `None` when the pod does not fit even without all of `units`. Leaves the room as it was.
+/// Returns the victims on one node; `None` if the pod does not fit even without all of `units`. `room` is unchanged afterwards.
 fn victims_on(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -110,7 +110,7 @@ pub(crate) fn finish(
     Some(Found { placed, victims, cost, trace })
 }
 
-/// How far a plan can go, as a sentence.
+/// Returns how many members can be placed at most, as a sentence.
 pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
     format!(
         "{most} of {} members would fit without all {units} units of a priority below {}; {} are needed.",
@@ -120,7 +120,7 @@ pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> Stri
     )
 }
 
-/// How many units step 6 spares, as a sentence.
+/// Returns how many units step 6 keeps, as a sentence.
 pub(crate) fn spared_in_words(units: usize) -> String {
     format!("{units} units are spared because their budgets would be violated.")
 }
@@ -138,7 +138,7 @@ pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: 
     ]
 }
 
-/// The most members that can be placed when these units may go (step 4).
+/// Returns the maximum number of members that can be placed if these units may be evicted (step 4).
 pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
     let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
@@ -154,8 +154,8 @@ pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bo
     place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
 }
 
-/// How many members fit with all these units gone, where they are all alike and only amounts matter: then it need not be
-/// tried, it can be added up.
+/// Returns how many members fit without these units, for members of one class for which only amounts matter: it is a sum that needs no
+/// placement.
 fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Option<usize> {
     let [class] = problem.classes.as_slice() else { return None };
     let member = *class.members.first()?;
@@ -174,7 +174,7 @@ fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Opt
     Some(sum)
 }
 
-/// Places the members with all these units gone, whatever it costs.
+/// Places the members without all these units, whatever it costs.
 fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
     let mut room = room.clone();
     let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();

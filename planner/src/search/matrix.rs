@@ -1,14 +1,13 @@
 //! The problem as a matrix of amounts, for members of one class without inter-pod constraints: the free amounts of a node determine how
-//! many
-//! members fit there, and a plan is sufficient if these numbers add up. Removing a unit or putting it back takes a few additions per node
-//! on which it has pods.
+//! many members fit there, and a plan is sufficient if these numbers add up. Removing a unit or putting it back takes a few additions per
+//! node on which it has pods.
 
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, ResourceId};
 use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
 
-/// Amounts beyond this are left to the room, which counts without limits.
+/// Larger amounts are left to the occupancy, which counts without limits.
 const LARGEST: i128 = 1 << 58;
 
 /// Nodes, units, and which units are removed.
@@ -17,7 +16,7 @@ pub(crate) struct Matrix {
     /// What one member asks for, of each resource that it asks for.
     pub(crate) request: Vec<i64>,
     pub(crate) goal: usize,
-    /// No node takes more members than this.
+    /// Maximum number of members per node.
     cap: usize,
     /// By node: its rank.
     ranks: Vec<Rank>,
@@ -46,7 +45,7 @@ pub(crate) struct MatrixUnit {
     /// Sum of the priorities of its pods, each offset by 2^31.
     pub(crate) weight: u64,
     pub(crate) pods: usize,
-    /// Where [`Matrix::places`] and the amounts have it.
+    /// Its range in [`Matrix::places`] and the amounts.
     span: Range<usize>,
 }
 
@@ -215,7 +214,7 @@ impl Matrix {
             .for_each(|u| self.flip(u));
     }
 
-    /// Takes a unit out when it is in, and the other way round.
+    /// Removes a unit, or puts it back if it is removed.
     pub(crate) fn flip(&mut self, unit: usize) {
         self.flip_all(&[unit]);
     }

@@ -8,7 +8,7 @@ use crate::problem::{Problem, UnitIndex};
 /// Which pods of units matter elsewhere than on their nodes.
 pub(crate) struct Near<'p, 'a> {
     problem: &'p Problem<'a>,
-    /// By unit; empty where no pod looks at another one.
+    /// By unit; empty without inter-pod constraints.
     far: Vec<Vec<PodIndex>>,
 }
 

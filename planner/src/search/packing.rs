@@ -5,20 +5,20 @@ use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem};
 use crate::search::greedy::fill;
-/// So many members times nodes count as few, and so many places are tried.
+/// Up to this product of members and nodes an input is small, and at most this number of placements is tried.
 const FEW: usize = 32;
 const TRIES: usize = 1_500;
 
 /// Members with their nodes.
 type Placed = Vec<(PodIndex, Rank)>;
 
-/// Places at least `goal` members. `None` when no way was found.
+/// Places at least `goal` members. `None` if no placement was found.
 pub(super) fn pack(problem: &Problem<'_>, room: &Occupancy<'_>, goal: usize) -> Option<Placed> {
     let layout = fill(problem, room);
     if layout.placed.len() >= goal { Some(layout.placed) } else { try_everything(problem, room, goal) }
 }
 
-/// Places `goal` members where the greedy placement does not. `None` also where there is too much to try.
+/// Places `goal` members where the greedy placement does not. `None` also if the input is not small.
 pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: usize) -> Option<Placed> {
     if greedy_is_exact(problem) || !small(problem) {
         return None;
@@ -62,7 +62,7 @@ struct Attempt<'p, 'a> {
 }
 
 impl<'p> Attempt<'p, '_> {
-    /// Places the first of `members` on each node in turn, or leaves it out.
+    /// Places the first of `members` on each node in turn, or leaves it unplaced.
     fn place(&mut self, members: &[(PodIndex, &MemberClass)]) -> bool {
         if self.placed.len() >= self.goal {
             return true;

@@ -20,7 +20,7 @@ pub(crate) fn reprieve(
     reprieve_by(problem, room, placed, candidates, |unit| &problem.potential.units[unit].pods)
 }
 
-/// The same where of every unit only some pods matter, which alone are out of `room`.
+/// The same if only some pods of every unit matter, which alone are removed from `room`.
 pub(crate) fn reprieve_by<'l>(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -52,8 +52,8 @@ pub(crate) fn reprieve_by<'l>(
     victims
 }
 
-/// Whether the pods around let in the members when these pods are back, as they are. What is left of the spread of the members is found out
-/// once, before they were, and counted on.
+/// Returns true if inter-pod constraints admit the members after these pods were put back. The slack of the members' spread constraints is
+/// computed once, before the pods were put back, and then updated.
 fn holds_around(
     room: &mut Occupancy<'_>,
     slack: &mut Option<Option<Slack>>,

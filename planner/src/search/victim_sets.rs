@@ -46,8 +46,7 @@ impl Ord for Price {
 
 impl Price {
     /// The price of these units, whose eviction violates `violations` budgets and lets `gain` more members fit, some of them on the node
-    /// with
-    /// this rank.
+    /// with this rank.
     pub(crate) fn of<'u>(
         units: impl Iterator<Item = &'u Unit<'u>> + Clone,
         violations: usize,
@@ -71,7 +70,7 @@ impl Price {
 }
 
 impl Price {
-    /// Whether room is made for no more than so many members.
+    /// Returns true if at most this number of members gain capacity.
     pub(crate) fn gains_at_most(&self, members: usize) -> bool {
         self.gain <= members as u128
     }

@@ -15,7 +15,7 @@ use protected::Protected;
 use reason::Reasons;
 use std::collections::BTreeSet;
 
-/// A unit that stays.
+/// A unit that is not evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bystander {
     /// A single pod or a whole group.
@@ -24,15 +24,15 @@ pub struct Bystander {
     pub key: ObjectKey,
     /// Its effective priority.
     pub priority: i32,
-    /// One sentence that says why it stays.
+    /// One sentence that says why it is not evicted.
     pub why: String,
 }
 
 /// The units that a plan does not evict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sparing {
-    /// The units of a priority below the preemptor's that have a pod on a node of the placement and are no victims, from
-    /// the most to the least important. Pods that leave anyway do not stay.
+    /// The units of a priority below the preemptor's that have a pod on a node of the placement and are not victims, from the most to the
+    /// least important. Pods that are leaving anyway are not included.
     pub units: Vec<Bystander>,
     /// The remaining units, counted: one sentence for those on other nodes, and one for those whose priority is not
     /// below the preemptor's. There is no sentence for a count of 0.
@@ -66,8 +66,7 @@ impl Scene<'_, '_> {
 }
 
 /// Returns the units on the nodes of a plan that are not evicted, with reasons. `plan` must be the result of [`plan`](super::plan()) for
-/// the
-/// same request.
+/// the same request.
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
     let Ok(demand) = Demand::of(cluster, preemptor, context) else { return Sparing::default() };
     let nodes = Nodes::new(cluster);

@@ -17,7 +17,7 @@ pub(super) struct Protected<'a> {
 }
 
 impl<'a> Protected<'a> {
-    /// Looks through the pods on the nodes of the placement that do not leave anyway.
+    /// Collects the pods on the nodes of the placement that are not leaving anyway.
     pub(super) fn new(scene: &Scene<'_, 'a>) -> Self {
         let (cluster, priority) = (scene.cluster, scene.demand.priority);
         let mut protected = Self { units: Vec::new(), above: 0 };
@@ -53,7 +53,7 @@ impl<'a> Protected<'a> {
     }
 }
 
-/// Why a unit stays although its namespace is not protected.
+/// Returns why a unit is not evicted although its namespace is not protected.
 fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let critical = |pod: &&Pod| cluster.is_critical_addon(pod);
     match (unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(critical), unit.kind) {
@@ -74,7 +74,7 @@ fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
 }
 
-/// The unit, also of a group that can have none because one of its pods stays.
+/// Returns the unit; also of a group that the model does not store as a unit, because one of its pods must not be evicted.
 fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     let cluster = scene.cluster;
     let group = match (cluster.unit(reference), reference) {
@@ -95,7 +95,7 @@ fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     })
 }
 
-/// Why a unit stays that may not go in this decision.
+/// Returns why a unit must not be evicted by this decision.
 fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
     let Context { exempt, departing, .. } = scene.context;
     let meant = |pod: &&Pod| exempt.contains(&*pod.uid) && !departing.contains(&*pod.uid);

@@ -37,7 +37,7 @@ pub(super) struct Reasons<'r, 's, 'a> {
 }
 
 impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
-    /// Looks at the nodes of the placement. `potential` has the units there, and the victims, which are `going`.
+    /// Reads the nodes of the placement. `potential` has the units there, and the victims, which are `going`.
     pub(super) fn new(scene: &'r Scene<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
         let Scene { cluster, demand, in_flight, plan, .. } = scene;
         let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight);
@@ -66,7 +66,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Why a unit stays, in a sentence. It has a pod on a node of the placement.
+    /// Returns why a unit is not evicted, as a sentence. It has a pod on a node of the placement.
     pub(super) fn why(&self, unit: &Unit<'_>) -> String {
         let mut here: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
         for pod in &unit.pods {
@@ -148,7 +148,7 @@ fn sentence(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// What the nodes of the placement have for the members, before and after the victims go.
+/// Returns the capacity of the nodes of the placement for the members, before and after the evictions.
 fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
     let mut room = Occupancy::new(cluster, nodes, &demand.members, &in_flight.held);
@@ -161,7 +161,7 @@ fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let lacks: Vec<Option<Vec<ResourceId>>> =
         members.iter().map(|(rank, members)| lacks(cluster, &room, *rank, members)).collect();
     going.iter().for_each(|unit| room.take(&unit.pods));
-    // Where pods look at other nodes all the members are asked at once.
+    // With inter-pod constraints, all members are checked together.
     let together = room.looks_around().then(|| room.holds(placed, |_| true));
     let mut places = BTreeMap::new();
     for ((rank, members), lacks) in members.into_iter().zip(lacks) {

@@ -17,7 +17,7 @@ const MOST_DOMAINS: usize = 64;
 pub(crate) struct Slack {
     /// By counter; nothing where no member is spread by it, or where it has too many domains.
     left: Vec<Left>,
-    /// Counters, and the rows of domains that pods came to.
+    /// Counters, and the rows of the domains to which pods were added.
     moved: Vec<(usize, Range<usize>)>,
 }
 
@@ -63,7 +63,7 @@ impl Neighbours<'_> {
         }
     }
 
-    /// Notes that a pod came back to a place, or left it again. Returns whether nothing else than [`Slack::holds`] has to be asked.
+    /// Records that a pod was put back on a node, or removed again. Returns true if [`Slack::holds`] suffices to check the members.
     pub(in crate::filters) fn shift_slack(
         &self,
         slack: &mut Slack,

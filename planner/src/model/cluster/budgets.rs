@@ -44,7 +44,7 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Notes under which budgets a pod is that came.
+    /// Records which budgets select a pod that was added.
     pub(super) fn cover(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get_mut(index) else { return };
         let namespace = &slot.pod.key.namespace;

@@ -1,5 +1,5 @@
-//! The model of the cluster: objects by key, and the indexes that decisions need (pods by node, members by group,
-//! resources in use by node), all of them kept as objects come and go.
+//! The model of the cluster: objects by key, and the indexes that decisions need (pods by node, members by group, used resources by node),
+//! all of them updated with every change of an object.
 
 mod budgets;
 mod free;

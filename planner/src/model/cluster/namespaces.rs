@@ -39,7 +39,7 @@ impl Cluster {
         was_there
     }
 
-    /// Says in which namespaces groups are served: those with labels that this selector matches; without one in all.
+    /// Sets the namespaces in which Giveway serves groups: those whose labels the selector matches; all without a selector.
     pub fn serve_groups_in(&mut self, selector: Option<&LabelSelector>) {
         self.served = selector.map(Selector::from_object).filter(|selector| !selector.is_empty());
     }

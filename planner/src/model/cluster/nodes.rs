@@ -121,7 +121,7 @@ impl Cluster {
         amounts.map(share).fold(0, i128::saturating_add)
     }
 
-    /// Takes what a pod asks for from what is free on a node, or (`sign` -1) gives it back.
+    /// Subtracts the requests of a pod from the free capacity of a node, or (`sign` -1) adds them.
     pub(super) fn use_node(&mut self, index: NodeIndex, requests: &Resources, sign: i128) {
         self.free.widen(self.names.len());
         if let Some(slot) = self.nodes.get_mut(index) {
@@ -180,12 +180,12 @@ impl Cluster {
         &self.order
     }
 
-    /// The place of a node in that order; `None` when it does not exist.
+    /// The position of a node in that order; `None` if it does not exist.
     pub(crate) fn rank_of(&self, index: NodeIndex) -> Option<usize> {
         self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }
 
-    /// The pods that take room on a node, by key, with their rows.
+    /// The pods that use capacity of a node, by key, with their rows.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
         self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
     }

@@ -194,7 +194,7 @@ impl Cluster {
         self.pods.get(index).map(|slot| &slot.pod)
     }
 
-    /// Every pod that takes room on a node.
+    /// Every pod that uses capacity of a node.
     pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
     }
@@ -211,7 +211,7 @@ impl Cluster {
         self.pods.bound()
     }
 
-    /// The node a pod takes room on.
+    /// The node whose capacity a pod uses.
     pub(crate) fn node_index_of(&self, index: PodIndex) -> Option<NodeIndex> {
         self.row(index).node
     }

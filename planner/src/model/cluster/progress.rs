@@ -5,7 +5,7 @@ use super::Cluster;
 use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
 
 impl Cluster {
-    /// Takes in a new version of a pod that asks for the same as before ([`Pod::goes_on_as`]).
+    /// Replaces a pod by a newer version with the same requests ([`Pod::goes_on_as`]).
     pub(super) fn go_on(&mut self, index: PodIndex, pod: Pod) {
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let Some(slot) = self.pods.get_mut(index) else { return };
@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// Lists a pod on a node, by key, and takes what it asks for from what is free there.
+    /// Lists a pod on a node, by key, and subtracts its requests from the free capacity.
     pub(super) fn put_on_node(&mut self, index: PodIndex, node: NodeIndex, requests: &Resources) {
         let pods = &self.pods;
         let Some(key) = pods.get(index).map(|slot| &slot.pod.key) else { return };
@@ -49,7 +49,7 @@ impl Cluster {
         self.use_node(node, requests, 1);
     }
 
-    /// Takes a pod off a node, and gives back what it asks for.
+    /// Removes a pod from a node, and adds its requests to the free capacity.
     pub(super) fn take_from_node(&mut self, index: PodIndex, node: NodeIndex, requests: &Resources) {
         if let Some(slot) = self.nodes.get_mut(node) {
             slot.rows.retain(|(pod, _)| *pod != index);

@@ -42,8 +42,8 @@ impl Cluster {
         changed.iter().for_each(|namespace| self.renew_namespace(namespace));
     }
 
-    /// Says in which namespaces an annotation makes a pod a critical add-on. Then no critical
-    /// add-on is a potential victim, except of another one. `None` if critical add-ons are not enabled.
+    /// Sets the namespaces in which an annotation makes a pod a critical add-on. A critical add-on is then not a potential victim, except
+    /// of another one. `None` if critical add-ons are not enabled.
     pub fn spare_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
         if self.shelter.critical != namespaces {
             self.shelter.critical = namespaces;
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Takes in whether a namespace is annotated. Returns whether that changed.
+    /// Records whether a namespace is annotated. Returns true if that changed.
     pub(super) fn note_annotation(&mut self, name: &str, object: Option<&Namespace>) -> bool {
         let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
         let asks = annotations.and_then(|a| a.get(keys::ANNOTATION_NEVER_EVICT)).is_some_and(|value| value == "true");

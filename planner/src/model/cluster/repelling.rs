@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// The kinds of pods with a required anti-affinity of which one is on a node.
+    /// The equivalence classes of bound pods with required anti-affinity.
     pub(crate) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
         self.repelling.classes.keys().filter_map(|id| Some((*id, self.kinds.get(*id)?.as_ref())))
     }

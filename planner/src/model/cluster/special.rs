@@ -1,5 +1,5 @@
-//! The few pods that decisions have to look at wherever they are: those without a node, those that leave, and those
-//! whose constraints reach beyond themselves. Without these lists every decision would read every pod.
+//! The few pods that every decision has to read: those without a node, those that are leaving, and those with host ports. Without these
+//! lists every decision would read every pod.
 
 use super::{Cluster, PodSlot};
 use crate::model::{ObjectKey, Pod, PodIndex};
@@ -27,7 +27,7 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
-/// Which lists a pod is on: unbound, nominated, leaving, with ports.
+/// Returns on which lists a pod is: unbound, nominated, leaving, with host ports.
 fn lists(pod: &Pod, on_node: bool) -> [bool; 4] {
     let unbound = pod.live() && !pod.bound();
     let nominated = unbound && pod.nominated_node.is_some();
@@ -78,12 +78,12 @@ impl Cluster {
         self.with_pods(&self.special.nominated)
     }
 
-    /// Pods that leave, and are still on a node.
+    /// Pods that are leaving, and are still on a node.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.leaving)
     }
 
-    /// Pods on nodes that take ports of them.
+    /// Bound pods with host ports.
     pub(crate) fn with_ports(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.with_ports)
     }

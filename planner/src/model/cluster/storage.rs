@@ -229,7 +229,7 @@ impl Cluster {
         }
     }
 
-    /// Notes the claims of a pod that came.
+    /// Records the claims of a pod that was added.
     pub(super) fn note_claims(&mut self, index: PodIndex) {
         let Some(PodSlot { pod, .. }) = self.pods.get(index) else { return };
         for name in &pod.claims {

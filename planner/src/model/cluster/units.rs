@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How many pods and units there are at every priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Levels {
-    /// Pods on nodes that do not leave, by the priority of their unit.
+    /// Bound pods that are not leaving, by the priority of their unit.
     pods: BTreeMap<i32, usize>,
     /// Those of them whose namespace is protected.
     protected: BTreeMap<i32, usize>,
@@ -138,13 +138,13 @@ impl Cluster {
         (!unit.pods.is_empty()).then_some(unit)
     }
 
-    /// The members that run and do not leave, without mirror pods.
+    /// The members that are bound and not leaving, without mirror pods.
     fn running<'c>(&'c self, members: &'c [PodIndex]) -> impl Iterator<Item = (PodIndex, &'c PodSlot)> {
         let runs = |slot: &&PodSlot| slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
         members.iter().filter_map(move |index| Some((*index, self.pods.get(*index).filter(runs)?)))
     }
 
-    /// Puts a pod's row in place of the one it had.
+    /// Replaces a pod's row.
     pub(super) fn set_row(&mut self, index: PodIndex, row: Row) {
         let at = index as usize;
         if self.rows.len() <= at {
@@ -185,7 +185,7 @@ impl Cluster {
         self.rows.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// A kind of pods.
+    /// An equivalence class of pods.
     pub(crate) fn class(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
         self.kinds.get(id)
     }
@@ -232,7 +232,7 @@ impl Cluster {
         self.levels.units.range(..priority).map(|(_, units)| units).sum()
     }
 
-    /// How many pods that take room, and do not leave, have a priority below this one.
+    /// How many bound pods that are not leaving have a priority below this one.
     pub(crate) fn pods_below(&self, priority: i32) -> usize {
         self.levels.pods.range(..priority).map(|(_, pods)| pods).sum()
     }
@@ -242,7 +242,7 @@ impl Cluster {
         self.levels.critical.range(..priority).map(|(_, pods)| pods).sum()
     }
 
-    /// How many of them stay because their namespace is protected.
+    /// How many of them are not evicted because their namespace is protected.
     pub(crate) fn protected_below(&self, priority: i32) -> usize {
         self.levels.protected.range(..priority).map(|(_, pods)| pods).sum()
     }

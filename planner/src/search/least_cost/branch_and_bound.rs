@@ -3,7 +3,7 @@
 
 use crate::api::Cost;
 use crate::problem::{Problem, Tally, UnitIndex};
-/// What is free as units come and go, and whether that is enough for the members.
+/// Free capacity while units are evicted and put back, and whether it is enough for the members.
 pub(super) trait Ground {
     /// The unit is evicted.
     fn take(&mut self, unit: UnitIndex);
@@ -20,12 +20,12 @@ pub(super) struct Exact<'p, 'a> {
     cost: Option<Cost>,
     checks: usize,
     chosen: Vec<UnitIndex>,
-    /// Whether evicting more never makes members fit worse. Where pods look at other pods it can.
+    /// True if further evictions never reduce how many members fit. With inter-pod constraints they can.
     monotone: bool,
 }
 
 impl<'p, 'a> Exact<'p, 'a> {
-    /// Looks for something cheaper than `cost`, and asks at most so many times whether there is room.
+    /// Creates a search for a choice cheaper than `cost`, with at most `checks` checks whether enough members fit.
     pub(super) fn new(problem: &'p Problem<'a>, cost: Cost, checks: usize) -> Self {
         Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
     }
@@ -46,8 +46,7 @@ impl<'p, 'a> Exact<'p, 'a> {
     }
 
     /// Tries all subsets of `units`. Returns true if it was complete. No unit is removed from `least` and `most` before, and both are
-    /// unchanged
-    /// afterwards.
+    /// unchanged afterwards.
     pub(super) fn run<G: Ground>(&mut self, least: &mut G, most: &mut G, units: &[UnitIndex], monotone: bool) -> bool {
         let mut order = units.to_vec();
         order.sort_by(|a, b| self.problem.potential.compare(*a, *b));

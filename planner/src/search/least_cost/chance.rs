@@ -1,4 +1,4 @@
-//! Prices and chances in whole numbers: a decision must come out the same on every machine.
+//! Prices and probabilities as integers: a decision must be the same on every machine.
 
 use crate::search::numbers::Numbers;
 
@@ -24,7 +24,7 @@ pub(super) fn no_luck() -> u64 {
     PLAIN
 }
 
-/// A quotient; short where the amounts are, because long ones take their time.
+/// Returns a quotient; in 64 bits if the amounts fit, because division in 128 bits is slow.
 pub(super) fn ratio(amount: u128, by: u64) -> u128 {
     let by = by.max(1);
     match u64::try_from(amount) {

@@ -55,7 +55,7 @@ pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victim
     enough.then(|| Candidate { cost: Cost::of(problem, &victims), placed, victims })
 }
 
-/// A room in which units come and go.
+/// An occupancy from which units are removed and to which they are put back.
 pub(super) struct OccupancyGround<'p, 'a> {
     problem: &'p Problem<'a>,
     room: Occupancy<'a>,
@@ -82,7 +82,7 @@ impl Ground for OccupancyGround<'_, '_> {
     }
 }
 
-/// A room in which units come and go, for one pod on one node.
+/// The same for one pod on one node.
 pub(super) struct NodeGround<'p, 'a> {
     pub(super) room: Occupancy<'a>,
     pub(super) member: PodIndex,

@@ -28,14 +28,13 @@ use completion::{OccupancyGround, complete, complete_matrix};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
 
-/// Up to so many units, all their subsets are searched: where trying one is cheap, and where it takes a placement of all
-/// members.
+/// Up to these numbers of units, all their subsets are searched: if a check is cheap, and if it takes a placement of all members.
 const FEW_UNITS: usize = 18;
 const VERY_FEW_UNITS: usize = 12;
 /// So many subsets are tried then.
 const CHEAP_CHECKS: usize = 40_000;
 const DEAR_CHECKS: usize = 1_500;
-/// So many looks at a node for a member, in all those placements together.
+/// Upper bound on the looks at a node for a member, in all those placements together.
 const LOOKS: usize = 400_000;
 
 /// A plan under comparison.
@@ -98,15 +97,15 @@ pub(crate) fn outcome_in_words(proven: bool) -> String {
     sentence.to_owned()
 }
 
-/// The units that a plan better than one of this cost can contain: none above its highest priority, unless that spares a
-/// budget.
+/// Returns the units that a plan cheaper than this cost can contain: none above its highest priority, unless that avoids a budget
+/// violation.
 fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
     let units = &problem.potential.units;
     let ceiling = cost.highest_priority.filter(|_| cost.budget_violations == 0).unwrap_or(i32::MAX);
     (0..units.len()).filter(|unit| units[*unit].priority <= ceiling).collect()
 }
 
-/// Members that are alike and look at no other pod: how many fit is a sum over nodes.
+/// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes.
 fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> Outcome {
     let bound = Bound::new(matrix, best);
     if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
@@ -129,7 +128,7 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     if bound.reached(&best.cost) { Outcome::Proven } else { Outcome::Searched }
 }
 
-/// Members of several kinds, or such as look at other pods.
+/// Improves a plan for members of several classes, or with inter-pod constraints.
 fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) -> Outcome {
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);

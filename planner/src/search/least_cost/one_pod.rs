@@ -13,7 +13,7 @@ use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
 use crate::search::near::Near;
 use crate::search::reprieve::reprieve;
-/// So many units may go on a node where all their subsets are searched, and so many subsets are tried on all nodes.
+/// Up to this number of units on a node all their subsets are searched, and at most this number of subsets on all nodes.
 const FEW_UNITS: usize = 40;
 const CHECKS: usize = 30_000;
 /// Up to so many nodes, the tie-breaks of step 9 are searched as well.
@@ -106,8 +106,8 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
     worth.then_some(units)
 }
 
-/// Whether no choice of these units costs less than `cost` on a node: what they free for their weight says so, or they are
-/// alike, so that the least important of as many as are needed are the choice already.
+/// Returns true if no choice of these units costs less than `cost` on a node: because of what they free for their weight, or because they
+/// are of one class, so that the least important of as many as are needed are chosen already.
 fn is_no_cheaper(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,

@@ -1,5 +1,5 @@
-//! Improves a plan for members of several kinds, or such as look at other pods: some victims are put back and kept out
-//! of it, and the greedy placement starts again without them.
+//! Improves a plan for members of several classes, or with inter-pod constraints: some victims are put back and excluded, and the greedy
+//! placement starts again without them.
 
 use super::Candidate;
 use super::completion::complete;

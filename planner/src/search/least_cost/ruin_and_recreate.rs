@@ -13,7 +13,7 @@ use crate::search::numbers::Numbers;
 /// So many steps are taken, and so many amounts are looked at, at most.
 const STEPS: usize = 1_500;
 const EFFORT: usize = 6_000_000;
-/// What costs at most a twentieth more than the bound is given up after so many without anything better.
+/// Steps without an improvement after which the search ends, if the cost is at most a twentieth above the lower bound.
 const PATIENCE: usize = 1_500_000;
 /// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
 /// plan can weigh.
@@ -94,7 +94,7 @@ struct Rebuild<'p, 'a> {
     /// By budget: victims, and those of them that are guarded.
     victims: Vec<usize>,
     guarded: Vec<usize>,
-    /// How many budgets more victims are under than may go.
+    /// Number of budgets with more victims than they allow.
     exceeded: usize,
     /// By node: what the next member costs there, as far as that is known.
     prices: Vec<Option<u128>>,
@@ -247,7 +247,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
-    /// Clears nodes until there is room enough. Returns whether there is.
+    /// Evicts units until enough members fit. Returns true if they do.
     fn recreate(&mut self) -> bool {
         while self.matrix.total < self.matrix.goal {
             let mut cheapest: Option<(u128, usize)> = None;

@@ -6,7 +6,7 @@ use crate::problem::Effort;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What is known of places for pods that go.
+/// Cached results on which nodes evicted pods fit.
 pub(crate) struct Elsewhere<'a> {
     cluster: &'a Cluster,
     /// All nodes.
@@ -16,7 +16,7 @@ pub(crate) struct Elsewhere<'a> {
     /// Every bound pod in place; only amounts count.
     amounts: Occupancy<'a>,
     effort: Effort,
-    /// By kind: the first two nodes with room, where only amounts decide.
+    /// By class: the first two feasible nodes, if only amounts decide.
     open: BTreeMap<ClassId, [Option<Rank>; 2]>,
 }
 
@@ -69,8 +69,7 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// Returns true if these pods fit on other nodes than their own, all of them at the same time, without `gone` and with the add-on
-    /// placed.
-    /// The largest is placed first, each on the first node where it fits.
+    /// placed. The largest is placed first, each on the first node where it fits.
     pub(crate) fn have_places(&mut self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
         if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
             return false;

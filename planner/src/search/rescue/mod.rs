@@ -36,24 +36,24 @@ pub(crate) struct Search<'p, 'a> {
     pub(crate) elsewhere: &'p mut Elsewhere<'a>,
     pub(crate) effort: &'p mut Effort,
     pub(crate) best: Option<Choice<'a>>,
-    /// The effort that has to be left when the search on the node at hand ends.
+    /// The effort that must be left when the search on the current node ends.
     pub(crate) floor: usize,
-    /// By kind of pods: what they ask for, as a share.
+    /// By class of pods: their requests, as a share.
     pub(crate) shares: BTreeMap<ClassId, i128>,
-    /// What is known of whole groups, whose pods are read once.
+    /// Groups that are disrupted together, whose pods are read once.
     pub(crate) groups: BTreeMap<UnitIndex, Group>,
 }
 
 /// Cost of the eviction of a unit, on whichever node it is needed.
 #[derive(Clone, Copy)]
 struct Price {
-    /// The first step in which it can go.
+    /// The first step in which it can be evicted.
     step: Step,
     /// What its pods ask for, as a share.
     requests: i128,
 }
 
-/// What is known of a whole group.
+/// Cached properties of a group that is disrupted together.
 pub(crate) struct Group {
     price: Price,
     /// By rank: what it frees there, by resource that the add-on asks for.
@@ -66,13 +66,13 @@ struct NodeBound<'a> {
     missing: Vec<i128>,
 }
 
-/// A unit of the node at hand that may go.
+/// A unit of the current node that may be evicted.
 struct Candidate {
     unit: UnitIndex,
     class: Class,
     /// What it frees on the node, by resource that the add-on asks for.
     freed: Vec<i128>,
-    /// The first step in which it can go.
+    /// The first step in which it can be evicted.
     step: Step,
 }
 
@@ -257,7 +257,7 @@ impl<'a> Search<'_, 'a> {
         ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
     }
 
-    /// What going means for a unit.
+    /// Returns the cost of the eviction of a unit.
     fn price(&mut self, unit: UnitIndex) -> Price {
         match self.problem.potential.units[unit].kind {
             UnitKind::PodGroup => self.group(unit).price,
@@ -363,7 +363,7 @@ impl<'a> Search<'_, 'a> {
         (!nowhere).then(|| Candidate { unit, class, freed, step: self.price(unit).step })
     }
 
-    /// Whether the add-on fits on the node as the room is now.
+    /// Returns true if the add-on fits on the node in the current occupancy.
     fn fits(&mut self, rank: Rank) -> bool {
         self.effort.take(1) && self.room.refuse(self.member, rank).is_none()
     }
@@ -380,7 +380,7 @@ impl<'a> Search<'_, 'a> {
             if self.effort.left() <= self.floor || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
                 return;
             }
-            // Of alike units the ones with the first names go.
+            // Of units of one class those with the first names are evicted.
             if at > from && candidate.class == node.candidates[at - 1].class {
                 continue;
             }
@@ -470,7 +470,7 @@ fn covered(freed: &[i128], missing: &[i128]) -> i128 {
     lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
 }
 
-/// How many more units have to go at least for the amounts to suffice, when one frees `most` at most.
+/// Returns a lower bound on the number of further evictions for the amounts to suffice, if one frees at most `most`.
 fn further(missing: &[i128], most: &[i128]) -> usize {
     let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
         most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
@@ -479,7 +479,7 @@ fn further(missing: &[i128], most: &[i128]) -> usize {
     units.max().unwrap_or(0)
 }
 
-/// What the chosen units take of their budgets: pods, and those of them that are guarded, by number of the budget.
+/// Evictions of the chosen units by budget: all pods, and those of them that are guarded, by number of the budget.
 #[derive(Default)]
 struct Spent(BTreeMap<usize, (i64, i64)>);
 
