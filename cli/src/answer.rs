@@ -1,4 +1,4 @@
-//! The answer of `plan`: one JSON object whose fields are an interface for scripts, so they are only ever added to.
+//! The answer of `plan`: one JSON object. Scripts parse its fields, so fields are added but never changed or removed.
 
 use crate::decide::Outcome;
 use crate::spared::{self, SparedLine};
@@ -12,55 +12,55 @@ use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemp
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is printed.
+/// The answer that `plan` prints.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer {
-    /// Whether there is a place, now or once the victims are gone.
+    /// True if the preemptor's pods fit now or after the victims have terminated.
     pub(crate) schedulable: bool,
-    /// Whether somebody has to be evicted for it.
+    /// True if pods have to be evicted.
     pub(crate) preemption_needed: bool,
-    /// The algorithm.
+    /// Name of the planning algorithm.
     pub(crate) strategy: &'static str,
-    /// For whom, as `podgroup/NAMESPACE/NAME`; several are joined by commas.
+    /// The preemptor as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`; several are joined by commas.
     pub(crate) preemptor: String,
-    /// The priority that counts; of several preemptors the highest.
+    /// The effective priority; of several preemptors the highest.
     pub(crate) priority: i32,
-    /// The domain of topology that its pods get, where the group must stay within one.
+    /// The topology domain of the placements, if the group must be placed within one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) domain: Option<DomainLine>,
-    /// Who goes where.
+    /// The node of each placed pod.
     pub(crate) placements: Vec<PlacementLine>,
-    /// Who is evicted, by unit.
+    /// The evicted units: pods, or groups that are disrupted together.
     pub(crate) victims: Vec<VictimLine>,
-    /// Who is of lower priority, runs on a node of the placement, and stays.
+    /// Units of lower priority that run on a node of a placement and are not evicted.
     pub(crate) spared: Vec<SparedLine>,
     /// Every pod that is evicted.
     pub(crate) victim_pods: Vec<String>,
-    /// How many of them go against a budget.
+    /// Number of evicted pods whose eviction violates a budget.
     pub(crate) budget_violations: usize,
-    /// What it costs.
+    /// The cost of the plan.
     pub(crate) cost: CostLine,
-    /// What is special about it for a critical add-on.
+    /// Details of a plan for a critical add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) critical_addon: Option<RescueLine>,
-    /// Pods that are terminating anyway and have to be gone first.
+    /// Pods that are already terminating and must terminate before the preemptor fits.
     pub(crate) awaited: Vec<String>,
-    /// Members without a place.
+    /// Number of members without a placement.
     pub(crate) left: usize,
-    /// Why it is not schedulable, in one word.
+    /// Reason why it is not schedulable, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'static str>,
     /// The answer in a sentence.
     pub(crate) message: String,
     /// How the plan was found.
     pub(crate) trace: Vec<String>,
-    /// What the planner does not know about.
+    /// Constraints that the planner does not model.
     pub(crate) not_modeled: Vec<String>,
-    /// What else is worth knowing.
+    /// Additional notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
-    /// The answers one by one, when there is more than one preemptor.
+    /// The answers one by one, if there is more than one preemptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) decisions: Vec<Answer>,
 }
@@ -80,7 +80,7 @@ impl DomainLine {
     }
 }
 
-/// As in "It fits in rack=r3 now": nothing where there is no domain.
+/// Returns the domain as in "It fits in rack=r3 now", or an empty string without a domain.
 fn within(domain: Option<&Domain>) -> String {
     domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
 }
@@ -92,29 +92,29 @@ pub(crate) struct PlacementLine {
     pub(crate) node: String,
 }
 
-/// What is special about a plan for a critical add-on.
+/// Details of a plan for a critical add-on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RescueLine {
-    /// How far it goes, from 1 to 3.
+    /// Escalation step, from 1 to 3.
     pub(crate) step: i32,
-    /// What that means for those who go.
+    /// What the step means for the victims.
     pub(crate) means: &'static str,
-    /// Whether the node gets the taint; otherwise the pod is nominated.
+    /// True if the node gets the taint `CriticalAddonsOnly`; otherwise the pod is nominated.
     pub(crate) taint: bool,
-    /// How the place is kept, as a sentence.
+    /// How the capacity is reserved, as a sentence.
     pub(crate) kept: String,
-    /// How many graces are shortened.
+    /// Number of pods whose termination grace period is shortened.
     pub(crate) shortened_graces: usize,
 }
 
-/// How long a pod has to terminate.
+/// The termination grace period of a pod.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct GraceLine {
     pub(crate) pod: String,
-    /// Seconds that it asks for.
+    /// Seconds in the pod's spec.
     pub(crate) seconds: i64,
-    /// Seconds that it gets.
+    /// Seconds that the eviction grants.
     pub(crate) given: i64,
 }
 
@@ -127,20 +127,20 @@ pub(crate) struct VictimLine {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) priority: i32,
-    /// Who created its pods, as `Job/train`.
+    /// Controller of its pods, as `Job/train`.
     pub(crate) owner: Option<String>,
-    /// What its group, or else its owner, loses.
+    /// Number of pods that its group, or else its owner, loses.
     pub(crate) loses: Loss,
     pub(crate) pods: Vec<String>,
     pub(crate) nodes: Vec<String>,
     pub(crate) violates_budget: bool,
     pub(crate) why: String,
-    /// How long each of its pods has to terminate, when it goes for a critical add-on.
+    /// Grace period of each of its pods, if the unit is evicted for a critical add-on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) graces: Vec<GraceLine>,
 }
 
-/// What a plan takes of a group, or of the pods of one owner.
+/// What a plan evicts of a group, or of the pods of one owner.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Loss {
     /// Pods that this plan evicts.
@@ -152,7 +152,7 @@ pub(crate) struct Loss {
     pub(crate) unit: Option<String>,
 }
 
-/// What a plan costs, in the order in which plans are compared.
+/// The cost of a plan; fields in the order in which plans are compared.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CostLine {
@@ -174,7 +174,7 @@ impl From<&Cost> for CostLine {
 }
 
 impl Answer {
-    /// The answer for one decision.
+    /// Returns the answer for one decision.
     pub(crate) fn new(world: &World, outcome: &Outcome, strategy: &'static str) -> Self {
         let mut answer =
             Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
@@ -229,14 +229,14 @@ impl Answer {
         answer
     }
 
-    /// The answer for pods of a group that does not exist.
+    /// Returns the answer for pods of a group that does not exist.
     pub(crate) fn missing_group(group: &ObjectKey, strategy: &'static str) -> Self {
         let mut answer = Self { strategy, preemptor: format!("podgroup/{group}"), ..Self::default() };
         answer.refuse(MISSING_GROUP, format!("PodGroup {group} does not exist: its pods are held until it does."));
         answer
     }
 
-    /// One answer for several: placements and victims of all, and the worst verdict.
+    /// Merges several answers into one: all placements and victims, and the worst result.
     pub(crate) fn merge(answers: Vec<Self>) -> Self {
         let mut parts = answers.into_iter();
         let Some(first) = parts.next() else {
@@ -251,7 +251,7 @@ impl Answer {
         let decisions: Vec<Self> = std::iter::once(first).chain(rest).collect();
         let mut served: BTreeSet<&str> = BTreeSet::new();
         for part in &decisions {
-            // Members that are left over do not make a group unschedulable that has what it needs.
+            // Members beyond `minCount` that do not fit do not make a group unschedulable.
             let spare = !part.schedulable && served.contains(part.preemptor.as_str());
             if part.schedulable {
                 served.insert(&part.preemptor);
@@ -294,12 +294,12 @@ impl Answer {
         }
     }
 
-    /// There is no place, for this reason.
+    /// Sets the reason and message of an answer without placements.
     pub(crate) fn refuse(&mut self, reason: Reason, message: String) {
         (self.reason, self.message) = (Some(reason.as_str()), message);
     }
 
-    /// Somebody has to go.
+    /// Fills in a plan that evicts pods or waits for terminating pods.
     pub(crate) fn of_plan(&mut self, world: &World, plan: &Plan) {
         self.schedulable = true;
         self.preemption_needed = !plan.victims.is_empty();
@@ -321,7 +321,7 @@ impl Answer {
     }
 }
 
-/// What to say of a pod for which Giveway itself evicts nobody.
+/// Returns a note if Giveway does not preempt for this pod: kube-scheduler may, and may choose other victims.
 fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
     let Preemptor::Pod(key) = preemptor else { return None };
     let pod = world.cluster.pod(key)?;
@@ -345,7 +345,7 @@ fn placement(placement: &Placement) -> PlacementLine {
     placed(&placement.pod, &placement.node)
 }
 
-/// A pod and its node.
+/// Returns the line for a pod and its node.
 pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
     PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
@@ -364,7 +364,7 @@ fn summary(decisions: &[Answer]) -> String {
     format!("Of {} decisions, {}.", decisions.len(), parts.join(", "))
 }
 
-/// Of whom a pod is a part: its group, or else its owner.
+/// The unit by which losses are counted: the pod's group, or else its owner, or else the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whole {
     Group(ObjectKey),
@@ -390,7 +390,7 @@ impl Whole {
     }
 }
 
-/// The controller of a pod, as `Job/train`; a Deployment instead of its ReplicaSet.
+/// Returns the controller of a pod, as `Job/train`; for a ReplicaSet of a Deployment, the Deployment.
 fn owner(pod: &Pod) -> Option<String> {
     let owner = pod.owner.as_ref()?;
     if owner.kind == "ReplicaSet"
@@ -443,7 +443,7 @@ fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
 }
 
 impl VictimLine {
-    /// What is lost, in words.
+    /// Returns the loss of the victim's group or owner, as text.
     pub(crate) fn loss(&self) -> String {
         let Loss { pods, of, unit } = &self.loses;
         match unit {
@@ -454,13 +454,13 @@ impl VictimLine {
         }
     }
 
-    /// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         spared::reference(self.kind, &self.namespace, &self.name)
     }
 }
 
-/// Who stays whatever is decided: everybody whom a decision spares and none evicts, in the words of the first one.
+/// Returns the units that at least one decision spares and none evicts, as the first of these decisions describes them.
 fn spared_by_all(decisions: &[Answer]) -> Vec<SparedLine> {
     let victims = decisions.iter().flat_map(|part| &part.victims);
     let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();

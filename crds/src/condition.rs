@@ -1,40 +1,39 @@
-//! The vocabulary of conditions, events and metrics: one enum of reasons for all three, and the rule by which a
-//! condition changes.
+//! Conditions, events and metrics: one enum of reasons for all three, and the function that updates a condition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Types of the conditions that Giveway writes on its own kinds and on pods.
 pub mod types {
-    /// False while the group waits; True, for ever, once `minCount` of its pods were bound.
+    /// False while the group is pending; True, permanently, after `minCount` of its pods were bound.
     pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
     /// True while `minCount` pods, less those that have succeeded, are bound.
     pub const SCHEDULED: &str = "Scheduled";
-    /// True from the moment a plan is stored until it completes or is dropped.
+    /// True from the moment a plan is stored until it completes, fails or is cancelled.
     pub const PREEMPTING: &str = "Preempting";
-    /// True on a victim; the same type that Kubernetes uses on pods.
+    /// True on a victim; the condition type that Kubernetes itself uses on pods.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
-    /// On a workload: True while every pod group made from it is scheduled.
+    /// On a workload: True while every PodGroup created from it is scheduled.
     pub const GROUPS_SCHEDULED: &str = "PodGroupsScheduled";
     /// True while a member's own priority differs from its group's.
     pub const PODS_NOT_MATCHING_PRIORITY: &str = "PodsNotMatchingPriority";
-    /// True while a cluster autoscaler is asked for room.
+    /// True while a request for capacity to a cluster autoscaler is open.
     pub const CAPACITY_REQUESTED: &str = "CapacityRequested";
 }
 
-/// Why a condition has its status, an event was emitted, or a counter went up.
+/// Why a condition has its status, an event was emitted, or a counter was incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The gang has fewer live pods than `minCount`.
     WaitingForPods,
-    /// No room now, and none by preemption.
+    /// The pods do not fit, and preemption would not help.
     Unschedulable,
-    /// No room now, and preemption would violate a guaranteed budget (KEP-3280).
+    /// The pods do not fit, and preemption would violate a guaranteed budget (KEP-3280).
     UnschedulableGuaranteedBudget,
-    /// A plan exists; victims have to go first.
+    /// A plan exists; its victims have to terminate first.
     WaitingForPreemption,
-    /// There is a place, and nobody is evicted for it; pods that terminate there already have to go first.
+    /// The pods will fit when pods that are already terminating have terminated; no eviction is needed.
     WaitingForTermination,
-    /// The scheduler could not bind what was released.
+    /// kube-scheduler did not bind pods that were ungated.
     SchedulerError,
     /// `minCount` pods were bound.
     Scheduled,
@@ -44,80 +43,81 @@ pub enum Reason {
     Evicting,
     /// All victims are terminating.
     WaitingForVictims,
-    /// The members are released.
+    /// The members are being ungated.
     Releasing,
     /// Every placed member is bound.
     Completed,
-    /// The plan was dropped because it is not needed or no longer fits.
+    /// The plan was cancelled because it is not needed or no longer fits.
     Cancelled,
     /// The plan could not be carried out.
     Failed,
-    /// A victim: the reason that kube-scheduler uses as well.
+    /// The pod is a victim; the reason that kube-scheduler uses as well.
     PreemptionByScheduler,
     /// A gang was partially scheduled for too long, and its ungated pods are evicted so that their replacements start together.
     HalfBound,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,
-    /// The eviction API refused a victim for its budget (event on the victim and on the budget).
+    /// The Eviction API refused to evict a victim because of its budget (event on the victim and on the budget).
     EvictionRefused,
-    /// A pod that admission did not see got the annotations of its class (event on the pod).
+    /// A pod that the admission webhook did not process got the annotations of its class (event on the pod).
     BackFilled,
-    /// The label that makes gangs came when the owner had pods already (event on the owner).
+    /// The label that requests gangs was added when the owner already had pods (event on the owner).
     GangLabelTooLate,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
-    /// A guaranteed budget holds a preemption back (event on the budget, the victim or the preemptor; KEP-3280).
+    /// A guaranteed budget blocks a preemption (event on the budget, the victim or the preemptor; KEP-3280).
     GuaranteedBudget,
-    /// A scheduler wanted to evict a pod although no pending pod has a priority above its.
+    /// A scheduler tried to preempt a pod although no pending pod has a higher priority.
     NoPreemptor,
-    /// Members and group have different priorities.
+    /// Some members have another priority than their group.
     PriorityMismatch,
-    /// Members and group have one priority.
+    /// All members have the priority of their group.
     PriorityMatches,
-    /// A cluster autoscaler was asked for room.
+    /// Capacity was requested from a cluster autoscaler.
     CapacityAsked,
-    /// The autoscaler has taken the question up.
+    /// The autoscaler accepted the request.
     CapacityAccepted,
-    /// The autoscaler says that there is room now.
+    /// The autoscaler reports that the capacity is provisioned.
     CapacityProvisioned,
-    /// The autoscaler has no room to give, or could not be asked; it is asked again later.
+    /// The autoscaler cannot provide the capacity, or the request failed; it is retried later.
     CapacityFailed,
-    /// The autoscaler is not asked any more.
+    /// The request for capacity was withdrawn.
     CapacityNotNeeded,
-    /// A certificate authority was made for the webhook (events on the Secrets, as the next three).
+    /// A certificate authority was created for the webhook (events on the Secrets, as the next three).
     AuthorityMade,
-    /// Another certificate authority signs from now on.
+    /// Certificates are signed by another certificate authority from now on.
     AuthorityChanged,
     /// The webhook has a new certificate.
     CertificateRenewed,
-    /// A certificate or key that is stored cannot be used.
+    /// A stored certificate or key is invalid.
     CertificateUnusable,
     /// No node can be freed for a critical add-on (event on the pod).
     CriticalAddonUnschedulable,
-    /// A node has room for a critical add-on, or will have it in a moment (event on the pod).
+    /// A critical add-on fits on a node, or will fit when terminating pods have terminated (event on the pod).
     CriticalAddonHasRoom,
-    /// Nobody is evicted for a critical add-on while kube-scheduler may be down (event on the pod).
+    /// No pod is evicted for a critical add-on while kube-scheduler may be down (event on the pod).
     SchedulerSilent,
-    /// A node is kept for a critical add-on by a taint (event on the node).
+    /// A taint reserves a node for a critical add-on (event on the node).
     KeptForCriticalAddon,
     /// That taint was removed (event on the node).
     NotKeptAnyMore,
-    /// Giveway observes: what it would do is not done.
+    /// Giveway only observes: the action was not carried out.
     Observing,
     /// Giveway is switched off.
     SwitchedOff,
-    /// Groups in this namespace are not served: their pods start one by one.
+    /// Giveway does not serve PodGroups in this namespace: their pods are scheduled one by one.
     NotServed,
-    /// The rest of a group stays, because its namespace is protected (event on the group).
+    /// The other pods of a partially disrupted group are not evicted, because their namespace is protected (event on
+    /// the group).
     Protected,
-    /// The limits of evictions in a minute leave no room now, or allow none at all.
+    /// The limit of evictions per minute is reached, or allows no eviction at all.
     EvictionsLimited,
-    /// The ConfigMap that switches Giveway says nothing that is known (event on it).
+    /// The ConfigMap that sets Giveway's mode has an unknown value (event on it).
     ModeUnknown,
 }
 
 impl Reason {
-    /// The reason as it is written in conditions, events and metric labels.
+    /// Returns the reason as written in conditions, events and metric labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WaitingForPods => "WaitingForPods",
@@ -175,8 +175,8 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Puts a condition into `conditions`, by type. `lastTransitionTime` moves only when the status changes.
-/// Returns whether anything changed.
+/// Sets the condition of type `type_` in `conditions`. `lastTransitionTime` changes only if the status changes. Returns
+/// true if anything changed.
 pub fn set(
     conditions: &mut Vec<Condition>,
     type_: &str,
@@ -210,12 +210,12 @@ pub fn set(
     }
 }
 
-/// The condition of this type, if there is one.
+/// Returns the condition of this type, if there is one.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
-/// Whether the condition of this type is True.
+/// Returns true if the condition of this type is True.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "True")
 }

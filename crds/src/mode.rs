@@ -1,23 +1,23 @@
-//! What Giveway does: the chart says it (`mode`), and a ConfigMap in Giveway's namespace may say otherwise at run time. Who may
-//! write that ConfigMap may switch Giveway.
+//! Giveway's mode of operation: the chart value `mode` sets it, and a ConfigMap in Giveway's namespace can override it
+//! at run time. Write access to that ConfigMap therefore allows switching Giveway off.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Name of the ConfigMap, in Giveway's namespace.
 pub const CONFIG_MAP: &str = "giveway-mode";
-/// The key in its data under which the mode stands.
+/// The key in its data that holds the mode.
 pub const KEY: &str = "mode";
 
-/// What Giveway does.
+/// Giveway's mode of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// It decides and preempts.
+    /// It plans and evicts.
     #[default]
     Enforce,
-    /// It decides, stores what it would do, and evicts nobody; groups that fit start.
+    /// It plans and stores the plans, but evicts no pod; gangs that fit are ungated.
     Observe,
-    /// It holds nobody and evicts nobody.
+    /// It gates no pod and evicts no pod.
     Off,
 }
 
@@ -25,7 +25,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
 
-    /// As it is written.
+    /// Returns the mode as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -34,12 +34,12 @@ impl Mode {
         }
     }
 
-    /// Whether somebody may be evicted.
+    /// Returns true if pods may be evicted in this mode.
     pub fn evicts(self) -> bool {
         self == Self::Enforce
     }
 
-    /// Why nobody is evicted, as the beginning of a sentence.
+    /// Returns why no pod is evicted, as the beginning of a sentence.
     pub fn restraint(self) -> &'static str {
         match self {
             Self::Enforce => "Giveway preempts",
@@ -55,7 +55,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A mode that does not exist.
+/// Error: the text is not a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?}: must be enforce, observe or off")]
 pub struct Unknown(pub String);
@@ -64,13 +64,13 @@ impl FromStr for Mode {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        // The line end of a value that somebody wrote by hand is no mistake.
+        // The line end of a value that a user wrote by hand is not an error.
         let word = text.trim();
         Self::ALL.into_iter().find(|mode| mode.as_str() == word).ok_or_else(|| Unknown(shortened(text)))
     }
 }
 
-/// What is cited of a value, which may be as large as a ConfigMap.
+/// Returns the part of a value that the error quotes; the value may be as large as a ConfigMap.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }

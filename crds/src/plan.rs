@@ -1,7 +1,7 @@
-//! The plan of a preemption: who is placed where, who is evicted for it, what that costs, and how far it is.
+//! The plan of a preemption: placements, victims, cost and state.
 //!
-//! It is stored as a [`crate::Preemption`] before the first eviction. A new leader resumes or drops it by what is
-//! written there alone, so everything that an eviction needs (UIDs above all) is in it.
+//! It is stored as a [`crate::Preemption`] before the first eviction. A new leader resumes or cancels it using only the
+//! stored plan, so everything that an eviction needs (in particular the UIDs) is in it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -31,12 +31,12 @@ pub enum PlanState {
 }
 
 impl PlanState {
-    /// Whether the plan still has something to do.
+    /// Returns true if the plan is not finished.
     pub fn in_flight(self) -> bool {
         matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Releasing)
     }
 
-    /// The state as it is written.
+    /// Returns the state as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "Planned",
@@ -77,7 +77,7 @@ impl Cause {
         Self::PartiallyDisrupted,
     ];
 
-    /// The cause as it is written.
+    /// Returns the cause as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Preemptor => "Preemptor",
@@ -88,7 +88,7 @@ impl Cause {
         }
     }
 
-    /// The cause that is written like this; `None` if this version does not know it.
+    /// Returns the cause with this name, or `None` if this version does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.as_str() == text)
     }
@@ -99,41 +99,42 @@ impl Cause {
     }
 }
 
-/// A decision as a whole: what a [`crate::Preemption`], or several as its parts, store.
+/// A whole decision: one [`crate::Preemption`] stores it, or several store its parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredPlan {
     /// Identity of the plan, and name of its `Preemption`.
     pub id: String,
-    /// Identity of the leader that made or resumed the plan; evictions are made by the leader of this term only.
+    /// Identity of the leader that made or resumed the plan; only the leader of this term evicts for it.
     pub term: String,
-    /// How far it is.
+    /// State of the plan.
     pub state: PlanState,
     /// Why pods are evicted.
     pub cause: Cause,
-    /// The preemptor, also that of a plan that was cancelled; empty if there is none.
+    /// The preemptor; it remains set when the plan is cancelled; empty if there is none.
     pub preemptor: StoredPreemptor,
-    /// The algorithm that made it; empty if it is no plan.
+    /// The algorithm that made the plan; empty for other causes than a preemptor.
     pub strategy: String,
-    /// One sentence: what is going to happen, and for whom.
+    /// One sentence: what the plan does, and for which preemptor.
     pub reason: String,
-    /// When the plan was made; of one that took the place of a plan that was put off, when that was made.
+    /// When the plan was made; for a plan that replaced a postponed one, when the postponed one was made.
     pub planned_at: Option<Time>,
     /// One sentence: what happens, or what happened.
     pub message: String,
-    /// The domain that the members are placed in, where their group must stay within one.
+    /// The topology domain of the placements, if the group must be placed within one.
     pub domain: Option<StoredDomain>,
-    /// The members that get a place, and where.
+    /// The placed members and their nodes.
     pub placements: Vec<StoredPlacement>,
-    /// Who is evicted, by unit.
+    /// The evicted units: pods, or groups that are disrupted together.
     pub victims: Vec<StoredVictim>,
-    /// What it costs.
+    /// The cost of the plan.
     pub cost: StoredCost,
-    /// Set when it is for a critical add-on.
+    /// Set if the plan is for a critical add-on.
     pub critical_addon: Option<StoredRescue>,
 }
 
 impl StoredPlan {
-    /// Sorts the plans of a preemptor from the oldest to the newest: names of a term end with a number.
+    /// Returns the sort key that orders the plans of a preemptor from the oldest to the newest. Plan names of one term
+    /// end with a number, so a longer name is newer.
     pub fn age_order(&self) -> (Option<Timestamp>, usize, &str) {
         (self.planned_at.as_ref().map(|time| time.0), self.id.len(), &self.id)
     }
@@ -177,7 +178,7 @@ pub struct StoredDomain {
     pub value: String,
 }
 
-/// As node selectors are written on the command line: `KEY=VALUE`.
+/// Formats the domain as a node selector on the command line: `KEY=VALUE`.
 impl std::fmt::Display for StoredDomain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}={}", self.key, self.value)

@@ -1,9 +1,9 @@
-//! What a connection is doing, so that each phase can have a time limit of its own.
+//! Phases of a connection, so that each phase can have its own time limit.
 //!
-//! The HTTP library has one limit for an idle connection and for one that sends its headers slowly. API servers keep
-//! idle connections for 90 seconds, and a request that meets a connection just being closed is lost; a client that
-//! dribbles its headers is to be cut much earlier. So bytes and requests are observed here. A change of phase is one
-//! atomic write: nobody is woken by it, unless somebody waits for a connection to become idle.
+//! The HTTP library has a single limit for idle connections and for slowly sent headers. API servers keep idle
+//! connections for 90 seconds, and a request sent on a connection that is being closed is lost; a client that sends its
+//! headers slowly must be disconnected much earlier. Therefore this module observes bytes and requests. A change of
+//! phase is one atomic write and wakes no task, except a task that waits for an idle connection.
 
 use crate::room::Room;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// What a connection is doing, and since when (from the start of the server).
+/// The phase of a connection, with its start (time since the start of the server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has been accepted, and its TLS handshake is not complete.
+    /// Accepted; the TLS handshake is not complete.
     Handshake(Duration),
     /// A request has begun and its headers are not complete. The first request begins with the end of the handshake.
     Head(Duration),
@@ -25,11 +25,11 @@ pub enum Phase {
     Idle(Duration),
     /// A request is being answered; its body has a limit of its own.
     Busy,
-    /// It was told to close.
+    /// The connection is being closed.
     Dismissed,
 }
 
-/// A phase in one number: the phase itself in the last three bits, the microseconds before them.
+/// Encodes a phase in one number: the phase itself in the lowest three bits, the microseconds in the bits above.
 impl From<Phase> for u64 {
     fn from(phase: Phase) -> Self {
         let since = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX) << 3;
@@ -56,20 +56,20 @@ impl From<u64> for Phase {
     }
 }
 
-/// What a connection is told.
+/// What a connection has to do; later variants are stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// Nothing.
+    /// Keep serving.
     Stay,
-    /// Go on; the next answer says that it is the last one.
+    /// Keep serving; the next response has `Connection: close`.
     Retire,
-    /// Close when the request that has begun is answered.
+    /// Close after the response to the request that has started.
     Finish,
     /// Close now.
     Close,
 }
 
-/// One connection, shared by its stream, its requests and the crowd.
+/// One connection, shared by its stream, its requests and the set of all connections.
 #[derive(Debug)]
 pub struct Connection {
     phase: AtomicU64,
@@ -79,23 +79,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that was accepted now.
+    /// Creates a connection in phase `Handshake`.
     pub fn new(room: Arc<Room>) -> Self {
         let phase = AtomicU64::new(Phase::Handshake(room.now()).into());
         Self { phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
     }
 
-    /// What it is doing.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         self.phase.load(Ordering::Acquire).into()
     }
 
-    /// The handshake is complete.
+    /// Marks the handshake as complete.
     pub fn begin_conversation(&self) {
         self.change(|phase| matches!(phase, Phase::Handshake(_)), Phase::Head(self.room.now()));
     }
 
-    /// Headers are complete; the answer to the request begins. The connection is idle again when the guard is dropped.
+    /// Marks the headers as complete; the request is being answered. The connection is idle again when the guard is
+    /// dropped.
     pub fn begin_request(self: &Arc<Self>) -> RequestGuard {
         self.change(|phase| phase != Phase::Dismissed, Phase::Busy);
         RequestGuard(Arc::clone(self))
@@ -113,11 +114,12 @@ impl Connection {
     }
 
     fn change(&self, from: impl Fn(Phase) -> bool, to: Phase) {
-        // A failure means that the phase is one that is left alone.
+        // An error means that the phase must not change.
         let _ = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));
     }
 
-    /// Closes the connection if it is still in this phase: a request that has begun meanwhile is answered.
+    /// Closes the connection if it is still in this phase, and returns true if so. A request that has started meanwhile
+    /// is answered.
     pub fn dismiss(&self, phase: Phase) -> bool {
         let to = Phase::Dismissed.into();
         let dismissed = self.phase.compare_exchange(phase.into(), to, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -127,7 +129,7 @@ impl Connection {
         dismissed
     }
 
-    /// Gives an order; one that is weaker than the last changes nothing.
+    /// Sends an order; an order weaker than the last one has no effect.
     pub fn tell(&self, order: Order) {
         self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.ordered.notify_one();
@@ -149,13 +151,13 @@ impl Connection {
         }
     }
 
-    /// Whether the next answer is the last one.
+    /// Returns true if the next response is the last one.
     pub fn retires(&self) -> bool {
         self.order.load(Ordering::Acquire) >= Order::Retire as u8
     }
 }
 
-/// Held while a request is answered.
+/// Marks its connection as busy until it is dropped.
 #[derive(Debug)]
 pub struct RequestGuard(Arc<Connection>);
 

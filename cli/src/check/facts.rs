@@ -1,63 +1,64 @@
-//! What is known of an installation: plain values, gathered by [`super::gather`] and judged by [`super::judge`].
+//! Observed state of an installation: plain values, collected by [`super::gather`] and evaluated by [`super::judge`].
 
 use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something, or why it is not known.
+/// A value, or the error why it could not be read.
 pub(super) type Known<T> = Result<T, String>;
 
-/// Everything that is looked at.
+/// Everything that the checks read.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Version of this program.
     pub(super) version: String,
     /// Namespace of the installation.
     pub(super) namespace: String,
-    /// Now.
+    /// Current time.
     pub(super) now: Timestamp,
     /// Resources that are served in Giveway's API group.
     pub(super) resources: Known<BTreeSet<String>>,
-    /// What became of a managed class that was tried out.
+    /// Result of creating a managed PriorityClass in a dry run.
     pub(super) admission: Admission,
     /// The mutating webhook configuration.
     pub(super) mutating: Known<Option<Configuration>>,
     /// The validating webhook configuration.
     pub(super) validating: Known<Option<Configuration>>,
-    /// The chart's ValidatingAdmissionPolicies, and what their bindings do.
+    /// The chart's ValidatingAdmissionPolicies, each with the actions of its bindings.
     pub(super) policies: Known<BTreeMap<String, BTreeSet<String>>>,
-    /// Who renews the webhook's certificate.
+    /// The component that renews the webhook's certificate.
     pub(super) renewer: Renewer,
     /// Name of the Secret with the webhook's certificate.
     pub(super) secret: String,
-    /// The certificate (PEM) in it.
+    /// The certificate (PEM) in that Secret.
     pub(super) serving: Known<Option<Vec<u8>>>,
     /// The chart's Deployments.
     pub(super) deployments: Known<Vec<Deployment>>,
     /// The operator's Lease.
     pub(super) lease: Known<Option<Lease>>,
-    /// What the ConfigMap that switches Giveway says.
+    /// The mode in ConfigMap `giveway-mode`.
     pub(super) switched: Known<Switched>,
-    /// The mode that the operator's Deployment says; `None` where there is none.
+    /// The mode in the operator's Deployment, or `None` if there is no such Deployment.
     pub(super) chart_mode: Option<Mode>,
-    /// Versions of the in-tree API in which PodGroups are served.
+    /// Versions of the in-tree API that serve PodGroups.
     pub(super) in_tree: Known<Vec<String>>,
-    /// The autoscalers that can be asked here.
+    /// The cluster autoscalers whose APIs are served.
     pub(super) autoscalers: Known<Vec<Autoscaler>>,
-    /// How they are asked, by the operator's Deployment; nothing where they are not, or it is not known.
+    /// How the operator requests capacity from them, according to its Deployment; `None` if it does not or if that is
+    /// unknown.
     pub(super) provisioning: Option<String>,
-    /// Classes that say by whom their pods cannot be preempted, to a plugin of scheduler-plugins.
+    /// PriorityClasses that carry annotations of the plugin PreemptionToleration (scheduler-plugins).
     pub(super) tolerations: Known<Vec<Toleration>>,
-    /// Changes of classes that were begun and not finished.
+    /// Unfinished changes of PriorityClasses.
     pub(super) interrupted: Known<Vec<Interrupted>>,
-    /// How many pods Giveway's gate holds.
+    /// Number of pods with Giveway's scheduling gate.
     pub(super) held: Known<usize>,
-    /// Priority classes and guarded pods.
+    /// PriorityClasses, and pods with a threshold and a budget.
     pub(super) exposure: Known<Exposure>,
 }
 
-/// An autoscaler, by the kinds that it brings.
+/// A cluster autoscaler, detected by its API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Autoscaler {
     /// cluster-autoscaler, or another one that reads ProvisioningRequests.
@@ -66,38 +67,38 @@ pub(super) enum Autoscaler {
     Karpenter,
 }
 
-/// What the ConfigMap that switches Giveway says.
+/// The content of ConfigMap `giveway-mode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Switched {
-    /// There is none.
+    /// The ConfigMap does not exist.
     No,
-    /// A mode.
+    /// A valid mode.
     To(Mode),
-    /// Something else; what is wrong with it.
+    /// An invalid value, with the error.
     Wrong(String),
 }
 
-/// What became of a managed class that was tried out in a dry run.
+/// Result of creating a managed PriorityClass in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It was filled in.
+    /// The webhook filled in the class.
     Answers,
-    /// It was accepted as it was.
+    /// The class was accepted unchanged: no webhook answered.
     Silent,
-    /// It was refused, in these words.
+    /// The class was rejected, with this message.
     Fails(String),
-    /// This user may not try it.
+    /// The user may not create PriorityClasses; the error.
     Unknown(String),
 }
 
-/// Who renews the webhook's certificate and tells API servers whom to trust.
+/// The component that renews the webhook's certificate and writes the CA bundle that API servers trust.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Renewer {
     /// The operator.
     Operator,
     /// cert-manager.
     CertManager,
-    /// A person, or something that is not known here.
+    /// A person, or an unknown component.
     #[default]
     Somebody,
 }
@@ -107,11 +108,11 @@ pub(super) enum Renewer {
 pub(super) struct Configuration {
     /// The chart's version.
     pub(super) version: Option<String>,
-    /// The certificates (PEM) that the API server trusts; one each of the webhooks' bundles that differ.
+    /// The certificates (PEM) that the API server trusts: the distinct CA bundles of the webhooks.
     pub(super) bundles: BTreeSet<Vec<u8>>,
-    /// Whether one of its webhooks is asked about deletions of pods.
+    /// True if one of its webhooks is called for deletions of pods.
     pub(super) guard: bool,
-    /// Who writes the bundles.
+    /// The component that writes the CA bundles.
     pub(super) renewer: Renewer,
 }
 
@@ -129,15 +130,15 @@ pub(super) struct Deployment {
 pub(super) struct Lease {
     /// Its name.
     pub(super) name: String,
-    /// Who holds it; empty for nobody.
+    /// The holder; empty if no replica holds it.
     pub(super) holder: String,
-    /// When it was renewed.
+    /// Time of the last renewal.
     pub(super) renewed: Option<Timestamp>,
-    /// For how many seconds it is valid after that.
+    /// Seconds of validity after the last renewal.
     pub(super) seconds: i32,
 }
 
-/// A change of a class that was begun and not finished.
+/// An unfinished change of a PriorityClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interrupted {
     /// `adopt` or `release`.
@@ -146,10 +147,10 @@ pub(super) struct Interrupted {
     pub(super) class: String,
 }
 
-/// Who may preempt, and who may be preempted wrongly.
+/// PriorityClasses that may preempt, and pods that other schedulers could preempt against their budget.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exposure {
-    /// All classes.
+    /// All PriorityClasses.
     pub(super) classes: Vec<Class>,
     /// The pods with a threshold that a budget selects.
     pub(super) guarded: Vec<GuardedPod>,
@@ -162,9 +163,9 @@ pub(super) struct Class {
     pub(super) name: String,
     /// Its value.
     pub(super) value: i32,
-    /// Whether it is annotated as a managed one.
+    /// True if it is annotated as managed.
     pub(super) managed: bool,
-    /// Whether kube-scheduler preempts for it.
+    /// True if kube-scheduler preempts for its pods.
     pub(super) preempts: bool,
 }
 
@@ -178,21 +179,21 @@ pub(super) struct GuardedPod {
     pub(super) name: String,
     /// Its priority.
     pub(super) priority: i32,
-    /// From which priority on its budgets may be violated.
+    /// Priority from which on a preemptor may violate its budgets.
     pub(super) threshold: i32,
     /// The names of the budgets that select it.
     pub(super) budgets: Vec<String>,
 }
 
-/// What a PriorityClass says to the plugin PreemptionToleration.
+/// Annotations of a PriorityClass for the plugin PreemptionToleration (scheduler-plugins).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Toleration {
     /// Name of the class.
     pub(super) class: String,
-    /// From which priority on its pods may be preempted, as it is written; `None` where it does not say.
+    /// Minimum preemptor priority, as written; `None` if not set.
     pub(super) minimum: Option<String>,
-    /// For how many seconds after they were scheduled that holds, as it is written.
+    /// Seconds after scheduling during which the toleration holds, as written.
     pub(super) seconds: Option<String>,
-    /// Giveway's threshold of the class, as it is written.
+    /// Giveway's threshold of the class, as written.
     pub(super) threshold: Option<String>,
 }

@@ -1,42 +1,42 @@
-//! What Giveway leaves on an object of somebody else, and the changes that take it away.
+//! What Giveway added to objects that it does not own, and the patches that remove it.
 
 use crate::mask;
 use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_PROVISIONING, PREFIX};
 use serde_json::{Map, Value, json};
 
-/// Something of Giveway's on an object, as it is told.
+/// Something that Giveway added to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trace {
-    /// The gate that holds a pod; whether it is removed.
+    /// The pod's scheduling gate; true if it is removed.
     Gate(bool),
-    /// A place that is kept for a pod on this node.
+    /// A nomination of the pod for this node.
     Nomination(String),
-    /// An annotation that admission wrote.
+    /// An annotation that the admission webhook added.
     Annotation(String),
-    /// The finalizer that keeps a group while it has members.
+    /// The finalizer that keeps a PodGroup until it has no members.
     Finalizer,
-    /// It was made to keep room, or to ask for it, and serves nobody any more: it is deleted.
+    /// The object reserves or requests capacity and has no purpose without Giveway: it is deleted.
     KeepsRoom,
 }
 
-/// What is removed from an object.
+/// The changes that clean an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cleaning {
-    /// All that was found, also what stays.
+    /// Everything that was found, including what is not removed.
     pub(super) found: Vec<Trace>,
-    /// A merge patch of the object; null for none.
+    /// A merge patch of the object, or null.
     pub(super) patch: Value,
-    /// A merge patch of its status; null for none.
+    /// A merge patch of its status, or null.
     pub(super) status: Value,
-    /// Whether the object itself goes.
+    /// True if the object is deleted.
     pub(super) delete: bool,
 }
 
-/// What cleaning reads of an object, and what it takes to write it.
+/// The fields that cleaning reads, and those that it needs to write the object.
 const PART: &str = "metadata(name namespace uid resourceVersion labels annotations finalizers ownerReferences) \
                     spec(schedulingGates preemptionPolicy schedulingGroup nodeName) status(nominatedNodeName)";
 
-/// That part of an object, with no labels and annotations of others, which can be large.
+/// Returns those fields of an object, without labels and annotations of other components, which can be large.
 pub(super) fn part_of(mut object: Value) -> Value {
     mask::cut(&mut object, PART);
     for map in ["/metadata/labels", "/metadata/annotations"] {
@@ -47,7 +47,7 @@ pub(super) fn part_of(mut object: Value) -> Value {
     object
 }
 
-/// Whether an object has this label and belongs to a PodGroup of Giveway's.
+/// Returns true if the object has this label and is owned by a PodGroup of Giveway.
 fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_group = |owner: &Value| {
@@ -57,17 +57,18 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     !object["metadata"]["labels"][label].is_null() && owners.into_iter().any(is_group)
 }
 
-/// An object that goes with Giveway.
+/// Returns the cleaning of an object that is deleted.
 fn goes() -> Cleaning {
     Cleaning { found: vec![Trace::KeepsRoom], delete: true, ..Cleaning::default() }
 }
 
-/// A ProvisioningRequest that the operator made.
+/// Returns the cleaning of a ProvisioningRequest: it is deleted if the operator created it.
 pub(super) fn of_request(request: &Value) -> Cleaning {
     if is_made_for_a_group(request, LABEL_PROVISIONING) { goes() } else { Cleaning::default() }
 }
 
-/// What is removed from a pod. Its labels are its owner's: they say to which group it belongs, and mean nothing any more.
+/// Returns the cleaning of a pod. Its labels are not removed: they come from its owner and have no effect without
+/// Giveway.
 pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     if is_made_for_a_group(pod, LABEL_PLACEHOLDER) {
         return goes();
@@ -82,7 +83,8 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
             patch["spec"]["schedulingGates"] = if others.is_empty() { Value::Null } else { json!(others) };
         }
     }
-    // kube-scheduler nominates for nobody that is held or never preempts, but for its own groups.
+    // kube-scheduler nominates no gated pod, and no pod with preemption policy `Never` except members of its own
+    // PodGroups.
     let never = pod["spec"]["preemptionPolicy"] == "Never" && pod["spec"]["schedulingGroup"].is_null();
     let unbound = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     if let Some(node) = pod["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty())
@@ -94,7 +96,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     }
     let mut annotations = Map::new();
     for key in pod["metadata"]["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
-        // A held pod that stays held keeps what it is held with: who installs Giveway again finds it as it was.
+        // A pod that stays gated keeps its annotations, so that a new installation of Giveway finds it unchanged.
         if key.starts_with(PREFIX) && (release_held || !held) {
             found.push(Trace::Annotation(key.clone()));
             annotations.insert(key.clone(), Value::Null);
@@ -106,7 +108,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     Cleaning { found, patch: only_if_same(patch, pod), status, delete: false }
 }
 
-/// What is removed from a group.
+/// Returns the cleaning of a PodGroup.
 pub(super) fn of_group(group: &Value) -> Cleaning {
     let finalizers = group["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !finalizers.iter().any(|name| name == FINALIZER_PROTECTION) {
@@ -117,7 +119,7 @@ pub(super) fn of_group(group: &Value) -> Cleaning {
     Cleaning { found: vec![Trace::Finalizer], patch, ..Cleaning::default() }
 }
 
-/// The patch, for this very version of the object; null when it changes nothing.
+/// Returns the patch restricted to this version of the object, or null if it changes nothing.
 fn only_if_same(mut patch: Value, object: &Value) -> Value {
     if patch.as_object().is_none_or(Map::is_empty) {
         return Value::Null;

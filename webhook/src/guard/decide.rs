@@ -1,14 +1,15 @@
-//! Whether a scheduler may take this victim: the pure part of the guard.
+//! Decides whether a scheduler may preempt a victim: the pure part of the guard.
 //!
-//! Nobody tells the guard for whom a victim is taken. So it asks whether anybody could be meant: the *possible
-//! preemptors* are the pending, ungated pods of the scheduler that may preempt and whose effective priority is above
-//! the victim's. Where there is none the victim stays. Where the victim carries a threshold (KEP-3280) that none of
-//! them reaches, it goes only as far as every budget that selects it allows it.
+//! The request does not name the preemptor, so the guard looks for *possible preemptors*: the pending, ungated pods of
+//! the scheduler that may preempt and whose effective priority is above the victim's. If there is none, the preemption
+//! is rejected. If the victim has a threshold (KEP-3280) that no possible preemptor reaches, the preemption is
+//! permitted only as far as every budget that selects the victim allows it.
 //!
-//! The *effective priority* of a pod is the lower one of its group's and its own: a group [lends
-//! none](giveway_crds::lending), and kube-scheduler acts on the pod's own. So who opens a budget reaches its threshold by
-//! both. For native groups kube-scheduler acts on the group's priority, whatever the pod's own: so it counts here, but for
-//! thresholds, for which the lower one counts as for everybody. A victim that goes with its group counts as the cheapest pod of it, as for Giveway itself.
+//! The *effective priority* of a pod is the lower of its PodGroup's priority and its own: a PodGroup [does not raise
+//! the priority of its pods](giveway_crds::lending), and kube-scheduler uses the pod's own. A pod therefore reaches a
+//! threshold only if both priorities do. For native PodGroups kube-scheduler uses the group's priority and ignores the
+//! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
+//! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
 use super::facts::{Allowance, Bound, Waiting};
 use super::hold::Whom;
@@ -19,53 +20,55 @@ use giveway_planner::model::ObjectKey;
 use giveway_planner::sentence::Sentence;
 use std::cmp::Reverse;
 
-/// How many possible preemptors are told why they wait.
+/// Maximum number of possible preemptors that get an event about a rejected preemption.
 const TOLD: usize = 3;
 
-/// At how many pairs of a budget and a pod that goes with the victim the guard looks. Nobody has so many but on purpose, and who has them
-/// protects his pods by a threshold anyway.
+/// Maximum number of pairs of a budget and a pod (of the victim's unit) that the guard compares. Above it, a preemption
+/// below the threshold is rejected. Only a deliberately large number of budgets reaches it.
 const MOST_LOOKS: usize = 200_000;
 
-/// The most budgets that count one pod as gone, one after the other: the eviction API itself serves no pod that two of them select.
+/// Maximum number of budgets that count one pod as disrupted. The Eviction API itself refuses a pod that two budgets
+/// select.
 pub const MOST_CLAIMS: usize = 8;
 
-/// How far a scheduler is.
+/// The step of a preemption that the scheduler requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It announces the victim. Nothing proves yet that it is really about to delete it.
+    /// The scheduler announces the victim in `pods/status`. The deletion may or may not follow.
     Announces,
-    /// It deletes the victim, whose stored status has the announcement.
+    /// The scheduler deletes the victim, whose stored status has the announcement.
     Deletes,
 }
 
-/// What a scheduler wants to do.
+/// The preemption that a scheduler requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// How far it is.
+    /// The requested step.
     pub step: Step,
     /// Namespace of the victim.
     pub namespace: String,
-    /// Name of the scheduler, as pods name it, where it is known: only its pods can be meant.
+    /// Name of the scheduler as in `spec.schedulerName` of pods, if it is known: then only its pods are possible
+    /// preemptors.
     pub scheduler: Option<String>,
-    /// The victim.
+    /// The pod to preempt.
     pub victim: Bound,
 }
 
-/// The answer.
+/// The decision about a requested preemption.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The victim may go.
+    /// The victim may be preempted.
     Permitted(Permit),
-    /// The victim stays.
+    /// The preemption is rejected.
     Refused(Refusal),
 }
 
-/// What belongs to a permission.
+/// The conditions of a permission.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Permit {
-    /// Names of the budgets that have to count this pod as gone, by name: at most [`MOST_CLAIMS`].
+    /// Names of the budgets that have to count this pod as disrupted, sorted by name: at most [`MOST_CLAIMS`].
     pub budgets: Vec<String>,
-    /// Set when these budgets are guaranteed: the victim stays after all when one of them cannot count it any more.
+    /// Set if these budgets are guaranteed: the preemption is rejected if one of them has no disruption left.
     pub guaranteed: Option<Guarantee>,
 }
 
@@ -77,18 +80,18 @@ pub struct Guarantee {
     told: Vec<Preemptor>,
 }
 
-/// Why a victim stays, and who should know.
+/// Why a preemption is rejected, and the pods that get an event about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// [`Reason::NoPreemptor`] or [`Reason::GuaranteedBudget`].
     pub reason: Reason,
     /// The reason as a sentence, with names and numbers.
     pub message: Sentence,
-    /// The pods that the scheduler most probably acts for.
+    /// The most likely preemptors of the scheduler.
     pub preemptors: Vec<Preemptor>,
 }
 
-/// A pending pod.
+/// A pending pod that gets an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemptor {
     /// Its namespace.
@@ -105,7 +108,7 @@ struct Candidate<'a> {
     name: &'a str,
     pod: &'a Waiting,
     priority: i32,
-    /// What counts for thresholds: no group lends its pods more than they pay for.
+    /// Priority that counts for thresholds: a PodGroup cannot raise it above the pod's own priority.
     paid: i32,
 }
 
@@ -115,7 +118,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Decides.
+/// Returns whether the requested preemption is permitted.
 pub fn decide(view: &View, asked: &Asked) -> Verdict {
     let victim = &asked.victim;
     if victim.deleting {
@@ -158,12 +161,13 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
             format!("more than {MOST_CLAIMS} budgets select it, which are too many to count it as gone: leave one");
         return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
     }
-    // A budget that is no more than a preference holds nobody up.
+    // Budgets that are only preferred, not guaranteed, do not block a preemption.
     counting.truncate(MOST_CLAIMS);
     Verdict::Permitted(Permit { budgets: counting, guaranteed })
 }
 
-/// The pods that go with the victim: its whole group when that gives way as one, otherwise the victim alone.
+/// Returns the pods disrupted together with the victim: all pods of its group if the group has mode `PodGroup`,
+/// otherwise only the victim.
 fn unit<'a>(view: &'a View, asked: &'a Asked) -> Vec<&'a Bound> {
     let mut unit = vec![&asked.victim];
     let group = asked.victim.group.as_deref();
@@ -174,7 +178,7 @@ fn unit<'a>(view: &'a View, asked: &'a Asked) -> Vec<&'a Bound> {
     unit
 }
 
-/// Every pending pod that the scheduler may preempt for, whatever its priority.
+/// Returns every pending pod that the scheduler may preempt for, regardless of its priority.
 fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
     let mut pending = Vec::new();
     for (namespace, pods) in &view.facts.waiting {
@@ -194,14 +198,15 @@ fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
     pending
 }
 
-/// Whom an answer can be for: pods of the scheduler that it nominated for a node. Who is refused stays nominated.
+/// Returns the preemptors that a response can be for: pods that the scheduler nominated for a node. A pod stays
+/// nominated when the preemption is rejected.
 pub fn whom(view: &View, asked: &Asked) -> Whom {
     let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
     Whom { scheduler: asked.scheduler.clone(), pods }
 }
 
-/// The lower one of a pod's own priority and its group's, where it has a group whose priority is known; that of a native
-/// group as it is.
+/// Returns the effective priority of a pod: the lower of its own and its group's priority if the group's is known, or
+/// the group's for native groups.
 fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32 {
     let Some((name, group)) = group.and_then(|name| Some((name, view.group(namespace, name)?))) else { return own };
     let class = || view.classes.resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
@@ -212,14 +217,14 @@ fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32
     }
 }
 
-/// The priority that a unit counts with: that of the cheapest pod of it.
+/// Returns the effective priority of a unit: the lowest among its pods.
 fn worth(view: &View, asked: &Asked, unit: &[&Bound]) -> i32 {
     let each = unit.iter().map(|pod| effective(view, &asked.namespace, pod.group.as_deref(), pod.priority));
     each.min().unwrap_or(asked.victim.priority)
 }
 
-/// The pods that the scheduler most probably acts for: those it nominated for the victim's node, then those it could
-/// not place, then the most important.
+/// Returns the most likely preemptors of the scheduler, at most [`TOLD`]: first pods nominated for the victim's node,
+/// then unschedulable pods, then pods of the highest priority.
 fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, victim: &Bound) -> Vec<Preemptor> {
     let mut candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
     candidates.sort_by_key(|c| {
@@ -231,7 +236,7 @@ fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, v
         .collect()
 }
 
-/// How every refusal begins.
+/// Returns the beginning of every rejection message.
 fn refused(asked: &Asked, priority: i32) -> Sentence {
     let victim = ObjectKey::new(&asked.namespace, &asked.victim.name);
     let sentence = Sentence::from("Preemption of ").object("pod", &victim, &asked.victim.uid);
@@ -239,7 +244,7 @@ fn refused(asked: &Asked, priority: i32) -> Sentence {
 }
 
 fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refusal {
-    // For the scheduler a pod's own priority counts: it acts for one of these.
+    // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
     let highest = highest.map_or_else(Sentence::default, |c| {
@@ -255,7 +260,7 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refu
 }
 
 impl Guarantee {
-    /// The refusal because of this budget, which would have to allow `needed` more disruptions.
+    /// Returns the rejection because `budget` does not allow `needed` more disruptions.
     pub fn refuse(&self, view: &View, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
         let allowed = budget.allowed();
         let disruptions = if allowed == 1 { "disruption" } else { "disruptions" };
@@ -273,7 +278,7 @@ impl Guarantee {
         self.refuse_because(view, asked, cause.then(self.highest.clone()))
     }
 
-    /// The refusal because of something else.
+    /// Returns the rejection for another cause.
     pub fn refuse_because(&self, view: &View, asked: &Asked, cause: Sentence) -> Refusal {
         let priority = worth(view, asked, &unit(view, asked));
         Refusal {

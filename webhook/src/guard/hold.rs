@@ -1,12 +1,12 @@
-//! Slow refusals.
+//! Delayed rejections.
 //!
-//! A scheduler that is refused at once asks again at once, fifty times a second, and everything else that it does gets
-//! slower; one that waits for its answer costs nothing. Refused pods of high priority are also first in its queue each
-//! time they come back, so a crowd of them would leave it no time for others: answers go out one by one, [`SPACING`]
-//! apart, as long as that makes nobody wait longer than the longest hold. The number of answers held back is bounded, and
-//! victims of one namespace get at most half of it, so that reviews about pods of one's own leave room for others;
-//! whoever is above a bound is answered at once. No answer is later than the deadline of its request, and on shutdown
-//! every held one goes out.
+//! A scheduler that is rejected at once retries at once, fifty times a second, which slows down all its other work;
+//! waiting for a response costs it nothing. Rejected pods of high priority are also first in its queue at each retry,
+//! so many of them would starve the others. Therefore responses are sent one by one, [`SPACING`] apart, unless that
+//! delays one beyond the longest hold. The number of delayed responses is bounded, and victims of one namespace get at
+//! most half of it, so that requests about one namespace leave slots for the others; requests above a bound are
+//! answered at once. Every response is sent before the deadline of its request, and on shutdown all delayed responses
+//! are sent.
 
 use crate::deadline::Deadline;
 use crate::metrics::GuardMetrics;
@@ -17,14 +17,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The time between two answers while many are held.
+/// Interval between two responses while many are delayed.
 pub const SPACING: Duration = Duration::from_millis(250);
 
-/// Where refusals wait.
+/// Delays rejections, up to a bounded number at a time.
 #[derive(Debug)]
 pub struct Holds {
-    /// By namespace of the victim, and not by victim: kube-scheduler 1.33 and 1.34 do not wait for the answer before they try the same one
-    /// again, and would be answered at once.
+    /// Shares by namespace of the victim, not by victim: kube-scheduler 1.33 and 1.34 retry the same victim before they
+    /// get the response, and a second request about one victim would be answered at once.
     shares: Shares,
     time: Duration,
     longest: Duration,
@@ -33,34 +33,34 @@ pub struct Holds {
     metrics: GuardMetrics,
 }
 
-/// Whom an answer is for.
+/// The pods that a response can be for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whom {
-    /// Name of the scheduler, where it is known.
+    /// Name of the scheduler, if it is known.
     pub scheduler: Option<String>,
-    /// How many of its pods can be meant: those that it nominated for a node.
+    /// Number of its pods that can be the preemptor: those that it nominated for a node.
     pub pods: usize,
 }
 
-/// When answers go out.
+/// When responses are sent.
 #[derive(Debug)]
 struct Turns {
-    /// When the next one may.
+    /// The earliest time of the next response.
     next: Instant,
-    /// When those for a scheduler do, in order.
+    /// The times of the pending responses, by scheduler, ascending.
     of: BTreeMap<Option<String>, Vec<Instant>>,
 }
 
 impl Holds {
-    /// Holds at most `most` refusals for `time`, for up to `longest` when there are many, and all of them no longer
-    /// than until `end`.
+    /// Delays at most `most` rejections: each for `time`, or up to `longest` when there are many, and none beyond
+    /// `end`.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
         let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
         Self { shares: Shares::new(most), time, longest: longest.max(time), turns, end, metrics }
     }
 
-    /// Begins to hold a refusal about a victim in this namespace, in no case longer than until `deadline`; `None` when too
-    /// many are held.
+    /// Starts to delay a rejection about a victim in this namespace, at most until `deadline`. Returns `None` if too
+    /// many are delayed.
     pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
         let Some(share) = self.shares.take(namespace) else {
             self.metrics.unheld.inc();
@@ -75,7 +75,7 @@ impl Holds {
     }
 }
 
-/// A refusal that is held.
+/// A rejection that is being delayed.
 #[derive(Debug)]
 pub struct Hold {
     since: Instant,
@@ -88,7 +88,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Waits until this time after the beginning. Returns false when the hold is over.
+    /// Waits until `after` has passed since the start. Returns false if the hold ended before.
     pub async fn wait(&self, after: Duration) -> bool {
         let moment = self.since + after;
         tokio::select! {
@@ -97,7 +97,7 @@ impl Hold {
         }
     }
 
-    /// When this answer goes out.
+    /// Reserves and returns the time at which this response is sent.
     fn take_turn(&self, whom: &Whom) -> Instant {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -118,7 +118,7 @@ impl Hold {
         turn
     }
 
-    /// Waits until the hold is over.
+    /// Waits until the response is due.
     pub async fn wait_to_the_end(self, whom: &Whom) {
         self.metrics.holds.inc();
         let until = self.take_turn(whom);
@@ -142,7 +142,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(80);
     const LONG: Duration = Duration::from_secs(60);
 
-    /// So many pods of one scheduler.
+    /// The given number of pods of one scheduler.
     fn pods(pods: usize) -> Whom {
         Whom { scheduler: None, pods }
     }

@@ -1,20 +1,21 @@
 //! The guard over schedulers that preempt by themselves (design, section 3, rule 6).
 //!
-//! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and asks no budget. The API server sends
-//! exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request and of the
-//! [`facts`]; what is refused is [held](hold) and [told](crate::notice), and no answer is later than the request's deadline.
+//! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and checks no PodDisruptionBudget. The API
+//! server sends exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request
+//! and of the [`facts`]. A rejection is [delayed](hold) and [reported as an event](crate::notice). Every response is
+//! sent before the request's deadline.
 //!
-//! A deletion that is permitted under a budget is [claimed](claim) there first, so that an allowance is spent once. Only
-//! a deletion spends, and only when the API server has the announcement on the pod: whatever a review says about a pod,
-//! nobody else's allowance is spent by it. An announcement is judged and spends nothing; of two victims that are
-//! announced at the same time under one allowance, the second one is refused when it is to be deleted.
+//! A deletion that is permitted under a budget is first [claimed](claim) from the budget, so that each allowed
+//! disruption is used once. Only a deletion uses one, and only if the pod's stored status has the announcement: a
+//! forged review cannot use up the disruptions of another pod. An announcement is judged and uses none; if two victims
+//! are announced at the same time and one disruption is allowed, the second deletion is rejected.
 //!
-//! A refusal is held and told only after the pod was read from the API server, too, and is the one that the review names:
-//! it is judged as it is stored then. Where it cannot be read, the answer is no, at once, and names nobody. The answer goes
-//! back to whoever asked, so it tells names of the victim's namespace only.
+//! Before a rejection is delayed and reported, the guard reads the pod from the API server, checks that it has the UID
+//! in the review, and judges the stored pod. If the pod cannot be read, the request is rejected at once without names.
+//! The response goes to the client, so it contains only names from the victim's namespace.
 //!
-//! What it cannot do: other pods of the same victim set may be gone already, and a pending pod that reaches a threshold
-//! opens it for every preemptor of the same scheduler, because the requests do not say for whom they are.
+//! Limits: other pods of the same victim set may have terminated already. A pending pod that reaches a threshold
+//! permits the preemption for every preemptor of the same scheduler, because the requests do not name the preemptor.
 
 pub mod claim;
 pub mod decide;
@@ -47,19 +48,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// When a refusal is looked at again before it stands: the watches may be a moment behind the scheduler's.
+/// Delays after which a rejection is judged again before it is final: the watch caches may lag behind the scheduler's.
 const LOOKS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400), Duration::from_millis(1000)];
 
-/// Why nothing more is said of a pod.
+/// Causes of a rejection that contains no names.
 const UNREAD: &str = "it cannot be read from the API server: try again";
 const GONE: &str = "there is none of this name and UID";
 
-/// Why a victim stays that would be permitted to go.
+/// Why a preemption is rejected that the first judgement permitted.
 enum Stays {
-    /// It was judged once more.
+    /// The stored pod was judged, and its preemption is rejected.
     Judged(Box<Refusal>),
-    /// It cannot be read.
+    /// The pod cannot be read from the API server.
     Unread,
 }
 
@@ -69,7 +70,7 @@ impl From<Refusal> for Stays {
     }
 }
 
-/// Answers the requests of schedulers that preempt.
+/// Answers the admission requests of schedulers that preempt.
 pub struct Guard<L> {
     view: Arc<SharedView>,
     ledger: Arc<L>,
@@ -80,7 +81,7 @@ pub struct Guard<L> {
 }
 
 impl<L: Ledger> Guard<L> {
-    /// A guard that waits for at most `patience` until the view is complete.
+    /// Creates a guard that waits at most `patience` until its view of the cluster is complete.
     pub fn new(
         view: Arc<SharedView>,
         ledger: L,
@@ -92,7 +93,7 @@ impl<L: Ledger> Guard<L> {
         Self { view, ledger: Arc::new(ledger), holds, notices, metrics, patience }
     }
 
-    /// Answers a request before its deadline, a refused one slowly. Nothing of the request is kept meanwhile.
+    /// Answers a request before its deadline; a rejection is delayed. The request body is freed before the delay.
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
@@ -104,7 +105,7 @@ impl<L: Ledger> Guard<L> {
         Ok(answer)
     }
 
-    /// The answer, and how it is held and for whom.
+    /// Returns the answer and, for a rejection that is to be delayed, its hold and the possible preemptors.
     async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<(Hold, Whom)>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
@@ -166,7 +167,7 @@ impl<L: Ledger> Guard<L> {
         let names = self.view.read().settings.names;
         if !dry_run {
             for notice in notice::of(&asked, &refusal, names) {
-                // A full queue means that there are more events than anybody reads.
+                // A full queue means that there are more events than anyone reads.
                 let _ = self.notices.try_send(notice);
             }
         }
@@ -175,13 +176,14 @@ impl<L: Ledger> Guard<L> {
         Ok((review::encode_refusal(&uid, &refusal), hold))
     }
 
-    /// The pod as the API server has it, where it is the one that the review names.
+    /// Returns the pod as stored in the API server, or `None` if it does not exist or has another UID than in the
+    /// review.
     async fn stored(&self, asked: &Asked, deadline: Deadline) -> Result<Option<claim::Stored>, String> {
         let read = self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await;
         read.map(|pod| pod.filter(|pod| pod.uid() == Some(&asked.victim.uid)))
     }
 
-    /// A refusal that tells nobody anything.
+    /// Returns a rejection that contains no names.
     fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> Answer {
         self.refused(reason);
         tracing::info!(cause, "a preemption is refused that is not known to be one");
@@ -204,12 +206,12 @@ impl<L: Ledger> Guard<L> {
         })
     }
 
-    /// Spends what the victim's budgets allow, after a look at the pod itself: it has to be announced, and it is judged
-    /// by what it is and not by what the request says of it.
+    /// Uses the disruptions that the victim's budgets allow, after reading the stored pod: the pod must be announced,
+    /// and the stored pod is judged, not the one in the request.
     async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
         let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
-            // What is gone spends nothing.
+            // A deleted pod uses no disruption.
             Ok(None) => return Ok(Ok(())),
             Err(error) => {
                 tracing::warn!(error, "a victim cannot be read");
@@ -229,8 +231,8 @@ impl<L: Ledger> Guard<L> {
         }
     }
 
-    /// Lets every budget of the victim count it as gone. Where one that is guaranteed cannot, the others get their
-    /// allowance back, and the victim stays.
+    /// Makes every budget of the victim count it as disrupted. If a guaranteed budget cannot, the claims on the others
+    /// are released and the preemption is rejected.
     async fn claim(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<(), Refusal> {
         let (namespace, victim) = (&asked.namespace, &asked.victim);
         let mut made = Vec::new();
@@ -260,7 +262,7 @@ impl<L: Ledger> Guard<L> {
         Ok(())
     }
 
-    /// Takes claims back; nobody waits for it.
+    /// Releases claims in the background.
     fn release(&self, asked: &Asked, made: Vec<String>) {
         let (ledger, namespace, victim) = (Arc::clone(&self.ledger), asked.namespace.clone(), asked.victim.clone());
         tokio::spawn(async move {
@@ -271,7 +273,7 @@ impl<L: Ledger> Guard<L> {
     }
 }
 
-/// What a request is about; `None` when the guard has nothing to say about it.
+/// Returns the preemption that a request asks for, or `None` if the guard does not decide it.
 fn asked(request: &Request<'_>) -> Result<Option<Asked>, verdict::Refusal> {
     let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
     let (step, announcement) = match (request.operation, request.sub_resource()) {
