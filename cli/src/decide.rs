@@ -1,5 +1,5 @@
-//! Decisions for several preemptors, one after another as the operator makes them, each with what the ones before it
-//! changed.
+//! Decisions for several preemptors, one after another as in the operator, each including the effects of the previous
+//! ones.
 
 use crate::error::CliError;
 use crate::world::World;
@@ -8,20 +8,20 @@ use giveway_planner::{
 };
 use std::cmp::Reverse;
 
-/// A decision, and for whom it was made.
+/// A decision and its preemptor.
 pub(crate) struct Outcome {
-    /// For whom.
+    /// The preemptor.
     pub(crate) preemptor: Preemptor,
-    /// The priority that counted.
+    /// Its effective priority.
     pub(crate) priority: i32,
-    /// What was decided.
+    /// The decision.
     pub(crate) decision: Decision,
-    /// Who stays beside a plan.
+    /// Units that a plan does not evict, with reasons.
     pub(crate) sparing: Sparing,
 }
 
 impl Outcome {
-    /// Decides on the world as it is; nothing for a group in a namespace where none is served.
+    /// Decides on the current world; [`Decision::Nothing`] for a group in a namespace whose groups are not served.
     fn new(world: &World, preemptor: &Preemptor, context: &Context) -> Self {
         let decision = match world.is_unserved(preemptor) {
             true => Decision::Nothing,
@@ -35,14 +35,14 @@ impl Outcome {
     }
 }
 
-/// One decision for one preemptor, on the world as it is.
+/// Makes one decision for one preemptor on the current world.
 pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Outcome {
     Outcome::new(world, preemptor, &world.context(preemptor, strategy))
 }
 
-/// Decisions for all of them in the operator's order: priority, then age, then name. What fits is bound; what takes the
-/// place of others holds it against the next ones. Members of a group that find no place with the others are the next
-/// preemptor.
+/// Makes decisions for all preemptors in the operator's order: priority, then age, then name. Pods that fit are bound;
+/// a plan reserves its capacity against the later decisions. Members of a group that do not fit together with the
+/// others are the next preemptor.
 pub(crate) fn in_turn(
     mut world: World,
     mut preemptors: Vec<Preemptor>,

@@ -1,4 +1,4 @@
-//! What can go wrong. Every message about input names the file, and the object, field and value where there is one.
+//! Errors. Every message about input names the file and, if there is one, the object, field and value.
 
 use giveway_planner::{ModelError, Preemptor};
 
@@ -68,7 +68,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// The exit status that goes with it: 2 for input that cannot be used, 1 for everything else.
+    /// Returns the exit status: 2 for invalid input, 1 for everything else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Kubeconfig(_)
@@ -80,12 +80,12 @@ impl CliError {
         }
     }
 
-    /// Whether whoever reads the output went away, as `head` does.
+    /// Returns true if the reader of the output closed the pipe, as `head` does.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// A failure to write on standard output.
+    /// Creates the error of writing on standard output.
     pub(crate) fn stdout(source: std::io::Error) -> Self {
         Self::Write { file: "standard output".to_owned(), source }
     }

@@ -12,12 +12,12 @@ use serde_json::Value;
 /// Objects per page.
 const PAGE: usize = 2000;
 
-/// Objects, where they are from, and what is worth knowing about them.
+/// Objects, their source, and notes about them.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// A file, or `cluster`.
+    /// Source: a file, or `cluster`.
     pub(crate) source: String,
-    /// Whether they are from a live cluster: what cannot be read there is skipped, as the operator does.
+    /// True if they are from a live cluster, of which unreadable objects are skipped, as by the operator.
     pub(crate) live: bool,
     /// The objects.
     pub(crate) items: Vec<Value>,
@@ -39,12 +39,12 @@ struct PageMetadata {
     next: String,
 }
 
-/// Everything that the planner reads of the cluster.
+/// Reads everything that the planner needs.
 pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
     read_kinds(api, |_| true).await
 }
 
-/// Those kinds of it that are wanted.
+/// Reads the kinds for which `wanted` returns true.
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
     for kind in KINDS.iter().filter(|kind| wanted(kind.kind)) {
@@ -60,8 +60,8 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
     Ok(objects)
 }
 
-/// Kubernetes' own groups in the best version that is served. Everybody may ask which are; who may not list them is told so
-/// only where there are any.
+/// Returns the kind of native PodGroups in the best version that is served. Every user may read which versions are; a
+/// missing permission to list them is reported only if there is one.
 async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;

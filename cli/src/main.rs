@@ -1,9 +1,9 @@
-//! `kubectl giveway`: asks the planner about a live cluster or a snapshot of one, puts priority classes into Giveway's
-//! hands, switches Giveway off and on, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume`,
+//! `kubectl giveway`: plans for a live cluster or a snapshot of one, puts priority classes under Giveway's management,
+//! switches Giveway's mode, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume`,
 //! `uninstall` and `check --gang` write to a cluster.
 //!
-//! Exit status: 0 with an answer (also when the answer is "unschedulable"), 1 when the cluster or an output fails, or
-//! `check` finds something wrong, 2 when the input cannot be used.
+//! Exit status: 0 with an answer (also if the answer is "unschedulable"); 1 if the cluster or the output fails, or
+//! `check` finds an error; 2 for invalid input.
 //!
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
@@ -80,16 +80,16 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match outcome {
         Ok(status) => status,
-        // Whoever reads the answer went away, as `head` does: no reason to complain, where nothing else was to be done.
+        // The reader of the output closed the pipe, as `head` does: this is no error for commands that only read.
         Err(error) if error.is_broken_pipe() && !args.command.writes() => 0,
         Err(error) => complain(&error),
     })
 }
 
-/// Prints an error; returns the exit status that goes with it.
+/// Prints an error and returns its exit status.
 fn complain(error: &CliError) -> u8 {
     let (bad, reset) = (output::style::BAD, output::style::BAD.render_reset());
-    // With nobody to read it there is still a status.
+    // If standard error is closed, only the exit status is reported.
     let _ = writeln!(anstream::stderr(), "{bad}error:{reset} {}", output::tame::lines(&error.to_string()));
     error.exit_status()
 }

@@ -1,5 +1,5 @@
-//! `kubectl giveway pause`, `observe` and `resume`: the ConfigMap by which the operator is switched, and nothing else. Who may write
-//! it may switch.
+//! `kubectl giveway pause`, `observe` and `resume`: they write only the ConfigMap that sets the operator's mode. Write
+//! access to it is the only permission they need.
 
 use crate::args::SwitchFlags;
 use crate::connect::{Api, CallError, Connection, Got, block_on};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Name of the operator's Deployment.
 const OPERATOR: &str = "giveway-operator";
 
-/// Switches. Returns the exit status.
+/// Sets the mode. Returns the exit status.
 pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
     let known = block_on(async {
@@ -33,14 +33,14 @@ pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Re
     Ok(0)
 }
 
-/// Takes back what was switched. Returns the exit status.
+/// Deletes the ConfigMap, so that the chart's mode applies again. Returns the exit status.
 pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
     let (was_there, known) = block_on(async {
         let api = connection.api().await?;
         let was_there =
             remove(&api, namespace, flags.dry_run).await.map_err(|error| failed(&error, "DELETE", namespace))?;
-        // What an installation that is gone left behind may be taken away.
+        // A ConfigMap that remains from a deleted installation may be removed.
         Ok((was_there, was_there || is_known(namespace, &look(&api, namespace, &flags.lease_name).await)?))
     })?;
     if !known {
@@ -64,11 +64,11 @@ pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8,
     Ok(0)
 }
 
-/// What a look at one object of an installation tells: whether it is there, or that nothing is known.
+/// Whether an object of an installation exists; `None` if that is unknown.
 type Look = Option<bool>;
 
-/// Looks whether Giveway is installed in this namespace: at the operator's Deployment, and at its Lease, which is there too where the
-/// operator runs outside of the cluster. A look that fails holds nobody up who has to switch.
+/// Reads whether Giveway is installed in this namespace: the operator's Deployment, and its Lease, which also exists if
+/// the operator runs outside of the cluster. A failed read does not block the switch.
 async fn look(api: &Api, namespace: &str, lease: &str) -> [Look; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
@@ -80,10 +80,10 @@ async fn look(api: &Api, namespace: &str, lease: &str) -> [Look; 2] {
     [told(api.get::<Value>(&deployment).await), told(api.get::<Value>(&lease).await)]
 }
 
-/// Whether Giveway is known to be installed in this namespace.
+/// Returns true if Giveway is known to be installed in this namespace.
 ///
 /// # Errors
-/// It is known not to be.
+/// Giveway is known not to be installed there.
 fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
     if *looks == [Some(false); 2] {
         return Err(CliError::NoSuchObject(format!(
@@ -111,7 +111,7 @@ async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<
     api.apply::<Value>(&path, &map).await.map(|_| ())
 }
 
-/// Whether it was there.
+/// Deletes the ConfigMap. Returns true if it existed.
 async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, CallError> {
     let path = format!("{}?{}", path(namespace), dry(dry_run).trim_start_matches('&'));
     match api.call::<Value>(Method::DELETE, &path, Vec::new()).await {
@@ -121,7 +121,7 @@ async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, CallE
     }
 }
 
-/// Path of the ConfigMap.
+/// Returns the path of the ConfigMap.
 pub(crate) fn path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
 }

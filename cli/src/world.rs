@@ -1,5 +1,5 @@
-//! The objects as the planner's model, and beside it what the command line needs of them: objects that wait (to go on
-//! from a decision), workloads, and the decisions that the operator has in flight.
+//! The objects as the planner's model, with what the commands need besides: pending pods (to continue from a decision),
+//! Workloads, and the operator's plans in progress.
 
 use crate::error::CliError;
 use crate::live::Objects;
@@ -20,28 +20,29 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a cluster.
+/// State of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
-    /// Where it is from: a file, or `cluster`.
+    /// Source of the objects: a file, or `cluster`.
     pub(crate) source: String,
     /// The planner's model.
     pub(crate) cluster: Cluster,
     /// Pods without a node.
     pub(crate) pending: BTreeMap<ObjectKey, Pod>,
-    /// Pods that name a native group, and which.
+    /// Pods of native groups, with the name of the group.
     natives: BTreeMap<ObjectKey, String>,
     /// Pod groups.
     pub(crate) groups: BTreeMap<ObjectKey, PodGroup>,
-    /// Nodes, to try one more like them.
+    /// Nodes, from which added nodes are copied.
     pub(crate) nodes: Vec<Node>,
     /// Workloads.
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
-    /// The plans that are stored, by name.
+    /// The stored plans, by name.
     pub(crate) plans: BTreeMap<String, StoredPlan>,
-    /// UIDs of pods of a live cluster that should have gone by now for half a minute: nobody waits for them any more.
+    /// UIDs of pods of a live cluster that are still terminating 30 s after their grace period: the planner does not
+    /// wait for them.
     overdue: BTreeSet<SmolStr>,
-    /// What was left out, as sentences.
+    /// Objects that were skipped, as sentences.
     pub(crate) notes: Vec<String>,
 }
 
@@ -49,11 +50,10 @@ impl World {
     /// Reads the objects.
     ///
     /// # Errors
-    /// In a file: an object that cannot be read. Of a live cluster such objects are left out, as the operator does,
-    /// and noted.
+    /// An object of a file cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
     pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
         let mut world = Self { source: objects.source, notes: objects.notes, ..Self::default() };
-        // Pods of classes that are not managed have their policy in their spec only.
+        // Pods of classes that are not managed have their policy only in their spec.
         world.cluster.trust_pod_policy = true;
         world.cluster.spare_critical_addons(Some([critical::NAMESPACE.to_owned()].into()));
         let mut parts: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
@@ -75,7 +75,8 @@ impl World {
         Ok(world)
     }
 
-    /// As the operator does, for half a minute more than their grace. In a file nobody knows what time it is.
+    /// Fills `overdue`: pods that are still terminating 30 s after their grace period, as in the operator. Not for
+    /// files, whose current time is unknown.
     fn note_overdue(&mut self, items: &[Value], now: Timestamp) {
         let latest = now - SignedDuration::from_secs(30);
         for pod in items.iter().filter(|item| item["kind"] == "Pod") {
@@ -155,7 +156,7 @@ impl World {
         }
     }
 
-    /// Takes in which namespaces the chart protects, and in which groups are served.
+    /// Reads the chart's protected namespaces, and those in which groups are served.
     fn rule_namespaces(&mut self, policy: &Value) {
         let annotations = &policy["metadata"]["annotations"];
         let Some(names) = annotations[keys::ANNOTATION_PROTECTED].as_str() else { return };
@@ -171,12 +172,12 @@ impl World {
         }
     }
 
-    /// Whether it is a group in a namespace where none is served.
+    /// Returns true for a group in a namespace whose groups are not served.
     pub(crate) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
         matches!(preemptor, Preemptor::Group(key) if !self.cluster.serves_groups_in(&key.namespace))
     }
 
-    /// Adds a pod, which may name a native group.
+    /// Adds a pod, which may belong to a native group.
     pub(crate) fn add_pod_in(&mut self, pod: Pod, native_group: Option<&str>) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         match native_group {
@@ -186,7 +187,7 @@ impl World {
         self.add_pod(pod)
     }
 
-    /// Adds or replaces a pod; of one that was there the native group stays.
+    /// Adds or replaces a pod; a replaced pod keeps its native group.
     pub(crate) fn add_pod(&mut self, pod: Pod) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         let native_group = self.natives.get(&key).cloned();
@@ -214,7 +215,7 @@ impl World {
         }
     }
 
-    /// Whether the group or pod exists.
+    /// Returns true if the group or pod exists.
     pub(crate) fn has(&self, preemptor: &Preemptor) -> bool {
         match preemptor {
             Preemptor::Group(key) => self.cluster.group(key).is_some(),
@@ -222,7 +223,7 @@ impl World {
         }
     }
 
-    /// The priority that counts for a preemptor; 0 when it does not exist.
+    /// Returns the effective priority of a preemptor, or 0 if it does not exist.
     pub(crate) fn priority(&self, preemptor: &Preemptor) -> i32 {
         match preemptor {
             Preemptor::Group(key) => self.cluster.group(key).map_or(0, |group| group.priority),
@@ -230,13 +231,13 @@ impl World {
         }
     }
 
-    /// The latest plan that is stored for a preemptor: the one in progress, or the last one.
+    /// Returns the plan in progress of a preemptor, or else its last one.
     pub(crate) fn last_plan(&self, preemptor: &Preemptor) -> Option<&StoredPlan> {
         let its = self.plans.values().filter(|plan| plan.cause.is_plan() && preemptor_of(plan) == *preemptor);
         its.max_by_key(|plan| (plan.state.in_flight(), plan.age_order()))
     }
 
-    /// What a decision for `preemptor` has to respect: the stored plans of others that are in progress.
+    /// Returns the planner's context for `preemptor`: the plans of other preemptors in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
         let mut context = Context { strategy, lingering: self.overdue.clone(), ..Context::default() };
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
@@ -244,7 +245,7 @@ impl World {
             if plan.cause.is_plan() && other == *preemptor {
                 continue;
             }
-            // A critical add-on holds its place as critical pods do, whatever its priority.
+            // The reservation of a critical add-on counts with the priority of critical pods.
             let own = self.priority(&other);
             let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
             for placement in &plan.placements {
@@ -261,23 +262,23 @@ impl World {
     }
 }
 
-/// Who a stored plan is for.
+/// Returns the preemptor of a stored plan.
 pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
     let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
     if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
 }
 
-/// The names in the [annotation](keys::ANNOTATION_PROTECTED) that the chart writes.
+/// Splits the [annotation](keys::ANNOTATION_PROTECTED) that the chart writes into names.
 pub(crate) fn protected_names(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').filter(|name| !name.is_empty())
 }
 
-/// Namespace and name of an object.
+/// Returns namespace and name of an object.
 pub(crate) fn key_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// Reads an object; an error names it, and the field.
+/// Reads an object; an error names the object and the field.
 pub(crate) fn read<T: DeserializeOwned>(item: &Value, file: &str) -> Result<T, CliError> {
     serde_path_to_error::deserialize(item).map_err(|error| CliError::Object {
         file: file.to_owned(),
@@ -288,7 +289,7 @@ pub(crate) fn read<T: DeserializeOwned>(item: &Value, file: &str) -> Result<T, C
     })
 }
 
-/// `NAMESPACE/NAME`, or the name of an object without a namespace.
+/// Returns `NAMESPACE/NAME`, or the name of an object without a namespace.
 pub(crate) fn name_of(item: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text(&item["metadata"]["namespace"]), text(&item["metadata"]["name"]));

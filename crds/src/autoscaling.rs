@@ -1,12 +1,14 @@
-//! What cluster-autoscaler is asked with: the kind `ProvisioningRequest` of `autoscaling.x-k8s.io/v1`, as far as it is used here.
+//! The kind `ProvisioningRequest` of `autoscaling.x-k8s.io/v1`, with the fields that Giveway uses to request capacity
+//! from cluster-autoscaler.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// The class of requests that are met whole, or not at all, with what the cloud has to offer now.
+/// The provisioning class of requests that are fulfilled completely or not at all, with the capacity that the cloud
+/// offers now.
 pub const ATOMIC_SCALE_UP: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
-/// A request has no more sets of pods.
+/// Maximum number of pod sets in a request.
 pub const MOST_POD_SETS: usize = 32;
 
 /// The pods that are to have room together. The API server lets nobody change it.
@@ -27,13 +29,13 @@ pub struct ProvisioningRequestSpec {
     pub provisioning_class_name: String,
 }
 
-/// Pods that are alike.
+/// Pods with the same template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSet {
-    /// What they look like.
+    /// Their PodTemplate.
     pub pod_template_ref: PodTemplateReference,
-    /// How many.
+    /// Number of pods.
     pub count: i32,
 }
 
@@ -44,29 +46,30 @@ pub struct PodTemplateReference {
     pub name: String,
 }
 
-/// What the autoscaler says.
+/// Status that the autoscaler writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProvisioningRequestStatus {
-    /// How far it is.
+    /// Conditions of the request.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nobody has taken it up.
+    /// No autoscaler has accepted the request.
     Pending,
-    /// It is being looked for room.
+    /// The autoscaler is looking for capacity.
     Accepted,
-    /// There is room.
+    /// The capacity is available.
     Provisioned,
-    /// There is none, or not any more; in the words of the autoscaler.
+    /// The capacity is not available, or no longer; the autoscaler's message.
     Failed(String),
 }
 
 impl ProvisioningRequest {
-    /// How far it is, by its conditions. Room that was taken back, or is not kept any longer, is none.
+    /// Returns the progress according to the conditions. Capacity that was revoked, or whose reservation expired,
+    /// counts as failed.
     pub fn progress(&self) -> Progress {
         let conditions = self.status.iter().flat_map(|status| &status.conditions);
         let told = |type_: &str| conditions.clone().find(|c| c.type_ == type_ && c.status == "True");

@@ -1,18 +1,19 @@
-//! The labels of a pod that are remembered: those that Giveway reads, and of the others no more than anybody has. A pod may have as many
-//! as fit into an object, 70,000 and more, and whoever may create pods would fill the memory of all that watch them.
+//! Pod labels that are kept in memory: those that Giveway reads, and a limited number of others. A pod may have as many
+//! labels as fit into an object, 70,000 and more, and any user who creates pods could otherwise fill the memory of
+//! every process that watches them.
 //!
-//! Budgets, affinities and spreading see of such a pod what is remembered: what its owner wins by a label too many is that his own
-//! budgets protect the pod less.
+//! Budgets, affinities and spreading see only the kept labels of such a pod: the only effect for its owner is that the
+//! owner's own budgets protect the pod less.
 
 use crate::{keys, kinds};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most labels of one pod that are remembered beside those that Giveway reads.
+/// Maximum number of labels of one pod that are kept in addition to those that Giveway reads.
 pub const MOST_OTHERS: usize = 1000;
 
-/// Labels of pods that Giveway reads, whatever their kind.
+/// Labels that Giveway reads on pods of every kind of owner.
 const READ: [&str; 11] = [
     keys::LABEL_POD_GROUP,
     keys::LABEL_WORKLOAD,
@@ -27,7 +28,7 @@ const READ: [&str; 11] = [
     "pod-template-hash",
 ];
 
-/// Counts labels, in the order in which an object has them, which is that of their keys.
+/// Counts labels in the order of the object, which is sorted by key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter(usize);
 
@@ -41,17 +42,17 @@ impl Counter {
     }
 }
 
-/// Those of a pod's labels that are remembered.
+/// Returns the labels that are kept.
 pub fn remembered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let mut counter = Counter::default();
     let kept = labels.into_iter().flatten().filter(|(key, _)| counter.keeps(key));
     kept.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Reads a pod's labels and keeps those that are remembered; the others cost nothing.
+/// Reads a pod's labels and keeps those of [`remembered`]; the others use no memory.
 ///
 /// # Errors
-/// They are no map of strings.
+/// The labels are not a map of strings.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
     struct Labels;
 
@@ -95,7 +96,7 @@ mod tests {
 
     fn labels(count: usize) -> BTreeMap<String, String> {
         let others = (0..count).map(|n| (format!("a{n:06}"), "x".to_owned()));
-        // Keys of Giveway's own prefix that nobody reads are as many as somebody likes, too.
+        // Keys with Giveway's prefix that Giveway does not read count as other labels, too.
         let prefixed = (0..count).map(|n| (format!("scheduling.giveway.dev/a{n:06}"), "x".to_owned()));
         others.chain(prefixed).collect()
     }

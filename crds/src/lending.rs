@@ -1,19 +1,19 @@
-//! A group lends its members no priority (design, section 3, rule 4).
+//! A PodGroup cannot raise the priority of its members (design, section 3, rule 4).
 //!
-//! A ResourceQuota that is scoped by PriorityClass is charged for the class that a pod names. If a group's priority
-//! counted for a member of a lower class, the group would be a way around every such quota. So a member has to pay for
-//! its group's priority with a class of its own. Admission refuses one that does not; one that admission did not see
-//! with its group stays held. Where a pod takes part all the same, such as one that runs already, the
-//! [lower](counting) of the two priorities counts.
+//! A ResourceQuota scoped by PriorityClass counts the class that a pod names. If a group's priority counted for a
+//! member of a lower class, the group could be used to bypass such quotas. Therefore a member needs a class of its own
+//! with at least its group's priority. Admission rejects a pod whose class is lower; a pod that admission did not
+//! process with its group stays gated. For other pods, such as running ones, the [lower](counting) of the two
+//! priorities counts.
 
 use crate::priority::Classes;
 
-/// The priority that counts for a member: a group can take some of what its member pays for, and can add nothing.
+/// Returns the effective priority of a member: a group can lower its pod's priority, and cannot raise it.
 pub fn counting(own: i32, group: i32) -> i32 {
     own.min(group)
 }
 
-/// A group's priority, whether the group exists already or only the template that it will be made from.
+/// The priority of a group, from the PodGroup or from the template it will be created from.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// Name of the group.
@@ -25,15 +25,16 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// `stated` is `spec.priority` of the group; a template, or a group that admission did not see, has what its class
-    /// says now. `None` when there is no such class: it has no priority then.
+    /// Returns the group's priority. `stated` is `spec.priority` of the group; without it (a template, or a group that
+    /// admission did not process) the value of its class counts. Returns `None` if the class does not exist: the group
+    /// then has no priority.
     pub fn of(group: &'a str, class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> Option<Self> {
         let class_name = class_name.filter(|name| !name.is_empty());
         let priority = stated.or_else(|| classes.resolve(class_name).ok().map(|resolved| resolved.priority))?;
         Some(Self { group, class_name, priority })
     }
 
-    /// Why a pod whose class `class_name` (empty: none) gives it `priority` may not be a member; `None` when it may.
+    /// Returns why a pod with class `class_name` (empty: none) and `priority` may not be a member, or `None` if it may.
     pub fn refusal(&self, class_name: &str, priority: i32, classes: &Classes) -> Option<String> {
         let Self { group, priority: asked, .. } = self;
         let class = match class_name {
@@ -49,7 +50,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// What to do about a pod that was refused.
+    /// Returns what to do about a rejected pod.
     fn remedy(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => format!("name a class of {asked} or more, or create the pod group anew with a class"),
@@ -58,7 +59,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What to do about pods that exist.
+    /// Returns what to do about existing pods.
     pub fn remedy_later(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => format!("delete and create anew with a class of {asked} or more"),
@@ -67,7 +68,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What to do when no class of this name gives any more what the group has.
+    /// Returns what to do if the group's class no longer exists or no longer has the group's priority.
     fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
             Some(value) if value >= self.priority => None,
@@ -76,7 +77,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What the creator of a pod is told whose class gives it more than its group has.
+    /// Returns the warning for the creator of a pod whose class has a higher priority than its group.
     pub fn warning(&self, class_name: &str, priority: i32) -> Option<String> {
         let Self { group, priority: asked, .. } = self;
         (priority > *asked).then(|| {

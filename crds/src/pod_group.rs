@@ -161,7 +161,8 @@ pub struct PodCounts {
 }
 
 impl PodGroupSpec {
-    /// Key of the node label of which the group has one value; `None` where it may be anywhere.
+    /// Returns the key of the node label that has the same value on all nodes of the group, or `None` without a
+    /// constraint.
     pub fn topology_key(&self) -> Option<&str> {
         self.scheduling_constraints.as_ref().and_then(SchedulingConstraints::topology_key)
     }

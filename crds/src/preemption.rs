@@ -1,8 +1,8 @@
 //! `Preemption`: a plan, or another disruption that Giveway carries out, as an object (design, section 2).
 //!
-//! Only the operator writes them. A plan that is too large for one object is cut into parts: the first one has the name
-//! of the plan and its status, the others are called `NAME.2`, `NAME.3` and so on. They are written in this order, so a
-//! plan is complete when its last part exists.
+//! Only the operator writes them. A plan that is too large for one object is split into parts: the first one has the
+//! name of the plan and its status, the others are named `NAME.2`, `NAME.3` and so on. They are written in this order,
+//! so a plan is complete when its last part exists.
 
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of placements and victims, as JSON, that one object takes: it stays well below 1 MiB with everything around
-/// them, and below what etcd accepts (1.5 MiB).
+/// Maximum bytes of placements and victims, as JSON, in one object: with the other fields it is well below 1 MiB, and
+/// below the limit of etcd (1.5 MiB).
 pub const PART_BYTES: usize = 768 * 1024;
 
 /// One decision to evict pods, and the nodes for which the pods of its preemptor are nominated.
@@ -122,18 +122,18 @@ fn preemptor() -> String {
     Cause::Preemptor.as_str().to_owned()
 }
 
-/// Why parts do not make up a plan.
+/// Why parts are not a complete plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incomplete {
-    /// The operator ended while it stored them.
+    /// The operator stopped while it stored the parts.
     #[error("only {have} of the {parts} parts of the plan were stored")]
     Missing {
         /// Parts that exist.
         have: usize,
-        /// Parts that there should be.
+        /// Expected number of parts.
         parts: i32,
     },
-    /// They do not belong together.
+    /// The parts belong to different plans.
     #[error("part {part} of the plan is not of the same plan as the first one")]
     Foreign {
         /// Number of the part.
@@ -141,17 +141,17 @@ pub enum Incomplete {
     },
 }
 
-/// The name of a part of a plan: parts are numbered from 1, and the first one has the plan's name.
+/// Returns the name of a part of a plan: parts are numbered from 1, and the first one has the plan's name.
 pub fn part_name(plan: &str, part: i32) -> String {
     if part <= 1 { plan.to_owned() } else { format!("{plan}.{part}") }
 }
 
-/// The plan that an object of this name belongs to. Plans have no dot in their names.
+/// Returns the name of the plan that an object of this name belongs to. Plan names contain no dot.
 pub fn plan_of_part(name: &str) -> &str {
     name.split_once('.').map_or(name, |(plan, _)| plan)
 }
 
-/// Cuts a plan into objects whose lists take at most `bytes` as JSON each, in the order in which they are to be stored.
+/// Splits a plan into objects whose lists have at most `bytes` as JSON each, in the order in which they must be stored.
 pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
     let mut cutter = Cutter { limit: bytes, done: Vec::new(), current: Lists::default() };
     plan.placements.iter().for_each(|placement| cutter.placement(placement));
@@ -186,23 +186,23 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
         .collect()
 }
 
-/// Whether a part has the label by which admission finds the plan: the first one, which says where the pod goes, of a plan that
-/// is carried out.
+/// Returns true if the part gets the label by which admission finds the plan: the first part of a plan for a critical
+/// add-on that is carried out, because it contains the placement.
 fn keeps_node(plan: &StoredPlan, part: i32) -> bool {
     plan.critical_addon.is_some() && part == 1 && plan.state != PlanState::Observed
 }
 
-/// The lists of one part, and what they take.
+/// The lists of one part, and their size.
 #[derive(Default)]
 struct Lists {
     placements: Vec<StoredPlacement>,
     victims: Vec<StoredVictim>,
-    /// Index of the unit that the last of `victims` belongs to.
+    /// Index of the unit that the last element of `victims` belongs to.
     unit: Option<usize>,
     bytes: usize,
 }
 
-/// Fills one part after the other.
+/// Fills the parts one by one.
 struct Cutter {
     limit: usize,
     done: Vec<Lists>,
@@ -210,7 +210,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Begins the next part when what comes does not fit into this one.
+    /// Starts the next part if `bytes` more do not fit into this one.
     fn make_room(&mut self, bytes: usize) {
         if self.current.bytes > 0 && self.current.bytes + bytes > self.limit {
             self.done.push(std::mem::take(&mut self.current));
@@ -245,17 +245,17 @@ impl Cutter {
     }
 }
 
-/// What an object with these values takes as JSON, at most: names and UIDs need no escapes, and the keys around them are
-/// shorter than this.
+/// Returns an upper bound for the JSON size of an object with these values: names and UIDs need no escapes, and the
+/// keys are shorter than `KEYS`.
 fn written(values: &[&str]) -> usize {
     const KEYS: usize = 96;
     KEYS + values.iter().map(|value| value.len()).sum::<usize>()
 }
 
-/// Puts the parts of a plan together, in whatever order they come.
+/// Joins the parts of a plan, in any order.
 ///
 /// # Errors
-/// A part is missing, or one is not of the same plan.
+/// A part is missing, or belongs to another plan.
 pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
     parts.sort_by_key(|part| part.spec.part);
     let wanted = parts.first().map_or(1, |first| first.spec.parts);
@@ -292,7 +292,7 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
 }
 
 impl Preemption {
-    /// The plan without its lists, of which this object may hold a part only.
+    /// Returns the plan without its lists, because this object may hold only a part of them.
     pub fn head(&self) -> StoredPlan {
         let status = self.status.clone().unwrap_or_default();
         StoredPlan {
@@ -303,7 +303,7 @@ impl Preemption {
             preemptor: self.spec.preemptor.clone().unwrap_or_default(),
             strategy: self.spec.strategy.clone(),
             reason: self.spec.reason.clone(),
-            // A leader may have ended between the last part and the first status.
+            // A leader may have stopped between the last part and the first status.
             planned_at: status.planned_at.or_else(|| self.metadata.creation_timestamp.clone()),
             message: if status.message.is_empty() { self.spec.reason.clone() } else { status.message },
             domain: self.spec.domain.clone(),

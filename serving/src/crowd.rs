@@ -1,8 +1,9 @@
-//! All connections of a server: which of them take too long, and which one goes when there are too many.
+//! All connections of a server: closes those that exceed a time limit, and the one that has been idle longest when all
+//! slots are taken.
 //!
-//! A connection on which no request is being answered has been idle since its last sign of progress, whatever phase it
-//! is in. The one that has been idle longest goes when all are taken: a crowd of silent strangers loses its places to
-//! whoever has something to ask. One that has only begun is left alone for [`GRACE`], or it could never begin.
+//! A connection without a request in progress has been idle since its last progress, in any phase. At the limit, the
+//! one that has been idle longest is closed, so that many silent clients cannot block a client that sends requests. A
+//! connection in a handshake or in headers is not closed for [`GRACE`]; otherwise it could never finish them.
 
 use crate::connection::{Connection, Order, Phase};
 use crate::limits::Limits;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a handshake or the headers of a request are left alone.
+/// Minimum time that a handshake or the headers of a request get.
 pub const GRACE: Duration = Duration::from_millis(250);
 
 /// All connections of a server.
@@ -22,14 +23,14 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Adds a connection that was accepted now, under a number of its own.
+    /// Adds a connection that was just accepted, under a unique number.
     pub fn join(&self, number: u64) -> Arc<Connection> {
         let connection = Arc::new(Connection::new(Arc::clone(&self.room)));
         self.with(|members| members.insert(number, Arc::clone(&connection)));
         connection
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn leave(&self, number: u64) {
         self.with(|members| members.remove(&number));
     }
@@ -53,7 +54,7 @@ impl Crowd {
         });
     }
 
-    /// Closes the connection that has been idle longest. Returns false when each is busy, or has only begun.
+    /// Closes the connection that has been idle longest. Returns false if every connection is busy or within [`GRACE`].
     pub fn dismiss_longest_idle(&self) -> bool {
         let now = self.room.now();
         self.with(|members| {
@@ -75,7 +76,7 @@ impl Crowd {
         self.room.someone_idle().await;
     }
 
-    /// Gives every connection an order.
+    /// Sends an order to every connection.
     pub fn tell_all(&self, order: Order) {
         self.with(|members| members.values().for_each(|connection| connection.tell(order)));
     }

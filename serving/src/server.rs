@@ -1,9 +1,9 @@
-//! The accept loop: connections, their number and their time limits, and a graceful end.
+//! The accept loop: connections, their number, their time limits and a graceful shutdown.
 //!
-//! Promises: a client that is slow, silent or hostile holds one connection for a limited time; the number of
-//! connections is bounded, and when all are taken the one that has been idle longest makes room for the next; on
-//! shutdown no new connection is accepted, requests that have begun are answered until a deadline, and a connection that
-//! is in use is closed by an answer that says so, so that no client loses a request on it.
+//! Guarantees: a slow, silent or hostile client uses one connection for a limited time. The number of connections is
+//! bounded; at the limit, the connection that has been idle longest is closed for the next one. On shutdown no
+//! connection is accepted, requests that have started are answered until a deadline, and a connection in use is closed
+//! by a response that announces it, so that no client loses a request.
 
 use crate::connection::{Connection, Observed, Order};
 use crate::crowd::{Crowd, GRACE};
@@ -27,19 +27,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use warp::filters::BoxedFilter;
 
-/// The most bytes that the HTTP library buffers of one connection, headers included.
+/// Maximum number of bytes that the HTTP library buffers per connection, headers included.
 const MOST_BUFFERED: usize = 16 * 1024;
 
-/// How a server is told to end.
+/// The tokens that shut down a server.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// Finish what has begun, within [`Limits::drain`].
+    /// Finish requests that have started, within [`Limits::drain`].
     pub drain: CancellationToken,
-    /// End now.
+    /// Stop now.
     pub abort: CancellationToken,
 }
 
-/// A filter of the HTTP framework as a service of the HTTP library.
+/// Returns a filter of the HTTP framework as a service of the HTTP library.
 pub fn service(
     filter: BoxedFilter<(warp::reply::Response,)>,
 ) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send>
@@ -102,7 +102,7 @@ pub async fn serve<S, B>(
     crowd.tell_all(Order::Close);
 }
 
-/// The next connection.
+/// Accepts and returns the next connection.
 async fn accept(listener: &TcpListener, crowd: &Crowd, limits: &Limits, tick: &mut Interval) -> TcpStream {
     loop {
         tokio::select! {
@@ -110,7 +110,7 @@ async fn accept(listener: &TcpListener, crowd: &Crowd, limits: &Limits, tick: &m
                 Ok((stream, _)) => return stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
-                    // Out of file descriptors, most likely: wait for connections to end instead of spinning.
+                    // Most likely no file descriptor is free: wait until connections have ended instead of spinning.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -119,8 +119,8 @@ async fn accept(listener: &TcpListener, crowd: &Crowd, limits: &Limits, tick: &m
     }
 }
 
-/// A place for one connection. When all are taken, the connection that has been idle longest goes; while each is busy,
-/// the next one waits.
+/// Returns a slot for one connection. If none is free, the connection that has been idle longest is closed; if all are
+/// busy, the caller waits.
 async fn slot(
     slots: &Arc<Semaphore>,
     crowd: &Crowd,
@@ -141,7 +141,7 @@ async fn slot(
             // The semaphore is never closed.
             slot = Arc::clone(slots).acquire_owned() => return slot.ok(),
             () = crowd.someone_idle(), if !dismissed => {}
-            // Those that have only begun may be dismissed by now.
+            // Connections in a handshake or in headers may have used up their grace time by now.
             () = tokio::time::sleep(GRACE / 5), if !dismissed => {}
             _ = tick.tick() => crowd.dismiss_overdue(limits),
         }
@@ -194,7 +194,7 @@ where
         let answer = service.call(request);
         async move {
             let mut answer = answer.await;
-            // The answers of HTTP/1 say it by this header, and the library closes the connection after it.
+            // HTTP/1 announces the close with this header, and the library then closes the connection.
             if let (Ok(answer), true) = (&mut answer, connection.retires()) {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

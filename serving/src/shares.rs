@@ -1,10 +1,10 @@
-//! Places that are bounded, and of which one namespace has at most half: who fills his own leaves others theirs.
+//! A bounded number of slots, of which one namespace gets at most half, so that one namespace cannot use all of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places, and how many of them each namespace has. Cheap to clone.
+/// The slots, and how many of them each namespace uses. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shares {
     places: Arc<Semaphore>,
@@ -14,7 +14,7 @@ pub struct Shares {
 
 type Taken = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// One of the places, until it is dropped.
+/// One slot; dropping it frees the slot.
 #[derive(Debug)]
 pub struct Share {
     taken: Taken,
@@ -23,13 +23,13 @@ pub struct Share {
 }
 
 impl Shares {
-    /// So many places.
+    /// Creates `most` slots.
     pub fn new(most: usize) -> Self {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         Self { places, taken: Taken::default(), most_of_one: most.div_ceil(2) }
     }
 
-    /// A place for something of this namespace; `None` when there is none left, or none for it.
+    /// Takes a slot for this namespace; `None` if no slot is free, or the namespace uses its maximum.
     pub fn take(&self, namespace: &str) -> Option<Share> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.get(namespace).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Shares {
         Some(Share { taken: Arc::clone(&self.taken), namespace: namespace.to_owned(), _place: place })
     }
 
-    /// Whether nobody has a place: then nothing is remembered of anybody.
+    /// Returns true if no slot is in use: then no namespace is remembered.
     pub fn is_unused(&self) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -1,9 +1,9 @@
-//! Bodies of requests, and how many bytes of them may be in memory.
+//! Request bodies, and the memory that they may use.
 //!
-//! Promises: a body is no larger than its limit and arrives within its time, a small one within less; all bodies together
-//! hold no more than the [`Budget`], whoever sends how many of them; who finds no room waits his turn until his deadline, then the failure
-//! policy decides. An eighth of the budget is kept for small bodies, so that a crowd of huge ones delays no ordinary
-//! request.
+//! Guarantees: a body does not exceed its size limit and arrives within its time limit, which is shorter for small
+//! bodies. All bodies together use no more than the [`Budget`], for any number of clients. A request without free
+//! budget waits until its deadline; then the failure policy decides. An eighth of the budget is reserved for small
+//! bodies, so that many huge ones do not delay ordinary requests.
 
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
@@ -15,17 +15,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use warp::Buf;
 
-/// A body that is no larger than this is small.
+/// A body up to this size in bytes is small.
 pub const SMALL: usize = 64 * 1024;
 
 /// Limits of one body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// Bytes. API servers accept objects of 3 MiB, and an update carries two of them.
+    /// Maximum size in bytes. API servers accept objects of 3 MiB, and an update contains two of them.
     pub bytes: usize,
-    /// How long the body may take.
+    /// Time limit for the body.
     pub time: Duration,
-    /// How long a small one may: it is on its way as soon as its request is.
+    /// Time limit for a small body, which is sent together with its request.
     pub small: Duration,
 }
 
@@ -35,16 +35,16 @@ impl Default for BodyLimits {
     }
 }
 
-/// A body that was not read to its end.
+/// Why a body was not read completely.
 #[derive(Debug)]
 pub enum BodyError {
-    /// It is larger than its limit.
+    /// The body exceeds its size limit.
     TooLarge,
-    /// It took longer than its time.
+    /// The body exceeded its time limit.
     TooSlow,
-    /// Other bodies take all the room.
+    /// Other bodies use the whole budget.
     NoRoom,
-    /// The connection ended, or broke the protocol.
+    /// The connection was closed, or the client broke the protocol.
     Broken(warp::Error),
 }
 
@@ -70,7 +70,7 @@ impl From<Vec<u8>> for Body {
     }
 }
 
-/// How many bytes all bodies may hold together.
+/// Limit of the bytes that all bodies use together.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limits: BodyLimits,
@@ -91,7 +91,7 @@ impl Lane {
     }
 }
 
-/// Bytes of the budget that are taken.
+/// A reserved part of the budget, in bytes.
 #[derive(Debug)]
 struct Share {
     permit: OwnedSemaphorePermit,
@@ -111,7 +111,7 @@ impl Drop for Share {
 }
 
 impl Budget {
-    /// A budget of so many bytes, for bodies with these limits.
+    /// Creates a budget of `bytes`, for bodies with these limits.
     pub fn new(bytes: u32, limits: BodyLimits, metrics: Arc<Metrics>) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Self { limits, small: Lane::new(bytes / 8), large: Lane::new(bytes - bytes / 8), metrics }
@@ -122,8 +122,8 @@ impl Budget {
         self.limits
     }
 
-    /// Reads a body whose length was announced, or was not. One whose length is not known takes as much of the budget as
-    /// the largest may have.
+    /// Reads a body. `announced` is its `Content-Length`; without one, as much of the budget is reserved as the largest
+    /// body needs.
     pub async fn read<B: Buf>(
         &self,
         announced: Option<u64>,
@@ -248,7 +248,7 @@ mod tests {
         let patient = Budget { limits: endless, ..budget.clone() };
         let reading =
             tokio::spawn(async move { patient.read(None, Box::pin(body), Deadline::after(endless.time)).await });
-        // There is room for one chunk in the channel: the second one fits when the first one was read.
+        // The channel buffers one chunk: the second one fits after the first one was read.
         for _ in 0..2 {
             chunk.send(Ok(std::io::Cursor::new(vec![b'x'; 5]))).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! The webhook's process: starts its parts, and ends them in order on SIGTERM or Ctrl-C.
+//! The webhook's process: starts its components, and stops them in order on SIGTERM or Ctrl-C.
 
 use anyhow::Context;
 use clap::Parser;
@@ -31,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use warp::Filter;
 
-/// How long a request waits for the first list of the watches; below the time-out of the webhook configurations.
+/// Maximum wait for the first list of the watches; below the timeout of the webhook configurations.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
@@ -44,7 +44,8 @@ async fn main() -> anyhow::Result<()> {
     let mut watching = client_config.clone();
     let client = ClientBuilder::try_from(client_config).context("the API server's configuration cannot be used")?;
     let client = client.with_layer(&LeaveOut).build();
-    // A watch that is refused, or not answered, is broken; the client library would ask again for minutes, or wait, and tell nobody.
+    // A watch that is rejected or not answered is reported as broken; the client library's own retries would hide that
+    // for minutes.
     watching.default_retry = false;
     let watching = ClientBuilder::try_from(watching)?.with_layer(&LeaveOut).with_layer(&Patience::default()).build();
 
@@ -65,7 +66,7 @@ async fn main() -> anyhow::Result<()> {
     let health = Health::new(certificate, Arc::clone(&view), shutdown.drain.clone());
     let budget = Budget::new(config.body_budget_bytes, BodyLimits::default(), Arc::clone(&metrics));
     let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
-    // A queue each: events that any user can cause take no room from those of the guard.
+    // Separate queues, so that events that any user can cause do not displace the guard's events.
     let (notices, queue) = notice::queue();
     tasks.start("the writer of events on owners", notice::write_on_owners(client.clone(), queue));
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
@@ -82,7 +83,7 @@ async fn main() -> anyhow::Result<()> {
         let ledger = ApiLedger::new(client);
         let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
         reviews = reviews.or(routes::guard(guard, &budget)).unify().boxed();
-        // A held refusal occupies a connection.
+        // A delayed rejection occupies a connection.
         limits.connections += most;
     }
     let reviews = service(reviews);
@@ -94,7 +95,7 @@ async fn main() -> anyhow::Result<()> {
     tracing::info!(address = %config.address, metrics = %config.metrics_address, "listening");
 
     tasks.start("the handler of signals", on_signals(shutdown.clone())?);
-    // What the server of the metrics counts is of no interest. It goes with the process.
+    // The metrics server's own metrics are not exported, and it runs until the process ends.
     let (endless, uncounted) = (Shutdown::default(), ServerMetrics::default());
     tasks.start("the metrics", serve(metrics_listener, None, plain, Limits::default(), endless, uncounted));
     tokio::select! {
@@ -105,7 +106,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps the certificate up to date, from where the command line says.
+/// Keeps the certificate up to date, from the configured source.
 async fn follow_certificate(
     client: kube::Client,
     config: Config,
@@ -138,7 +139,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
-/// The first signal drains, the second one ends at once.
+/// The first signal starts draining, the second one stops the server at once.
 fn on_signals(shutdown: Shutdown) -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;

@@ -1,8 +1,8 @@
-//! Answers that are told in events, too.
+//! Events about admission responses.
 //!
-//! Who is refused comes back. So an object hears the same reason at most every [`AGAIN`], and all objects together get a bounded
-//! number of events, those of one namespace a quarter of it; what is above it is dropped. Nothing here is waited for: an answer never
-//! depends on its events.
+//! Rejected clients retry. Therefore an object gets at most one event per reason in every [`AGAIN`], all objects
+//! together get a bounded number of events, and those of one namespace a quarter of it; further events are dropped.
+//! Responses never wait for or depend on events.
 
 use giveway_crds::condition::Reason;
 use giveway_crds::kinds;
@@ -16,18 +16,18 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How long an object does not hear the same reason again.
+/// Minimum time between two events of the same reason on an object.
 pub const AGAIN: Duration = Duration::from_secs(60);
-/// The time over which events are counted, and the most of them in it.
+/// The window over which events are counted, and the maximum number of events in it.
 const WINDOW: Duration = Duration::from_secs(10);
 const MOST_IN_WINDOW: usize = 100;
-/// The most of them on objects of one namespace: who floods his own leaves others theirs.
+/// Maximum number of events in a window on objects of one namespace, so that one namespace cannot use up all of them.
 const MOST_OF_NAMESPACE: usize = MOST_IN_WINDOW / 4;
-/// The most objects that are remembered.
+/// Maximum number of remembered pairs of object and reason.
 const MOST_REMEMBERED: usize = 4096;
-/// How long an owner is read.
+/// Timeout of reading an owner.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most events that wait to be written.
+/// Maximum number of events that are queued.
 const QUEUE: usize = 256;
 
 /// An object that an event names.
@@ -50,24 +50,24 @@ pub struct Object {
 pub struct Notice {
     /// The object that it is about.
     pub about: Object,
-    /// The object on the other side.
+    /// The related object: the preemptor or the victim.
     pub related: Option<Object>,
-    /// Why.
+    /// Reason of the event.
     pub reason: Reason,
-    /// What was done.
+    /// Action of the event.
     pub action: &'static str,
-    /// The sentence.
+    /// Message of the event.
     pub note: String,
 }
 
-/// Who has heard what, and how many events there were.
+/// Remembers the last events, and limits their number.
 #[derive(Debug, Default)]
 pub struct Limiter {
     heard: BTreeMap<(String, &'static str), Instant>,
     window: Option<Window>,
 }
 
-/// Events since a moment, by namespace.
+/// Number of events since the start of the window, by namespace.
 #[derive(Debug)]
 struct Window {
     since: Instant,
@@ -75,7 +75,7 @@ struct Window {
 }
 
 impl Limiter {
-    /// Whether this event may be written now; remembers it when it may.
+    /// Returns true if this event may be written now, and then counts it.
     pub fn admit(&mut self, notice: &Notice, now: Instant) -> bool {
         let key = (notice.about.uid.clone(), notice.reason.as_str());
         if self.heard.get(&key).is_some_and(|since| now - *since < AGAIN) {
@@ -100,26 +100,26 @@ impl Limiter {
     }
 }
 
-/// A queue of events and its end that writes them.
+/// Creates a queue of events.
 pub fn queue() -> (mpsc::Sender<Notice>, mpsc::Receiver<Notice>) {
     mpsc::channel(QUEUE)
 }
 
-/// Writes what comes out of the queue, for ever.
+/// Writes queued events until the queue is closed.
 pub async fn write(client: Client, notices: mpsc::Receiver<Notice>) {
     write_of(client, notices, false).await;
 }
 
-/// The same for owners, each of which is read before: whoever can reach the port can make a review up, and gets no event written on an
-/// object that does not exist. The bound on events bounds the reads, too.
+/// Like [`write`], for owners, each of which is read first: any client that can reach the port can forge a review, and
+/// must not cause an event on an object that does not exist. The limit of events also limits these reads.
 pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
     write_of(client, notices, true).await;
 }
 
-/// Whether the API server has the owner, under its UID. One that cannot be read is none.
+/// Returns true if the API server has the owner with this UID. An owner that cannot be read counts as missing.
 async fn exists(client: &Client, object: &Object) -> bool {
     let Some(row) = kinds::of_version(&object.api_version, object.kind) else { return false };
-    // Names become part of the path of the request.
+    // The names become part of the request path.
     if ![&object.namespace, &object.name].into_iter().all(|name| is_subdomain(name)) {
         return false;
     }
@@ -217,7 +217,8 @@ mod tests {
         assert!(admit("flood", 1000, start + WINDOW), "the next window is open");
     }
 
-    /// What an API server is asked that has the Job `team/train` with the UID `real` and no other object, while events on this are told.
+    /// Returns the requests that are sent while events on this object are written, to an API server that has only the
+    /// Job `team/train` with UID `real`.
     async fn asked(name: &str, uid: &str) -> Vec<String> {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);

@@ -1,7 +1,7 @@
-//! What the rules know of the cluster: the classes, groups and templates that a request can name.
+//! Cache of the cluster for the admission rules: the classes, groups and templates that a request can name.
 //!
-//! The view keeps only what the rules read. It is filled by [`crate::watch`] alone. What was looked up for one request
-//! ([`Found`]) is laid over it for that request, as [`Known`], and forgotten with it.
+//! It keeps only what the rules read, and only [`crate::watch`] fills it. Objects that were looked up for one request
+//! ([`Found`]) are combined with it for that request, as [`Known`].
 
 use crate::guard::facts::Facts;
 use crate::namespaced::{Namespaced, put};
@@ -15,54 +15,54 @@ use kube::api::ObjectMeta;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Namespace of the cluster's own components; Giveway never touches it.
+/// Namespace of the cluster's own components; Giveway never changes anything in it.
 pub const KUBE_SYSTEM: &str = "kube-system";
 
-/// What never changes while the webhook runs.
+/// Settings that are fixed while the webhook runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Giveway's own namespace; never touched.
+    /// Giveway's own namespace; never changed.
     pub namespace: String,
-    /// Whether every new class that does not say otherwise becomes a managed one.
+    /// True if every new class without the annotation becomes a managed one.
     pub manage_new_classes: bool,
-    /// Whether Jobs of gangs get a rule that preemptions are no failures.
+    /// True if Jobs of gangs get a pod failure policy that ignores disruptions.
     pub default_pod_failure_policy: bool,
-    /// Who may know which names.
+    /// Which names appear in messages to which namespaces.
     pub names: Names,
 }
 
 impl Settings {
-    /// Whether Giveway keeps its hands off this namespace.
+    /// Returns true if Giveway does not act on this namespace.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
         namespace == KUBE_SYSTEM || namespace == self.namespace
     }
 }
 
-/// What a pod needs to know of its group, whether the group exists already or only its template.
+/// What the rules for pods read of a group, from the PodGroup or from the template it will be created from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Whether members are held until the gang has a place.
+    /// True if members are gated until the gang fits.
     pub gang: bool,
-    /// The priority class of the group, when it has one.
+    /// The priority class of the group, if it has one.
     pub class_name: Option<String>,
-    /// Its priority, where admission has filled it in.
+    /// Its priority, if admission has filled it in.
     pub priority: Option<i32>,
-    /// Whether it gives way whole or not at all.
+    /// True if its pods are disrupted together (mode `PodGroup`).
     pub whole: bool,
-    /// The Workload and the template that it was made from, when it says so.
+    /// The Workload and the template that it was created from, if it names one.
     pub template: Option<(String, String)>,
-    /// Kind and name of the owner that it was made for, where a label asked for it.
+    /// Kind and name of the owner that it was created for, if the owner's label asked for a gang.
     pub made_for: Option<(String, String)>,
 }
 
 impl Group {
-    /// A group of this policy and class.
+    /// Creates a group with this policy and class.
     pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
         let class_name = class_name.filter(|name| !name.is_empty()).cloned();
         Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
     }
 
-    /// What pods have to know of this PodGroup.
+    /// Returns what the rules for pods read of this PodGroup.
     pub fn of(group: &PodGroup) -> Self {
         Self {
             priority: group.spec.priority,
@@ -77,7 +77,8 @@ impl Group {
     }
 }
 
-/// Kind and name of the owner that a group was made for: Giveway marks such groups with the label that asked for them.
+/// Returns kind and name of the owner that a group was created for: Giveway copies the label that asked for it to such
+/// groups.
 fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
     let is_made = metadata.labels.as_ref()?.get(LABEL_GANG).is_some_and(|value| value == "true");
     let mut owners = metadata.owner_references.iter().flatten();
@@ -85,7 +86,7 @@ fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
     Some((owner.kind.clone(), owner.name.clone()))
 }
 
-/// The cluster as the rules see it.
+/// Cache of the cluster for the admission rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// Settings of the webhook.
@@ -94,27 +95,27 @@ pub struct View {
     pub classes: Classes,
     /// Every PodGroup.
     pub groups: Namespaced<Group>,
-    /// Every PodGroup of Kubernetes itself; empty where the guard is turned off.
+    /// Every PodGroup of Kubernetes itself; empty if the guard is disabled.
     pub natives: Namespaced<Group>,
     /// The templates of every Workload, by name.
     pub workloads: Namespaced<BTreeMap<String, Group>>,
-    /// What the guard knows besides; empty where it is turned off.
+    /// Objects that only the guard reads; empty if it is disabled.
     pub facts: Facts,
 }
 
 impl View {
-    /// A view of an empty cluster.
+    /// Creates a view of an empty cluster.
     pub fn new(settings: Settings) -> Self {
         let (classes, facts) = (Classes::default(), Facts::default());
         Self { settings, classes, groups: BTreeMap::new(), natives: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
-    /// Whether Giveway keeps its hands off this namespace.
+    /// Returns true if Giveway does not act on this namespace.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
         self.settings.is_untouchable(namespace)
     }
 
-    /// The PodGroup of this name, which is a native one's where it begins with the API group.
+    /// Returns the PodGroup of this name: a native one if the name begins with the API group.
     pub fn group(&self, namespace: &str, name: &str) -> Option<&Group> {
         match native::own_name(name) {
             Some(name) => self.natives.get(namespace)?.get(name),
@@ -122,7 +123,7 @@ impl View {
         }
     }
 
-    /// The templates of the Workload of this name.
+    /// Returns the templates of the Workload of this name.
     pub fn templates(&self, namespace: &str, workload: &str) -> Option<&BTreeMap<String, Group>> {
         self.workloads.get(namespace)?.get(workload)
     }
@@ -151,13 +152,13 @@ impl View {
     }
 }
 
-/// The groups that the templates of a Workload describe, by name of the template.
+/// Returns the groups that the templates of a Workload describe, by name of the template.
 pub fn templates_of(workload: &Workload) -> BTreeMap<String, Group> {
     let templates = workload.spec.pod_group_templates.iter();
     templates.map(|t| (t.name.clone(), Group::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()
 }
 
-/// Objects that were looked up for one request, because the view did not have them.
+/// Objects that were looked up for one request, because the view does not contain them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Classes.
@@ -169,12 +170,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
     }
 
-    /// Adds what was found besides.
+    /// Adds the objects of another look-up.
     pub fn extend(&mut self, other: Self) {
         self.classes.extend(other.classes);
         for (namespace, groups) in other.groups {
@@ -186,8 +187,8 @@ impl Found {
     }
 }
 
-/// What a rule knows: the view, and below it what was looked up for the request. Where both have an object, the view's
-/// counts: the watch goes on after the look-up.
+/// What a rule reads: the view, and objects looked up for the request. If both contain an object, the view's is used,
+/// because the watch is newer than the look-up.
 #[derive(Debug)]
 pub struct Known<'a> {
     /// Settings of the webhook.
@@ -205,7 +206,7 @@ impl<'a> From<&'a View> for Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// The view and what was looked up.
+    /// Combines the view with what was looked up.
     pub fn with(view: &'a View, found: &'a Found) -> Self {
         let mut known = Self { found: Some(found), ..Self::from(view) };
         for class in &found.classes {
@@ -216,18 +217,18 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// Whether Giveway keeps its hands off this namespace.
+    /// Returns true if Giveway does not act on this namespace.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
         self.settings.is_untouchable(namespace)
     }
 
-    /// The PodGroup of this name.
+    /// Returns the PodGroup of this name.
     pub fn group(&self, namespace: &str, name: &str) -> Option<&Group> {
         let found = || self.found?.groups.get(namespace)?.get(name);
         self.view.group(namespace, name).or_else(found)
     }
 
-    /// The templates of the Workload of this name.
+    /// Returns the templates of the Workload of this name.
     pub fn templates(&self, namespace: &str, workload: &str) -> Option<&BTreeMap<String, Group>> {
         let found = || self.found?.workloads.get(namespace)?.get(workload);
         self.view.templates(namespace, workload).or_else(found)

@@ -1,8 +1,8 @@
-//! One class, step by step, until it is as wanted.
+//! Changes one PriorityClass step by step until it has the wanted form.
 //!
-//! Promises: nothing is deleted before admission has agreed to what will be created and the class is recorded; a class
-//! that is gone is tried to be created anew for [`LIMIT`], in its old form when the new one is refused after all; and
-//! whatever happens, the class exists or its record does.
+//! Guarantees: nothing is deleted before admission has accepted the new form and the class is recorded. If the class
+//! does not exist, its creation is retried for [`LIMIT`], in the old form if the new one is rejected after all. At any
+//! time the class or its record exists.
 
 use super::form::{self, Change};
 use super::record::{Record, name_for};
@@ -18,33 +18,33 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long one class may take.
+/// Time limit of the change of one class.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long to wait before a step is tried again.
+/// Delay before a step is retried.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Name of the class by which it is found out which new classes are managed. It is never stored.
+/// Name of the class used in dry runs to find out which new classes become managed. It is never stored.
 const PROBE: &str = "giveway-change-probe";
 
-/// A change of one class, on its way.
+/// A change of one class in progress.
 pub(super) struct Run<'a> {
     store: &'a Store<'a>,
     change: Change,
     name: &'a str,
-    /// Whether a released class has to be marked, once that is known.
+    /// True if a released class must be marked as not managed; `None` if not yet known.
     exempt: Option<bool>,
-    /// Whether anything was done, by this run or by the one that it goes on from.
+    /// True if this run, or the interrupted run that it continues, changed anything.
     acted: bool,
-    /// Since when the class does not exist, where that is so.
+    /// Since when the class does not exist; `None` while it exists.
     gone: Option<Instant>,
-    /// Why the new form was refused although admission had agreed to it.
+    /// Error of the new form, which was rejected although admission had accepted it in the dry run.
     refused: Option<String>,
-    /// The class that became the global default in the meantime.
+    /// The class that became the global default meanwhile.
     other_default: Option<String>,
 }
 
 enum Progress {
     More,
-    /// The same again after a moment.
+    /// Retry the step after a delay.
     Pause,
     Done,
     Failed(CliError),
@@ -55,10 +55,11 @@ impl<'a> Run<'a> {
         Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
     }
 
-    /// Goes on until the class is as wanted. Returns whether anything had to be done.
+    /// Runs steps until the class has the wanted form. Returns true if anything was changed.
     ///
     /// # Errors
-    /// There is no such class, or the API server does not let it be changed in time; the text says what there is now.
+    /// The class does not exist, or the API server does not accept the change in time; the text describes the current
+    /// state.
     pub(super) async fn finish(mut self) -> Result<bool, CliError> {
         let start = Instant::now();
         loop {
@@ -81,7 +82,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What would be created; nothing is written, and admission is asked. `None` when nothing would be.
+    /// Returns the class that would be created, checked by admission in a dry run, or `None` if nothing would be
+    /// created.
     pub(super) async fn preview(mut self) -> Result<Option<PriorityClass>, CliError> {
         let (record, live) = match self.look().await {
             Ok(Ok(found)) => found,
@@ -99,7 +101,7 @@ impl<'a> Run<'a> {
         Ok(Some(planned))
     }
 
-    /// The record and the class; the inner error of the class is that it does not exist.
+    /// Reads the record and the class. The inner error of the class means that it does not exist.
     async fn look(&self) -> Result<Result<(Option<Record>, Result<PriorityClass, CallError>), CliError>, CallError> {
         let record = match self.store.record(self.name).await? {
             Ok(record) => record,
@@ -162,7 +164,7 @@ impl<'a> Run<'a> {
         Ok(Progress::More)
     }
 
-    /// The class in its new form, to which admission has agreed.
+    /// Returns the class in its new form, after admission accepted it in a dry run.
     async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
         if self.change == Change::Adopt && !self.would_be_managed(Some("true")).await? {
             return Err(CallError::Failed(
@@ -173,12 +175,12 @@ impl<'a> Run<'a> {
         }
         let exempt = self.exempt().await?;
         let planned = form::of(self.change, class, exempt);
-        // As long as it is the default itself, a second one of its name is refused.
+        // While the class itself is the global default, a dry run that creates a second default would be rejected.
         self.store.try_create(&PriorityClass { global_default: None, ..planned.clone() }).await?;
         Ok(planned)
     }
 
-    /// Whether a released class has to be marked: whether one that says nothing would be managed.
+    /// Returns true if a released class must be marked, because a class without the annotation would become managed.
     async fn exempt(&mut self) -> Result<bool, CallError> {
         if let Some(known) = self.exempt {
             return Ok(known);
@@ -188,7 +190,7 @@ impl<'a> Run<'a> {
         Ok(exempt)
     }
 
-    /// Whether admission would make a managed class of one with this annotation.
+    /// Returns true if admission would make a class with this annotation a managed one.
     async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, CallError> {
         let annotations = annotation.map(|value| BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), value.to_owned())]));
         let metadata = ObjectMeta { name: Some(PROBE.to_owned()), annotations, ..ObjectMeta::default() };
@@ -204,7 +206,7 @@ impl<'a> Run<'a> {
             }
             Ok(false) => Ok(Progress::Pause),
             Err(error) => {
-                // Nothing was deleted, so far as is known: a record that stays behind does no harm.
+                // As far as is known nothing was deleted: a remaining record does no harm.
                 let _ = self.store.forget(record).await;
                 Err(error)
             }
@@ -226,7 +228,7 @@ impl<'a> Run<'a> {
         };
         let default = error.code().filter(|code| *code == 403).and_then(|_| default_in(&error.to_string()));
         match default {
-            // The API server still remembers the class that was deleted.
+            // The API server's cache still has the deleted class.
             Some(other) if other == self.name => Ok(Progress::Pause),
             Some(other) => {
                 self.other_default = Some(other);
@@ -285,7 +287,7 @@ impl<'a> Run<'a> {
         format!("configmap {}/{}", self.store.namespace, name_for(self.name))
     }
 
-    /// An error, with what has to be known now.
+    /// Returns an error that also says what the user has to know about the current state.
     fn problem(&self, problem: &str) -> CliError {
         let problem = Role::ClassAdmin(self.store.namespace).explain(problem);
         let problem = match self.gone {
@@ -302,7 +304,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The class that a refusal of a second global default names.
+/// Returns the class that is named in the rejection of a second global default.
 fn default_in(message: &str) -> Option<String> {
     let (before, _) = message.split_once(" is already marked as default")?;
     before.rsplit(' ').next().map(str::to_owned)

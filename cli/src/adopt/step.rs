@@ -1,5 +1,5 @@
-//! What to do next, from what is there: the record and the class. No state is kept between two steps, so a run that
-//! was interrupted anywhere is finished by the next one, and two runs at once do no harm.
+//! Computes the next step from the record and the class. No state is kept between two steps, so the next run finishes
+//! an interrupted one, and two concurrent runs do no harm.
 //!
 //! ```text
 //! class, no record         record it (or nothing is left to do)
@@ -15,18 +15,18 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// There is no such class.
+    /// The class does not exist.
     Unknown,
-    /// The class is as it is wanted.
+    /// The class is in the wanted form.
     Done,
-    /// The class is being deleted: wait until it is gone, or say what holds it.
+    /// The class is terminating: wait, or report its finalizers.
     Wait {
-        /// What keeps it.
+        /// Finalizers that block the deletion.
         finalizers: Vec<String>,
     },
     /// Write the record.
     Begin(Record),
-    /// Delete the class, if it is still this very one.
+    /// Delete the class, if it still has the recorded UID.
     Delete(Record),
     /// Create the class from its record.
     Create(Record),
@@ -34,18 +34,18 @@ pub(crate) enum Step {
     Forget(Record, Why),
 }
 
-/// Why a record is not needed any more.
+/// Why a record is no longer needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The class is back.
+    /// The class exists again.
     Finished,
-    /// The class was changed before it was deleted: begin anew with what it is now.
+    /// The class was changed before it was deleted: start again with its current form.
     Changed,
-    /// Somebody else created the class; how it differs.
+    /// Another client created the class; the differences.
     Replaced(Vec<String>),
 }
 
-/// The next step of `change`.
+/// Returns the next step of `change`.
 pub(crate) fn next(change: Change, record: Option<Record>, live: Option<&PriorityClass>) -> Step {
     if let Some(class) = live.filter(|class| class.metadata.deletion_timestamp.is_some()) {
         return Step::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };
@@ -60,12 +60,12 @@ pub(crate) fn next(change: Change, record: Option<Record>, live: Option<&Priorit
             if same && !form::is_done(change, class) {
                 Step::Delete(record)
             } else {
-                // Changed by somebody, or what was begun is not wanted any more: nothing was deleted yet.
+                // Another client changed the class, or the started change is no longer wanted; nothing was deleted yet.
                 Step::Forget(record, Why::Changed)
             }
         }
         (Some(record), Some(class)) => {
-            // The run that was interrupted may have been the other command.
+            // The interrupted run may have been the opposite command.
             let differs = |change| form::differences(&form::of(change, &record.class, false), class);
             let expected = [differs(change), differs(record.change), form::differences(&record.class, class)];
             // A released class may be marked `managed: "false"`.
@@ -126,10 +126,10 @@ mod tests {
     fn either_command_finishes_what_the_other_one_left() {
         let record = kept(Change::Adopt, plain("a", "1", 10));
         assert_eq!(next(Change::Release, Some(record.clone()), None), Step::Create(record.clone()));
-        // Nothing was deleted yet, and nothing has to be.
+        // Nothing was deleted yet, and nothing has to be deleted.
         let undone = next(Change::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
         assert_eq!(undone, Step::Forget(record.clone(), Why::Changed));
-        // It was created already: the record goes, and the release begins anew.
+        // The class was already created: the record is removed, and the release starts again.
         let back = next(Change::Release, Some(record.clone()), Some(&managed("b")));
         assert_eq!(back, Step::Forget(record, Why::Finished));
         assert!(matches!(next(Change::Release, None, Some(&managed("b"))), Step::Begin(_)));
@@ -150,7 +150,7 @@ mod tests {
             panic!("the record is not needed")
         };
         assert_eq!(differences[0], "value 5 instead of 10");
-        // As it was before: somebody put it back.
+        // The class has its old form again: another client restored it.
         let record = kept(Change::Adopt, plain("a", "1", 10));
         let step = next(Change::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
         assert_eq!(step, Step::Forget(record, Why::Finished));

@@ -1,18 +1,18 @@
-//! How long the webhook's certificate and its authority are valid, and who renews them.
+//! Validity of the webhook's certificate and of its CA, and the component that renews them.
 
 use super::facts::{Facts, Renewer};
 use super::finding::Finding;
 use k8s_openapi::jiff::Timestamp;
 use x509_parser::pem::Pem;
 
-/// Certificates that expire within fewer days are told.
+/// Certificates that expire in fewer days get a warning.
 const SOON: i64 = 14;
-/// Operator and cert-manager renew when a third is left; for so long they may be late.
+/// The operator and cert-manager renew when a third of the validity remains; seconds by which the renewal may be late.
 const LATE: i64 = 24 * 3600;
-/// The Secret of the operator's authority.
+/// The Secret of the operator's CA.
 const AUTHORITY: &str = "giveway-webhook-ca";
 
-/// All about certificates.
+/// Returns all findings about certificates.
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     let configurations = [&facts.mutating, &facts.validating];
@@ -44,7 +44,8 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// What is to be told of the certificates in `pem`; a new one comes when `secret` is deleted, if the operator makes it.
+/// Returns the finding about the certificates in `pem`; the operator creates a new certificate when `secret` is
+/// deleted.
 fn finding(facts: &Facts, what: &str, secret: &str, pem: &[u8]) -> Finding {
     let namespace = &facts.namespace;
     let (renews, remedy) = match facts.renewer {
@@ -67,7 +68,7 @@ fn finding(facts: &Facts, what: &str, secret: &str, pem: &[u8]) -> Finding {
         Ok(certificates) => certificates,
         Err(problem) => return Finding::fail("certificate", format!("{what} {problem}."), remedy),
     };
-    // Of the operator's authorities the last one signs; the others stay until every replica does without them.
+    // The last of the operator's CAs signs; the others remain until no replica needs them.
     let judged = if secret == AUTHORITY && facts.renewer == Renewer::Operator { certificates.last() } else { None };
     let Some(judged) = judged.or(certificates.first()) else {
         return Finding::fail("certificate", format!("{what} has no certificate."), remedy);
@@ -103,29 +104,29 @@ fn date(time: Timestamp) -> String {
 struct Validity {
     /// Its subject.
     subject: String,
-    /// From when on it is valid.
+    /// Start of its validity.
     from: Timestamp,
-    /// Until when.
+    /// End of its validity.
     until: Timestamp,
 }
 
 impl Validity {
-    /// Whole days that are left; negative when it has expired.
+    /// Returns the remaining whole days; negative if it has expired.
     fn days_left(&self, now: Timestamp) -> i64 {
         (self.until.as_second() - now.as_second()).div_euclid(24 * 3600)
     }
 
-    /// Whether it should have been renewed: clearly less than a third of its life is left.
+    /// Returns true if it should have been renewed: clearly less than a third of its validity remains.
     fn is_overdue(&self, now: Timestamp) -> bool {
         let life = self.until.as_second() - self.from.as_second();
         self.until.as_second() - now.as_second() + LATE < life / 3
     }
 }
 
-/// The certificates of a PEM file; of a chain the one that expires first comes first.
+/// Returns the certificates of a PEM file, sorted by expiration.
 ///
 /// # Errors
-/// It is no PEM, has no certificate, or one that cannot be read.
+/// The text is no PEM, has no certificate, or an invalid one.
 fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
     let mut found = Vec::new();
     for part in Pem::iter_from_buffer(pem) {

@@ -8,10 +8,10 @@ use super::facts::{Class, Exposure, Facts, GuardedPod};
 use super::finding::Finding;
 use giveway_crds::priority::SYSTEM_PREFIX;
 
-/// How many pods a line names.
+/// Maximum number of pods that a line names.
 const NAMED: usize = 5;
 
-/// One finding a class that preempts, and one that sums up.
+/// Returns one finding per class that preempts, and a summary.
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let known = match &facts.exposure {
         Ok(known) => known,
@@ -64,7 +64,7 @@ fn of(class: &Class, known: &Exposure, guard: bool) -> Option<Finding> {
         false => "",
     };
     let mut finding = match exposed.len() {
-        // That is so in nearly every cluster, and nobody's budget is at stake.
+        // This is the case in nearly every cluster, and no budget is affected.
         0 if nameless => return None,
         0 => Finding::warn(
             "classes",

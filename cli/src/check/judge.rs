@@ -1,4 +1,4 @@
-//! From facts to findings: what is right, what is wrong, and what to do about it. Pure.
+//! Evaluates the collected facts: passed checks, warnings, failures and remedies. Pure functions.
 
 use super::certificate;
 use super::exposure;
@@ -9,9 +9,9 @@ use giveway_crds::keys::GATE;
 use giveway_crds::mode::{CONFIG_MAP, Mode};
 use std::collections::BTreeSet;
 
-/// How late a lease may be, in seconds: the clocks of two machines differ.
+/// Seconds by which a Lease may be late, because clocks of two machines differ.
 const SLACK: i64 = 5;
-/// The policies that the chart makes whatever its values are; others come with what they protect.
+/// The policies that the chart creates with any values; other policies depend on values.
 const POLICIES: [&str; 10] = [
     "giveway-bindings",
     "giveway-critical-addons",
@@ -24,13 +24,13 @@ const POLICIES: [&str; 10] = [
     "giveway-pods",
     "giveway-preemptions",
 ];
-/// Those that only warn whoever writes; all others refuse.
+/// The policies that only warn the client; all others reject.
 const WARNINGS: [&str; 2] = ["giveway-critical-pods", "giveway-unserved"];
 /// The resources that have to be served.
 const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
 
-/// All findings, in the order in which one would look.
+/// Returns all findings, in the order of diagnosis.
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
@@ -135,7 +135,7 @@ fn guard(facts: &Facts) -> Finding {
     }
 }
 
-/// Whether an operator leads, and who waits for one in vain.
+/// Returns whether an operator leads, and how many pods stay gated without one.
 fn operator(facts: &Facts) -> Vec<Finding> {
     let leader = leader(facts);
     let held = match &facts.held {
@@ -183,7 +183,7 @@ fn leader(facts: &Facts) -> Finding {
     Finding::ok("operator", format!("{} leads; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)))
 }
 
-/// Whether Giveway acts.
+/// Returns the finding about Giveway's mode.
 fn mode(facts: &Facts) -> Finding {
     let map = format!("ConfigMap {}/{CONFIG_MAP}", facts.namespace);
     let (mode, by) = match (&facts.switched, facts.chart_mode) {
@@ -246,7 +246,7 @@ fn versions(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The gate itself cannot be seen from outside; the API that it needs can.
+/// The scheduler's feature gate cannot be read from the API; the API version that it needs can.
 fn in_tree(facts: &Facts) -> Finding {
     match &facts.in_tree {
         Ok(served) if served.is_empty() => Finding::ok(
@@ -266,7 +266,7 @@ fn in_tree(facts: &Facts) -> Finding {
     }
 }
 
-/// Gangs that wait are held, so that an autoscaler does not see them unless it is asked.
+/// Pending gangs are gated, so a cluster autoscaler does not add nodes for them unless the operator requests capacity.
 fn autoscalers(facts: &Facts) -> Vec<Finding> {
     let found = match &facts.autoscalers {
         Ok(found) => found,

@@ -1,5 +1,5 @@
-//! `kubectl giveway history`: who took whose place, when, for whom, how many pods, and as whose victim. It is what the
-//! Preemptions tell that the operator keeps (a week, by default); nothing is written.
+//! `kubectl giveway history`: past preemptions with their time, preemptor, victims and number of pods. It reads the
+//! Preemptions that the operator retains (a week, by default) and writes nothing.
 
 use crate::args::{CheckFormat, HistoryArgs};
 use crate::connect::{Api, Connection, block_on};
@@ -17,27 +17,27 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many units a row of the table names.
+/// Maximum number of units that a row of the table names.
 const NAMED: usize = 3;
 
-/// Whose history is told.
+/// Which preemptions are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum About {
-    /// Everybody's.
+    /// All preemptions.
     All,
-    /// Of everybody in one namespace.
+    /// Preemptions with a preemptor or victim in this namespace.
     Namespace(String),
-    /// Of one group or pod.
+    /// Preemptions with this group or pod as preemptor or victim.
     One(Preemptor),
 }
 
-/// What the group or pod that was asked about was in a preemption.
+/// Role of the requested group or pod in a preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Role {
-    /// It got the place, or was to get it.
+    /// The preemptor.
     Preemptor,
-    /// It gave way.
+    /// A victim.
     Victim,
 }
 
@@ -47,13 +47,13 @@ enum Role {
 struct Row {
     /// Name of the Preemption.
     preemption: String,
-    /// When it was planned.
+    /// Time of planning.
     #[serde(skip_serializing_if = "Option::is_none")]
     planned_at: Option<Time>,
-    /// When it was over.
+    /// Time of completion, failure or cancellation.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Time>,
-    /// How far it is.
+    /// State of the plan.
     state: PlanState,
     /// What happens, or what happened.
     message: String,
@@ -62,34 +62,34 @@ struct Row {
     /// The preemptor, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     preemptor: Option<StoredPreemptor>,
-    /// The domain of topology that its pods got, where their group asks for one.
+    /// The topology domain of the placements, if the group asks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<StoredDomain>,
-    /// The algorithm that chose.
+    /// The algorithm that made the plan.
     strategy: String,
-    /// What is special about it for a critical add-on.
+    /// Details of a plan for a critical add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     critical_addon: Option<StoredRescue>,
-    /// What the one that was asked about was in it.
+    /// Role of the requested group or pod, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
-    /// How many pods give way: of the one that was asked about, when it is a victim.
+    /// Number of evicted pods: all, or those of the requested victim.
     pods: usize,
-    /// Whose they are; only its own, when a victim was asked about.
+    /// The evicted units: all, or only the requested victim.
     victims: Vec<StoredVictim>,
 }
 
-/// What is printed.
+/// The printed answer.
 #[derive(Debug, Default, Serialize)]
 struct History {
-    /// The oldest first.
+    /// Preemptions, the oldest first.
     items: Vec<Row>,
-    /// What could not be told, as sentences.
+    /// What could not be read, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
-/// Looks and prints.
+/// Reads the Preemptions and prints them.
 pub(crate) fn run(args: &HistoryArgs, connection: &Connection) -> Result<(), CliError> {
     let (about, preemptions) = block_on(async {
         let api = connection.api().await?;
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &HistoryArgs, connection: &Connection) -> Result<(), Cli
 
 async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
     let objects = live::read_kinds(api, |kind| kind == "Preemption").await?;
-    // For a plan they are a help; here they are everything.
+    // Other commands continue without Preemptions; here a missing list is an error.
     if let Some(note) = objects.notes.first() {
         return Err(CliError::Cluster { what: "preemptions.scheduling.giveway.dev".to_owned(), problem: note.clone() });
     }
@@ -193,7 +193,7 @@ fn reference(victim: &StoredVictim) -> String {
     format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
 }
 
-/// A plan as a row, if it concerns the one that was asked about.
+/// Returns the row for a plan, or `None` if the plan does not concern the requested group, pod or namespace.
 fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row> {
     let (role, victims) = match about {
         About::All => (None, plan.victims),
@@ -225,7 +225,7 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row
     })
 }
 
-/// Whether the plan was made for it: for the group, the pod, or a group that the pod is a member of.
+/// Returns true if `one` is the preemptor of the plan: the group, the pod, or a placed member of the preempting group.
 fn took(preemptor: &StoredPreemptor, placements: &[giveway_crds::plan::StoredPlacement], one: &Preemptor) -> bool {
     let ObjectKey { namespace, name } = one.key();
     let is = |kind: &str| preemptor.kind == kind && preemptor.name == name.as_str();
@@ -236,7 +236,7 @@ fn took(preemptor: &StoredPreemptor, placements: &[giveway_crds::plan::StoredPla
         }
 }
 
-/// What of a victim is the group or pod that was asked about.
+/// Returns the part of a victim that is the requested group or pod.
 fn part_of(victim: &StoredVictim, one: &Preemptor) -> Option<StoredVictim> {
     let ObjectKey { namespace, name } = one.key();
     if victim.namespace != namespace.as_str() {

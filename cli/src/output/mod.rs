@@ -1,4 +1,4 @@
-//! How an answer is printed.
+//! Printing of answers.
 
 mod dot;
 pub(crate) mod style;
@@ -21,31 +21,31 @@ pub(crate) fn print(answer: &Answer, format: Format, explain: bool) -> Result<()
     show(&text.map_err(CliError::stdout)?)
 }
 
-/// What a command says while it changes the cluster. Whoever reads it may go away, as `head` does: the work is done all the same,
-/// and the failure is told in the end.
+/// Output of a command that changes the cluster. If the reader closes the pipe, as `head` does, the work still
+/// continues, and the error is returned at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Telling(Option<CliError>);
 
 impl Telling {
-    /// Says something.
+    /// Prints a text.
     pub(crate) fn say(&mut self, text: &str) {
         if self.0.is_none() {
             self.0 = show(text).err();
         }
     }
 
-    /// Whether all of it was said.
+    /// Returns the first error of printing, if there was one.
     pub(crate) fn end(self) -> Result<(), CliError> {
         self.0.map_or(Ok(()), Err)
     }
 }
 
-/// Writes on standard error what is worth knowing on the way. Nobody has to read it, so that it cannot stop a change in the middle.
+/// Prints a note on standard error. Errors are ignored, so that they cannot interrupt a change.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "note: {}", tame::lines(text));
 }
 
-/// Writes a text on standard output; colours only where they are wanted, and nothing else that a terminal obeys.
+/// Prints a text on standard output; with colours only if they are wanted, and without other control sequences.
 pub(crate) fn show(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();
     out.write_all(tame::lines(text).as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)

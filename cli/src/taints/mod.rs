@@ -1,7 +1,7 @@
-//! `kubectl giveway release --taints`: takes the operator's taints from every node, when no operator does it any more.
+//! `kubectl giveway release --taints`: removes the operator's taints from every node, if no operator does it any more.
 //!
-//! A taint is Giveway's when it has the UID of a pod for which a `Preemption` of the strategy `critical-addon` was made.
-//! Every other one, also with the same key, belongs to somebody else and stays as it is.
+//! A taint belongs to Giveway if it has the UID of a pod for which a `Preemption` of the strategy `critical-addon` was
+//! stored. Every other taint, even with the same key, is kept.
 
 mod node;
 mod own;
@@ -12,12 +12,12 @@ use crate::error::CliError;
 use crate::output::Telling;
 use store::Store;
 
-/// What is done to a taint of Giveway's.
+/// What is done with Giveway's taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// It is removed.
+    /// They are removed.
     Remove,
-    /// It is named, and nothing is written.
+    /// They are printed, and nothing is written.
     DryRun,
 }
 
@@ -30,7 +30,7 @@ impl Mode {
     }
 }
 
-/// `release --taints`. Returns the exit status.
+/// Runs `release --taints`. Returns the exit status.
 pub(crate) fn release(dry_run: bool, connection: &Connection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = block_on(async { all(connection.api().await?, dry_run, &mut telling).await })?;
@@ -38,7 +38,7 @@ pub(crate) fn release(dry_run: bool, connection: &Connection) -> Result<u8, CliE
     Ok(status)
 }
 
-/// Goes over all nodes. Returns the exit status.
+/// Processes all nodes. Returns the exit status.
 pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
     let mode = if dry_run { Mode::DryRun } else { Mode::Remove };
     let store = Store { api };
@@ -46,7 +46,7 @@ pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Resul
     let (mut status, mut found) = (0, false);
     for node in store.nodes().await? {
         let name = own::name(&node).to_owned();
-        // One node that fails does not keep the others from it.
+        // A failure for one node does not stop the others.
         let removed = match mode {
             Mode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
             Mode::Remove => node::clear(&store, node, &uids).await,
@@ -70,7 +70,8 @@ pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Resul
     Ok(status)
 }
 
-/// Without the kind `Preemption` nothing tells any more which taints are Giveway's: what looks like one of them is named, and stays.
+/// Without the kind `Preemption` it is unknown which taints are Giveway's: taints that look like them are printed and
+/// kept.
 async fn unknown(store: &Store, telling: &mut Telling) -> Result<u8, CliError> {
     let mut status = 0;
     for node in store.nodes().await? {

@@ -1,5 +1,5 @@
-//! One node: Giveway's taints are taken from its list, and the list is written back if the node is still the one that was
-//! read. When somebody else changed it meanwhile, it is read again.
+//! Removes Giveway's taints from one node. The patch requires the version of the node that was read; on a conflict the
+//! node is read again.
 
 use super::own;
 use crate::connect::CallError;
@@ -7,18 +7,18 @@ use crate::error::CliError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// How often a node that others keep changing is tried.
+/// Maximum number of attempts to patch a node that changes concurrently.
 const ATTEMPTS: u32 = 10;
 
-/// The calls about one node.
+/// API calls for one node.
 pub(super) trait Nodes {
-    /// The node; `None` when there is none.
+    /// Returns the node, or `None` if it does not exist.
     async fn get(&self, name: &str) -> Result<Option<Value>, CallError>;
     /// Applies a merge patch.
     async fn merge(&self, name: &str, patch: &Value) -> Result<(), CallError>;
 }
 
-/// Removes Giveway's taints from a node; returns them. A node that is gone has none.
+/// Removes Giveway's taints from a node and returns them; none if the node does not exist any more.
 pub(super) async fn clear(nodes: &impl Nodes, node: Value, uids: &BTreeSet<String>) -> Result<Vec<String>, CliError> {
     let name = own::name(&node).to_owned();
     let failed = |problem: String| CliError::Cluster { what: format!("node/{name}"), problem };
@@ -42,7 +42,7 @@ pub(super) async fn clear(nodes: &impl Nodes, node: Value, uids: &BTreeSet<Strin
     )))
 }
 
-/// The patch that leaves only these taints, on this very version of the node.
+/// Returns the patch that leaves only these taints, for this version of the node.
 fn without(node: &Value, others: &[Value]) -> Value {
     let taints = if others.is_empty() { Value::Null } else { json!(others) };
     let metadata = &node["metadata"];
@@ -60,7 +60,7 @@ mod tests {
 
     const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 
-    /// A node that others change between the read and the write, so often.
+    /// A node that is changed `rivals` times between the read and the write.
     struct Busy {
         rivals: u32,
         node: RefCell<Option<Value>>,
@@ -143,7 +143,7 @@ mod tests {
         let gone = Busy::new(1);
         *gone.node.borrow_mut() = None;
         assert_eq!(run(gone.clear()).unwrap(), Vec::<String>::new());
-        // Somebody else removed the taint.
+        // Another client removed the taint.
         let done = Busy::new(0);
         let uids = BTreeSet::from([UID.to_owned()]);
         assert_eq!(run(clear(&done, node(1, false), &uids)).unwrap(), Vec::<String>::new());

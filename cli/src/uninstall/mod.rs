@@ -1,5 +1,5 @@
-//! `kubectl giveway uninstall`: takes from the objects of others what Giveway left on them; with `--dry-run` it says beforehand
-//! what `helm uninstall` will remove, give back and leave.
+//! `kubectl giveway uninstall`: removes from other objects what Giveway added to them. With `--dry-run` it prints what
+//! `helm uninstall` would delete, release and keep.
 
 mod traces;
 
@@ -17,14 +17,15 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use traces::{Cleaning, Trace};
 
-/// How often an object that others keep changing is tried.
+/// Maximum number of attempts to patch an object that changes concurrently.
 const ATTEMPTS: u32 = 10;
 const PODS: &str = "/api/v1/pods";
 const REQUESTS: &str = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests";
-/// So many objects are cleaned at the same time.
+/// Number of objects that are cleaned concurrently.
 const AT_ONCE: usize = 16;
 const GROUPS: &str = "/apis/scheduling.giveway.dev/v1alpha1/podgroups";
-/// What the chart makes, whatever its values, as helm deletes it; its kinds come on top.
+/// Objects that the chart creates with any values, in the order in which helm deletes them; its
+/// CustomResourceDefinitions are added.
 const OF_THE_CHART: [(&str, &str); 20] = [
     ("mutatingwebhookconfiguration", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
     ("validatingwebhookconfiguration", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
@@ -47,12 +48,12 @@ const OF_THE_CHART: [(&str, &str); 20] = [
     ("certificate", "/apis/cert-manager.io/v1/certificates"),
     ("issuer", "/apis/cert-manager.io/v1/issuers"),
 ];
-/// The Secret of the authority that cert-manager makes for the chart.
+/// The Secret of the CA that cert-manager creates for the chart.
 const AUTHORITY: &str = "giveway-webhook-authority";
-/// Under which name the operator writes.
+/// Field manager of the operator.
 const OPERATOR: &str = "giveway-operator";
 
-/// Looks, cleans and prints. Returns the exit status.
+/// Checks that no operator runs, cleans and prints. Returns the exit status.
 pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = block_on(async {
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, C
         }
         let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
         let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
-        // Pods come last: there may be more of them than a Job has time for.
+        // Pods are cleaned last: there may be more of them than the Job's deadline permits.
         sweep.all(GROUPS, traces::of_group).await?;
         sweep.all(REQUESTS, traces::of_request).await?;
         sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, C
     Ok(status)
 }
 
-/// Refuses while an operator runs, in whatever namespace, as far as Deployments and the Lease tell.
+/// Returns an error if an operator runs in any namespace, according to Deployments and the Lease.
 async fn nobody_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
     let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
@@ -103,7 +104,7 @@ async fn nobody_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
     }
 }
 
-/// Who leads by this Lease, and how many seconds ago it was renewed; nobody does when it has run out.
+/// Returns the holder of this Lease and the seconds since its renewal, or `None` if the Lease has expired.
 fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
@@ -111,7 +112,7 @@ fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
     (age <= i64::from(spec.lease_duration_seconds?)).then_some((holder, age.max(0)))
 }
 
-/// What helm removes, and what its first Job gives back.
+/// Prints what helm deletes and which PriorityClasses its first Job releases to kube-scheduler.
 async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Result<(), CliError> {
     let store = Store { api, namespace: &args.giveway_namespace };
     let failed =
@@ -122,7 +123,7 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
     for (kind, path) in OF_THE_CHART {
         let path = format!("{path}?labelSelector=app.kubernetes.io%2Fname%3Dgiveway");
         for object in store::list(api, &path).await?.unwrap_or_default() {
-            // One right, and perhaps the dashboard, is in another namespace.
+            // One Role, and the dashboard if configured, is in another namespace.
             let elsewhere = object["metadata"]["namespace"].as_str().filter(|one| *one != args.giveway_namespace);
             let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
             telling.say(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
@@ -152,7 +153,7 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
     Ok(())
 }
 
-/// Goes over objects and cleans them. One that fails does not keep the others from it.
+/// Cleans objects. A failure for one object does not stop the others.
 struct Sweep<'a> {
     api: &'a Api,
     dry_run: bool,
@@ -162,7 +163,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// All objects of a kind, of which each is cleaned as this says.
+    /// Cleans all objects of a kind with the given function.
     async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
         let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(object));
         let objects = store::list_of(self.api, kind, marked).await?.unwrap_or_default();
@@ -207,8 +208,8 @@ impl Sweep<'_> {
         self.telling.say(&text);
     }
 
-    /// What the operator made in its own namespace while it ran, and the ConfigMap that switched it. A Secret of somebody else
-    /// with such a name stays.
+    /// Removes what the operator created in its own namespace while it ran, and the ConfigMap that sets its mode. A
+    /// Secret of the same name that Giveway did not create is kept.
     async fn made_by_the_operator(&mut self, namespace: &str, lease: &str) -> Result<(), CliError> {
         let (secrets, leases) = (
             format!("/api/v1/namespaces/{namespace}/secrets"),
@@ -241,7 +242,8 @@ impl Sweep<'_> {
             self.done += 1;
             self.telling.say(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)));
         }
-        // It may have gone with the installation; or it was another one. Who may not look is not told.
+        // The namespace may have been deleted with the installation, or the flag names the wrong one. Without
+        // permission to read namespaces there is no note.
         let place = format!("/api/v1/namespaces/{namespace}");
         if self.done == before && matches!(self.api.get::<Value>(&place).await, Ok(Got::Missing)) {
             output::note(&no_namespace(namespace));
@@ -250,7 +252,7 @@ impl Sweep<'_> {
     }
 }
 
-/// One object; when somebody else changed it meanwhile, it is read again.
+/// Cleans one object; on a conflict it is read again.
 async fn one(
     api: &Api,
     path: &str,
@@ -278,7 +280,7 @@ async fn one(
     Ok(Vec::new())
 }
 
-/// The place is given back before the pod is released: kube-scheduler would take it for its own nomination.
+/// Removes the nomination before the gate: otherwise kube-scheduler would treat it as its own nomination.
 async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), CallError> {
     let mut patch = patch.clone();
     if !status.is_null() {
@@ -300,7 +302,7 @@ fn no_namespace(namespace: &str) -> String {
     )
 }
 
-/// The precondition that it is still this object, and not another one of its name.
+/// Returns the precondition that the object still has this UID.
 fn this_very(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"]})
 }

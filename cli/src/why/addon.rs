@@ -1,4 +1,4 @@
-//! What a page tells of a critical add-on: that it is one, what it waits for, and how its place is kept.
+//! Lines about a critical add-on: that it is one, why it is pending, and how its capacity is reserved.
 
 use super::Facts;
 use super::events::{Happening, OPERATOR, age};
@@ -11,13 +11,13 @@ use giveway_planner::model::Pod;
 use giveway_planner::rescue::{Step, taint};
 use giveway_planner::{ObjectKey, Preemptor};
 
-/// How far a plan goes, as a sentence; `None` when it is for no critical add-on.
+/// Returns the escalation step of a plan as a sentence, or `None` if it is not for a critical add-on.
 pub(super) fn step(plan: &StoredPlan) -> Option<String> {
     let step = Step::of(plan.critical_addon?.step);
     Some(format!("Step {}: {}.", step.number(), step.means()))
 }
 
-/// For the list of all who wait.
+/// Returns the reason in the list of all pending pods.
 pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     let plan = world.last_plan(&Preemptor::Pod(pod.key.clone()));
     if let Some(plan) = plan.filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight()) {
@@ -27,20 +27,21 @@ pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     is_addon(world, pod).then(|| text.to_owned())
 }
 
-/// By the operator's terms as they usually are, or because it was helped as one.
+/// Returns true for a critical add-on by the operator's default settings, and for a pod that has a plan as a critical
+/// add-on.
 fn is_addon(world: &World, pod: &Pod) -> bool {
     let helped = |plan: &StoredPlan| plan.critical_addon.is_some() && plan.preemptor.uid == pod.uid.as_str();
     pod.group.is_none() && (critical::usual_terms().is_critical(pod) || world.plans.values().any(helped))
 }
 
 impl Facts {
-    /// The pod that was asked about, if it is a critical add-on.
+    /// Returns the requested pod, if it is a critical add-on.
     pub(super) fn addon(&self) -> Option<&Pod> {
         let Preemptor::Pod(key) = &self.target else { return None };
         self.world.cluster.pod(key).filter(|pod| is_addon(&self.world, pod))
     }
 
-    /// That the pod is a critical add-on, and what it waits for; each with its label.
+    /// Returns lines, each with its label: that the pod is a critical add-on, and why it is pending.
     pub(super) fn addon_lines(&self) -> Vec<(&'static str, String)> {
         let Some(pod) = self.addon() else { return Vec::new() };
         let has =
@@ -77,7 +78,7 @@ impl Facts {
         }
     }
 
-    /// The last thing that the operator said of why nobody is evicted for it, unless it planned something since.
+    /// Returns the operator's last event about why no pod is evicted for it, unless a plan was made since.
     fn told_addon(&self) -> Option<&Happening> {
         let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonHasRoom, Reason::SchedulerSilent];
         let told = self
@@ -96,7 +97,7 @@ impl Facts {
         told.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// What is special about a plan for a critical add-on; each with its label.
+    /// Returns the lines about a plan for a critical add-on, each with its label.
     pub(super) fn rescue_lines(&self, plan: &StoredPlan) -> Vec<(&'static str, String)> {
         let Some(step) = step(plan) else { return Vec::new() };
         let mut lines = vec![("For a critical add-on:", step)];
@@ -197,7 +198,7 @@ mod tests {
         ];
         let silent = "SchedulerSilent (5s ago): SchedulerSilent says why.";
         assert_eq!(waits(&unschedulable, &events, &[]).as_deref(), Some(silent));
-        // It planned something since: what was said before is over.
+        // A plan was made since: the earlier event does not apply.
         let dropped = plan("Cancelled", "2026-11-22T11:59:57Z");
         assert_eq!(waits(&unschedulable, &events, &[dropped]).as_deref(), Some(hold_off));
         let in_flight = plan("Evicting", "2026-11-22T11:59:57Z");

@@ -1,4 +1,4 @@
-//! What would change a decision: tried out on the model, so each sentence is a fact and not a guess.
+//! Changes that would change a decision. Each one is tested with the planner.
 
 use crate::decide::Outcome;
 use crate::world::World;
@@ -8,10 +8,10 @@ use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Node;
 use std::collections::BTreeMap;
 
-/// Nodes that are tried at most.
+/// Maximum number of added nodes that are tested.
 const MOST_NODES: usize = 1024;
 
-/// Sentences, for a preemptor that finds no place.
+/// Returns sentences about changes that would make a preemptor schedulable.
 pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
         Decision::WaitingForPods { live, min_count, finished, .. } => {
@@ -30,7 +30,7 @@ pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<St
     }
 }
 
-/// Another priority or policy for the preemptor.
+/// Returns the world with another priority or policy of the preemptor.
 fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<PreemptionPolicy>) -> Option<World> {
     let mut world = world.clone();
     match preemptor {
@@ -39,7 +39,7 @@ fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<Pree
             group.spec.priority = Some(priority);
             group.spec.preemption_policy = policy.or(group.spec.preemption_policy);
             world.add_group(group).ok()?;
-            // Its pods have to pay for it.
+            // A group cannot raise the priority of its pods, so theirs is raised too.
             let waits = |pod: &&Pod| pod.live() && !pod.bound();
             let members = world.cluster.members(key).filter(waits).map(|pod| (pod.key.clone(), pod.priority));
             for (pod, own) in members.collect::<Vec<_>>() {
@@ -51,7 +51,7 @@ fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<Pree
     Some(world)
 }
 
-/// Another priority or policy for a pod that waits.
+/// Changes the priority or policy of a pending pod.
 fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<PreemptionPolicy>) -> Option<()> {
     let mut pod = world.pending.get(key)?.clone();
     let spec = pod.spec.as_mut()?;
@@ -64,7 +64,7 @@ fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<Pree
     world.add_pod(pod).ok()
 }
 
-/// What it would then cost; `None` when it still finds no place.
+/// Returns the consequence as a phrase, or `None` if the preemptor is still unschedulable.
 fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<String> {
     match plan(&world.cluster, preemptor, &world.context(preemptor, strategy)) {
         Decision::Fits { .. } => Some("it would fit without an eviction".to_owned()),
@@ -91,7 +91,8 @@ fn allowed(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<Strin
     Some(format!("With preemptionPolicy {asked} instead of Never, {then}."))
 }
 
-/// The lowest priority with which it would find a place: just above somebody's, or the threshold of somebody's budgets.
+/// Returns the lowest priority at which it would be schedulable: just above a bound pod's, or the threshold of a
+/// budget.
 fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
     let cluster = &world.cluster;
     let mut tried: BTreeMap<i32, String> = BTreeMap::new();
@@ -119,7 +120,7 @@ fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String
     Some(format!("With a priority {priority}{class}, {text}."))
 }
 
-/// How many more nodes like one of those that exist it would need.
+/// Returns how many more nodes, equal to an existing node, would make it schedulable.
 fn more_nodes(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
     let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
     for node in &world.nodes {
@@ -183,7 +184,8 @@ mod tests {
         })
     }
 
-    /// What would change it for pod `p` of priority 1000 on a node that `db` fills, which no budget lets go.
+    /// Returns the sentences for pod `p` of priority 1000. Its node is full with `db`, whose budget allows no
+    /// disruption.
     fn sentences(db: &Value) -> Vec<String> {
         let offer = json!({"cpu": "1", "pods": "10"});
         let items = vec![

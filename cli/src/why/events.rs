@@ -1,29 +1,29 @@
-//! Events of an object, as the API server keeps them (an hour, by default).
+//! Events of an object that the API server retains (one hour, by default).
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-/// Who tells of preemptions, and of waiting.
+/// Reporting component of the operator's events about preemptions and pending groups.
 pub(super) const OPERATOR: &str = "giveway-operator";
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happening {
-    /// When it was last seen.
+    /// Time of the last occurrence.
     pub(crate) at: Option<Timestamp>,
     /// `Normal` or `Warning`.
     pub(crate) type_: String,
     /// The reason.
     pub(crate) reason: String,
-    /// The sentence.
+    /// The message.
     pub(crate) message: String,
-    /// Who says so, by its own account: whoever may create events may write any name here.
+    /// Reporting component. Any user who may create events can write any name here.
     pub(crate) by: String,
 }
 
-/// The events of an object by name, the oldest first. Without the right to read them there are none.
+/// Returns the events of an object, the oldest first; none without permission to read them.
 pub(super) async fn of(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<Vec<Happening>, CliError> {
     let selector = format!("involvedObject.name%3D{name}%2CinvolvedObject.kind%3D{kind}");
     let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
@@ -54,7 +54,7 @@ fn read(event: &Value) -> Happening {
     }
 }
 
-/// How long ago, as kubectl prints it: `12s`, `5m`, `3h`, `2d`.
+/// Returns the age as kubectl prints it: `12s`, `5m`, `3h`, `2d`.
 pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs().max(0);
     match seconds {

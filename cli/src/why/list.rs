@@ -1,4 +1,4 @@
-//! Everything that waits: groups that are not whole, and single pods that found no place.
+//! Everything that is pending: groups without all their pods scheduled, and unschedulable single pods.
 
 use super::addon;
 use crate::connect::{Api, Got};
@@ -11,7 +11,7 @@ use giveway_planner::ObjectKey;
 use kube::core::ObjectList;
 use std::cmp::Reverse;
 
-/// Somebody who waits.
+/// A pending group or pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     key: ObjectKey,
@@ -22,7 +22,7 @@ pub(super) struct Waiting {
     message: String,
 }
 
-/// Who waits, the most urgent first; `namespace` limits it.
+/// Returns pending groups and pods, the highest priority first; `namespace` limits them.
 pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<Waiting>, CliError> {
     let mut found = Vec::new();
     let path = match namespace {
@@ -67,7 +67,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
     })
 }
 
-/// The table.
+/// Returns the table.
 pub(super) fn table(waiting: &[Waiting], namespaces: bool) -> String {
     if waiting.is_empty() {
         return "Nothing waits for a place.\n".to_owned();

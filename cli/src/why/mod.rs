@@ -1,4 +1,4 @@
-//! `kubectl giveway why`: one page about a group or pod, or everything that waits.
+//! `kubectl giveway why`: one page about a group or pod, or a list of everything that is pending.
 
 mod addon;
 mod change;
@@ -25,27 +25,27 @@ use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 
-/// Everything that a page tells.
+/// Data of a page.
 pub(crate) struct Facts {
-    /// Who was asked about.
+    /// The requested group or pod.
     pub(crate) target: Preemptor,
-    /// The cluster as the planner sees it.
+    /// The cluster in the planner's model.
     pub(crate) world: World,
-    /// The group, when it was asked about and exists.
+    /// The group, if one was requested and exists.
     pub(crate) group: Option<PodGroup>,
-    /// The pod, when it was asked about and exists.
+    /// The pod, if one was requested and exists.
     pub(crate) pod: Option<Pod>,
     /// Its events, the oldest first.
     pub(crate) events: Vec<Happening>,
-    /// What the planner would decide now.
+    /// The planner's decision for the current state.
     pub(crate) answer: Option<Answer>,
-    /// What would change that, as sentences.
+    /// Changes that would change the decision, as sentences.
     pub(crate) changes: Vec<String>,
-    /// Now.
+    /// Current time.
     pub(crate) now: Timestamp,
 }
 
-/// Looks and prints.
+/// Collects the data and prints it.
 pub(crate) fn run(args: &WhyArgs, connection: &Connection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
@@ -108,18 +108,18 @@ fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
     }
 }
 
-/// A plan or departure that evicts pods of the target, or has evicted them.
+/// A Preemption that evicts or evicted pods of the target.
 pub(crate) struct Taken<'a> {
     /// The preemptor, if there is one.
     pub(crate) by: Option<Preemptor>,
     /// The plan.
     pub(crate) plan: &'a giveway_crds::plan::StoredPlan,
-    /// Pods of the one asked about that go by it.
+    /// Pods of the target that it evicts.
     pub(crate) pods: Vec<&'a str>,
 }
 
 impl Facts {
-    /// Who needs room on behalf of the target: its group, for a pod that is a member of one.
+    /// Returns the preemptor for the target: the group of a member, otherwise the target itself.
     pub(crate) fn preemptor(&self) -> Preemptor {
         if let Preemptor::Pod(key) = &self.target
             && let Some(pod) = self.world.cluster.pod(key)
@@ -130,7 +130,7 @@ impl Facts {
         self.target.clone()
     }
 
-    /// The stored plans that have the target among their victims; not those that were only told.
+    /// Returns the stored plans that have the target among their victims, except plans that were only observed.
     pub(crate) fn taken_by(&self) -> Vec<Taken<'_>> {
         let key = self.target.key();
         let mut found = Vec::new();
@@ -157,7 +157,7 @@ impl Facts {
         found
     }
 
-    /// Asks the planner, when something waits and no plan is in progress.
+    /// Runs the planner if the target has pending pods and no plan is in progress.
     pub(crate) fn decide(&mut self) {
         let preemptor = self.preemptor();
         let in_flight = self.world.last_plan(&preemptor).is_some_and(|plan| plan.state.in_flight());

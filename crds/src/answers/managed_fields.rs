@@ -1,8 +1,9 @@
-//! Leaves `metadata.managedFields` out of what an API server answers, while it arrives. It is most of an object, hardly anybody reads
-//! it, and whoever may write the object may fill it: with times that cannot be read, and with fields nested deeper than a reader goes.
+//! Removes `metadata.managedFields` from responses of the API server while they arrive. The field is most of an object,
+//! few readers need it, and any client with write access can fill it with unparsable times or with fields nested too
+//! deeply for the parser.
 //!
-//! Only the text is looked at: the value of every field of that name that is a list becomes an empty list. Nothing else changes,
-//! and nothing is kept but how far the text is.
+//! Only the text is scanned: every field of that name whose value is a list gets an empty list. Nothing else changes,
+//! and only the position of the scanner is kept.
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -13,11 +14,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tower::{Layer, Service};
 
-/// The field.
+/// Name of the field.
 const NAME: &[u8] = b"managedFields";
 
-/// Whether the answer to a request for this path keeps the field: what only administrators write, and of which it matters who wrote it.
-/// The Secrets are those of Giveway's own namespace. The path is read from its beginning: the names in it are anybody's.
+/// Returns true if the response to this request path keeps the field: for objects that only administrators write and
+/// whose writer matters. The Secrets are those of Giveway's own namespace. The path is matched from its beginning,
+/// because any user chooses the names in it.
 fn is_kept(path: &str) -> bool {
     let mut parts = [""; 6];
     let mut given = path.trim_start_matches('/').split('/');
@@ -30,7 +32,7 @@ fn is_kept(path: &str) -> bool {
     }
 }
 
-/// Puts this around a client.
+/// Tower layer that wraps a client in [`LeavingOut`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeaveOut;
 
@@ -42,7 +44,7 @@ impl<S> Layer<S> for LeaveOut {
     }
 }
 
-/// A client that reads no managed fields.
+/// A client whose responses have no managed fields.
 #[derive(Clone, Debug)]
 pub struct LeavingOut<S>(S);
 
@@ -70,7 +72,7 @@ where
     }
 }
 
-/// A body without managed fields.
+/// A response body without managed fields.
 #[derive(Debug)]
 pub struct Shortened<A> {
     body: A,
@@ -93,36 +95,36 @@ impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
     }
 }
 
-/// A text without managed fields.
+/// Returns the text without managed fields.
 pub fn left_out_of(text: Bytes) -> Bytes {
     Scanner::default().pass(text)
 }
 
-/// Where in the text a scanner is.
+/// Position of a scanner in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// Between strings.
     #[default]
     Outside,
-    /// In a string: after a backslash or not, and how much of it is the name, while all of it is.
+    /// In a string. `escaped`: after a backslash. `named`: number of bytes that match the name, as long as all do.
     String { escaped: bool, named: Option<usize> },
-    /// After a string that is the name.
+    /// After a string that equals the name.
     Named,
-    /// After the colon behind it.
+    /// After the colon that follows the name.
     Colon,
-    /// In the list that is left out, so many brackets deep; in a string of it, and there after a backslash.
+    /// In the removed list, at this depth of brackets; `string`: in a string of it; `escaped`: there after a backslash.
     Inside { depth: u64, string: bool, escaped: bool },
 }
 
-/// Leaves the lists out of a text that comes in pieces.
+/// Removes the lists from a text that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scanner(At);
 
 impl Scanner {
-    /// What is left of the next piece.
+    /// Returns the next piece without the lists.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         let mut left: Option<Vec<u8>> = None;
-        // Where that begins which is not yet in `left`, and is to be.
+        // Start of the bytes that are to be kept and are not yet in `left`.
         let mut from = 0;
         if matches!(self.0, At::Inside { .. }) {
             left = Some(Vec::new());
@@ -132,7 +134,7 @@ impl Scanner {
             self.0 = next(before, byte);
             match (before, self.0) {
                 (At::Colon, At::Inside { .. }) => {
-                    // The bracket is kept, and so is the one that closes it.
+                    // The opening and the closing bracket are kept.
                     left.get_or_insert_default().extend_from_slice(piece.get(from..=index).unwrap_or_default());
                     from = piece.len();
                 }
@@ -189,7 +191,7 @@ fn next(at: At, byte: u8) -> At {
 mod tests {
     use super::*;
 
-    /// What is left of a text, however it is cut into two.
+    /// Returns the text without the lists; checks that every split into two pieces gives the same result.
     fn left(text: &str) -> String {
         let whole = Scanner::default().pass(Bytes::copy_from_slice(text.as_bytes()));
         for cut in 0..=text.len() {

@@ -1,8 +1,9 @@
-//! What an API server answers, made safe to read. Whoever may write an object may write things into it that the client library cannot
-//! read, and then it reads none of the list that the object is in: one tenant would blind everybody who watches.
+//! Makes responses of API servers safe to parse. Any user with write access to an object can write values that the
+//! client library cannot parse, and the whole list that contains the object would then fail: one tenant could break
+//! every watch of that kind.
 //!
-//! So [managed fields](managed_fields), which anybody may fill with anything, are left out before anything is read, and an object that
-//! still cannot be read is [salvaged] as far as possible.
+//! Therefore [managed fields](managed_fields), which any user can fill with any content, are removed before parsing,
+//! and an object that still cannot be parsed is [salvaged] as far as possible.
 
 #[cfg(feature = "client")]
 pub mod managed_fields;

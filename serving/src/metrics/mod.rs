@@ -1,4 +1,4 @@
-//! Metrics: what a server counts, what a process shows of itself, and how both are told to who scrapes them.
+//! Metrics: counters of a server, metrics of the process, and their text format for scrapers.
 
 mod about;
 mod differences;
@@ -14,26 +14,26 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// What a server counts; cheap to clone.
+/// Metrics of a server; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ServerMetrics {
     /// Open connections.
     pub connections: Gauge,
-    /// Connections that were closed to make room for others.
+    /// Connections that were closed because all slots were in use.
     pub closed_for_room: Counter,
     /// TLS handshakes that failed or timed out.
     pub handshake_failures: Counter,
 }
 
 impl ServerMetrics {
-    /// Shows them under these names: those of the open connections, of the closed ones, and of the failed handshakes.
+    /// Registers the metrics under these names: open connections, closed connections and failed handshakes.
     pub fn register(&self, registry: &mut Registry, [open, closed, failed]: [&About; 3]) {
         open.register(registry, self.connections.clone());
         closed.register(registry, self.closed_for_room.clone());
         failed.register(registry, self.handshake_failures.clone());
     }
 
-    /// Counts a connection for as long as the guard lives.
+    /// Counts a connection until the guard is dropped.
     pub(crate) fn open(&self) -> Open {
         self.connections.inc();
         Open(self.connections.clone())

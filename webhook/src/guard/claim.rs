@@ -1,13 +1,13 @@
-//! Allowances in flight, and the pods that they are spent for.
+//! Claims on disruptions that budgets allow, and the pods that they are used for.
 //!
-//! Whoever reaches the webhook's port can send it a review, so a review alone spends nothing: the pod is read from the
-//! API server first, and has to have the announcement that kube-scheduler stores before it deletes.
+//! Any client that reaches the webhook's port can send a review, so a review alone uses no disruption: the pod is first
+//! read from the API server and must have the announcement that kube-scheduler stores before it deletes a victim.
 //!
-//! A permitted victim is written into its budget's `status.disruptedPods`, and `disruptionsAllowed` is lowered: what
-//! the eviction API does before it deletes a pod. Guarantees: the write fails when the budget changed since it was
-//! read, so that no allowance is spent twice, whether by another replica of the webhook, by a drain or by Giveway's
-//! operator; the same pod is counted once; the disruption controller drops the entry when the pod is gone, and two
-//! minutes later when it is not.
+//! A permitted victim is added to its budget's `status.disruptedPods`, and `disruptionsAllowed` is lowered, as the
+//! Eviction API does before it deletes a pod. Guarantees: the write fails if the budget changed since it was read, so
+//! no disruption is used twice by another replica of the webhook, a drain or Giveway's operator. The same pod is
+//! counted once. The disruption controller removes the entry when the pod has terminated, or after two minutes if it
+//! has not.
 
 use super::facts::{Allowance, Bound, PodObject};
 use crate::deadline::Deadline;
@@ -20,32 +20,32 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long one claim may take, all attempts included.
+/// Time limit of one claim, all attempts included.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Why nothing is known.
+/// Error if the result of a claim is unknown.
 const TOO_LATE: &str = "the API server did not answer in time";
-/// How often a budget that changes in between is read again.
+/// Maximum number of attempts if the budget changes concurrently.
 const ATTEMPTS: usize = 10;
 
-/// How a budget took it.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// The pod is counted as gone, by this claim.
+    /// This claim counts the pod as disrupted.
     Made,
-    /// The pod is counted as gone already, or the budget does not count it.
+    /// The pod is already counted as disrupted, or the budget does not count it.
     NotNeeded,
     /// The budget allows no more disruptions.
     Spent(Box<Allowance>),
-    /// It is not known whether the pod is counted.
+    /// It is unknown whether the pod is counted; the error.
     Failed(String),
 }
 
-/// A pod as the API server has it.
+/// A pod as stored in the API server.
 pub type Stored = PodObject<true>;
 
-/// Where allowances in flight are kept.
+/// Stores claims.
 pub trait Ledger: Send + Sync + 'static {
-    /// Reads a pod as it is stored at this moment; `None` when it does not exist.
+    /// Reads a pod from the API server, not from a cache; `None` if it does not exist.
     fn read(
         &self,
         namespace: &str,
@@ -53,7 +53,7 @@ pub trait Ledger: Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Option<Stored>, String>> + Send;
 
-    /// Lets a budget count a pod as gone. One that allows no disruption refuses when it is `guaranteed`.
+    /// Makes a budget count a pod as disrupted. A `guaranteed` budget that allows no disruption rejects the claim.
     fn claim(
         &self,
         namespace: &str,
@@ -63,11 +63,11 @@ pub trait Ledger: Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = Claim> + Send;
 
-    /// Takes a claim back.
+    /// Releases a claim.
     fn release(&self, namespace: &str, budget: &str, pod: &Bound) -> impl Future<Output = ()> + Send;
 }
 
-/// Changes the status so that it counts the pod as gone. Nothing is changed unless the claim is made.
+/// Changes the status so that it counts the pod as disrupted. The object is changed only if the claim is made.
 pub fn claim_on(object: &mut PodDisruptionBudget, pod: &Bound, guaranteed: bool, now: Timestamp) -> Claim {
     let Some(allowance) = Allowance::from_object(object) else { return Claim::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
@@ -82,20 +82,20 @@ pub fn claim_on(object: &mut PodDisruptionBudget, pod: &Bound, guaranteed: bool,
     Claim::Made
 }
 
-/// Keeps claims in the budgets themselves.
+/// Stores claims in the budgets' status.
 pub struct ApiLedger {
     client: Client,
-    /// Claims of one process do not get in each other's way.
+    /// Serializes the claims of one process, which would conflict otherwise.
     turn: Mutex<()>,
 }
 
 impl ApiLedger {
-    /// Writes through `client`.
+    /// Creates a ledger that writes through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, turn: Mutex::default() }
     }
 
-    /// Reads, changes and writes until nobody came in between.
+    /// Reads, changes and writes the budget; repeats this on a conflict.
     async fn change<T>(
         &self,
         namespace: &str,
@@ -121,7 +121,7 @@ impl ApiLedger {
     }
 }
 
-/// Until when one call may take.
+/// Returns the deadline of one call.
 fn bounded(deadline: Deadline) -> Deadline {
     deadline.or_earlier(Deadline::after(LIMIT).at())
 }
@@ -152,7 +152,7 @@ impl Ledger for ApiLedger {
     async fn release(&self, namespace: &str, budget: &str, pod: &Bound) {
         let change = self.change(namespace, budget, |object| {
             let disrupted = object.status.as_mut().and_then(|status| status.disrupted_pods.as_mut());
-            // The disruption controller counts anew when it sees this.
+            // The disruption controller recalculates the status when it sees this change.
             disrupted.and_then(|pods| pods.remove(&pod.name)).map(|_| ()).ok_or(())
         });
         if !matches!(tokio::time::timeout(LIMIT, change).await, Ok(Ok(_))) {

@@ -1,8 +1,8 @@
-//! What the guard knows of the cluster: the pods that a scheduler may preempt for, the bound members of groups, and
-//! the budgets.
+//! The guard's cache of the cluster: the pods that a scheduler may preempt for, the bound members of groups, and the
+//! budgets.
 //!
-//! The watches are narrow (pods without a node; pods with the group label), and of each pod only the few fields that
-//! the decision reads are kept: most pods of a cluster never come near this process.
+//! The watches are narrow (pods without a node; pods with the group label), and only the few fields that the decision
+//! reads are kept of each pod: this process never receives most pods of a cluster.
 
 use crate::namespaced::Namespaced;
 use giveway_crds::condition::Reason;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Everything that the guard's watches tell.
+/// The objects of the guard's watches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// The pods that a scheduler may preempt for.
@@ -28,20 +28,20 @@ pub struct Facts {
     pub budgets: Namespaced<Allowance>,
 }
 
-/// A pod without a node, not gated and not on its way out, whose `preemptionPolicy` is not `Never`.
+/// A pod without a node that is neither gated nor terminating, and whose `preemptionPolicy` is not `Never`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Its UID.
     pub uid: String,
     /// Its own priority.
     pub priority: i32,
-    /// Name of its group; that of a native one begins with the API group.
+    /// Name of its group; for a native group, it begins with the API group.
     pub group: Option<String>,
     /// Name of its scheduler.
     pub scheduler: String,
-    /// The node that is nominated for it.
+    /// The node in `status.nominatedNodeName`.
     pub nominated: Option<String>,
-    /// Whether the scheduler reported it `Unschedulable`.
+    /// True if the scheduler reported it `Unschedulable`.
     pub unschedulable: bool,
 }
 
@@ -52,45 +52,45 @@ pub struct Bound {
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Its labels, [as far as they are remembered](giveway_crds::labels).
+    /// Its labels, [limited in number](giveway_crds::labels).
     pub labels: BTreeMap<String, String>,
     /// Name of its group.
     pub group: Option<String>,
     /// Its own priority.
     pub priority: i32,
-    /// From which priority on its budgets may be violated. One that cannot be read protects as much as any can.
+    /// Priority from which on a preemptor may violate its budgets. An invalid value counts as the highest threshold.
     pub threshold: Option<i32>,
     /// The node it is bound to.
     pub node: Option<String>,
-    /// Whether it is ready: only then budgets count it as healthy.
+    /// True if it is ready: only ready pods count as healthy for budgets.
     pub ready: bool,
-    /// Whether it has started and not ended: the eviction API asks no budget for other pods.
+    /// True if it has started and not ended: the Eviction API checks no budget for other pods.
     pub started: bool,
-    /// Whether its deletion has begun.
+    /// True if it has a deletion timestamp.
     pub deleting: bool,
     /// When it was created.
     pub created: Option<Time>,
 }
 
-/// A budget with what decides how a pod counts, as the eviction API reads it.
+/// A budget with the fields that decide whether it counts a pod, as in the Eviction API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allowance {
     budget: Budget,
-    /// Whether the status is that of the newest specification.
+    /// True if `status.observedGeneration` is current.
     processed: bool,
-    /// Whether at least as many pods are healthy as the budget wants, and it wants any.
+    /// True if the budget wants healthy pods and at least as many are healthy.
     healthy: bool,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
     always: bool,
-    /// Pods that are counted as gone already, by name, and since when.
+    /// `status.disruptedPods`: pods already counted as disrupted, by name, with the time.
     disrupted: BTreeMap<String, Time>,
 }
 
-/// The most pods that may be on their way out under one budget: the limit of the eviction API.
+/// Maximum number of entries in `status.disruptedPods` of one budget: the limit of the Eviction API.
 const MOST_DISRUPTED: usize = 2000;
 
 impl Allowance {
-    /// Reads a budget; `None` when it has no name.
+    /// Reads a budget; `None` if it is invalid or has no name.
     pub fn from_object(object: &PodDisruptionBudget) -> Option<Self> {
         let budget = Budget::from_object(object).ok()?;
         let status = object.status.as_ref();
@@ -106,26 +106,26 @@ impl Allowance {
         })
     }
 
-    /// Namespace and name, as people write them.
+    /// Returns `NAMESPACE/NAME`.
     pub fn name(&self) -> String {
         self.budget.key.to_string()
     }
 
-    /// Whether the budget would have to allow the eviction of this pod: it selects it, and it counts it as healthy or
-    /// lets unhealthy pods go only while enough others are healthy.
+    /// Returns true if the budget must allow the eviction of this pod: it selects the pod, and either the pod is ready
+    /// or the budget protects unhealthy pods too (it does not while enough other pods are healthy).
     pub fn counts(&self, pod: &Bound) -> bool {
         let lets_go_unhealthy = self.always || self.healthy;
         pod.started && !pod.deleting && self.budget.matches(&pod.labels) && (pod.ready || !lets_go_unhealthy)
     }
 
-    /// Whether this very pod is counted as gone already.
+    /// Returns true if the budget already counts this pod, and not an earlier pod of its name, as disrupted.
     pub fn has_counted(&self, pod: &Bound) -> bool {
         let since = self.disrupted.get(&pod.name);
-        // The API writes whole seconds.
+        // The API stores times in whole seconds.
         since.is_some_and(|since| pod.created.as_ref().is_none_or(|created| since.0 >= created.0))
     }
 
-    /// How many more pods may go.
+    /// Returns the number of further disruptions that the budget allows.
     pub fn allowed(&self) -> usize {
         if !self.processed || self.disrupted.len() >= MOST_DISRUPTED {
             return 0;
@@ -134,7 +134,7 @@ impl Allowance {
     }
 }
 
-/// A pod as the API server sends it, read only as far as the guard needs it. `MEMBER` tells the two watches apart.
+/// A pod as the API server sends it, with the fields that the guard reads. `MEMBER` distinguishes the two watches.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PodObject<const MEMBER: bool> {
     #[serde(default, deserialize_with = "metadata")]
@@ -145,14 +145,14 @@ pub struct PodObject<const MEMBER: bool> {
     status: Status,
 }
 
-/// The annotation that the guard reads: nothing else is kept of them, for which a quarter of a megabyte is allowed.
+/// The annotation that the guard reads. The others, up to 256 KiB, are not kept.
 #[derive(Debug, Default, Deserialize)]
 struct Annotations {
     #[serde(rename = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal")]
     threshold: Option<String>,
 }
 
-/// Reads what counts of the metadata, and skips the list of its managers, which is the greater part of a pod.
+/// Reads the metadata that the guard needs, and skips the managed fields, which are most of a pod.
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -228,7 +228,7 @@ struct Condition {
 }
 
 impl<const MEMBER: bool> PodObject<MEMBER> {
-    /// The name of its group among those of both sorts.
+    /// Returns the name of the pod's native group, or else of its PodGroup.
     fn group(&self) -> Option<String> {
         let native = self.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
         if let Some(native) = native.filter(|name| !name.is_empty()) {
@@ -253,7 +253,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         self.status.conditions.iter().flatten().find(|c| c.type_ == type_ && c.status == status)
     }
 
-    /// The name of the scheduler that announced this pod as its victim, from the words that kube-scheduler uses:
+    /// Returns the name of the scheduler that announced this pod as its victim, from kube-scheduler's condition message
     /// `NAME: preempting to accommodate a higher priority pod`.
     pub fn announced_by(&self) -> Option<String> {
         let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True")?;
@@ -261,13 +261,13 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         (!name.is_empty() && !name.contains(' ')).then(|| name.to_owned())
     }
 
-    /// Whether a scheduler has announced this pod as its victim.
+    /// Returns true if a scheduler has announced this pod as its victim.
     pub fn is_announced(&self) -> bool {
         let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True");
         condition.is_some_and(|c| c.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str()))
     }
 
-    /// The pod as a possible preemptor, when it is one.
+    /// Returns the pod as a possible preemptor, or `None` if it is none.
     pub fn waiting(&self) -> Option<Waiting> {
         let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
@@ -286,7 +286,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         })
     }
 
-    /// The pod as a possible victim.
+    /// Returns the pod as a possible victim.
     pub fn bound(&self) -> Bound {
         let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
         Bound {

@@ -1,4 +1,4 @@
-//! From a review to its answer: what is held, claimed, told and counted.
+//! From a review to its response: delays, claims, events and metrics.
 
 use super::testing::{Cluster, merged, running, threshold};
 use super::*;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Answers as told, by budget, and remembers what was asked.
+/// Ledger with prepared answers by budget; records the calls.
 struct Scripted {
     /// The pod as it is stored.
     stored: Result<Option<Value>, String>,
@@ -47,7 +47,7 @@ struct Scene {
     end: CancellationToken,
 }
 
-/// The victim as kube-scheduler stores it before it deletes it.
+/// Returns the victim as kube-scheduler stores it before it deletes it.
 fn victim() -> Value {
     merged(running("api-1", threshold("5000")), announced())
 }
@@ -151,7 +151,7 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
         let vip = "a pod of another namespace (UID uid-vip)";
         assert_eq!(message(&answer), why.replace("pod default/vip", vip), "it goes back to whoever asked");
         let (victim, preemptor) = (scene.notices.try_recv().unwrap(), scene.notices.try_recv().unwrap());
-        // Each of them reads no name of the other's namespace.
+        // Neither event contains names of the other's namespace.
         assert!(victim.about.name == "api-1" && victim.related.is_none() && preemptor.related.is_none());
         assert_eq!((preemptor.about.name.as_str(), preemptor.about.namespace.as_str()), ("vip", "default"));
         let vip = preemptor.about.uid;
@@ -187,7 +187,7 @@ async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back(
         "claim web/z for api-1 guaranteed=true",
         "release web/api for api-1",
     ];
-    // It is taken back while the refusal is held.
+    // The claim is released while the rejection is delayed.
     assert_eq!(scene.calls(), calls);
 }
 
@@ -285,7 +285,7 @@ async fn a_forged_review_takes_no_slot_writes_no_event_and_learns_no_name() {
 
 #[tokio::test]
 async fn a_refused_pod_is_judged_as_it_is_stored() {
-    // The review says that the budget selects it, and it does not.
+    // The review claims that the budget selects the pod, but the stored pod is not selected.
     let stored = merged(victim(), json!({"metadata": {"labels": {"app": "other"}}}));
     let scene = scene_of(Ok(Some(stored)), refusing(), LONG, 10, vec![]);
     assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));

@@ -1,8 +1,8 @@
-//! Owners of pods, create and update: the label that makes a gang of their pods is carried into their pod templates, with
-//! the annotations beside it, so that every pod has it at its creation.
+//! Owners of pods, create and update: the label that requests a gang is copied into their pod templates, with the
+//! annotations beside it, so that every pod has it at its creation.
 //!
-//! An owner without the label gets here in two cases: its kind is switched on (the chart's `gangs.kinds`), or it is a Job
-//! whose template names a group, into which nothing is carried.
+//! An owner without the label is processed in two cases: gangs are enabled for its kind (the chart's `gangs.kinds`), or
+//! it is a Job whose template names a group, into which nothing is copied.
 
 use super::job;
 use crate::notice::{Notice, Object};
@@ -21,7 +21,7 @@ use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Annotations that go with the label.
+/// Annotations that are copied with the label.
 const ANNOTATIONS: [&str; 2] = [ANNOTATION_MIN_COUNT, ANNOTATION_DISRUPTION_MODE];
 
 /// The part of an owner that every kind has.
@@ -38,22 +38,22 @@ struct Template<'a> {
 }
 
 impl Template<'_> {
-    /// Whether it says itself what its pods are.
+    /// Returns true if the template itself states the group or gang of its pods.
     fn decides(&self) -> bool {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some())
     }
 
-    /// Whether its pods become members of a group.
+    /// Returns true if its pods become members of a group.
     fn has_group(&self) -> bool {
         let own = [LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some());
         own || self.metadata.label(LABEL_GANG) == Some("true")
     }
 }
 
-/// Carries the label of an owner of this kind into its pod templates, and sees to it that a Job survives preemptions.
+/// Copies the label of an owner of this kind into its pod templates, and makes a Job tolerate preemptions.
 ///
 /// # Errors
-/// A label or an annotation with a value that cannot be, a gang that could never start, or too many templates (422).
+/// A label or annotation has an invalid value, the gang could never start, or there are too many templates (422).
 pub fn carry(
     row: &'static Kind,
     request: &Request<'_>,
@@ -86,8 +86,9 @@ pub fn carry(
     Ok(changes.finish())
 }
 
-/// Whether the owner asks for a gang, or its kind is switched on and nobody above it is in the table: neither its controller, nor
-/// who its pods say that they belong to (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
+/// Returns true if the owner asks for a gang, or gangs are enabled for its kind and no owner above it is in the table:
+/// neither its controller nor the owner that its pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to
+/// the leader's pod).
 fn is_wanted(
     row: &Kind,
     asked: &Asked,
@@ -105,7 +106,8 @@ fn is_wanted(
     asked.gang.unwrap_or_else(|| !was_labelled && !has_root() && !of_another())
 }
 
-/// Whether a gang of it can start at all: one pod after the other cannot. One pod alone can.
+/// Returns true if a gang of this owner can start: not if it creates its pods one after the other, except with a single
+/// pod.
 fn could_start(row: &Kind, object: &RawValue, asked: &Asked, notes: &mut Notes) -> Result<bool, Refusal> {
     let Some(trap) = asked.trap(row, |path| tree::text(object, path)) else { return Ok(true) };
     if asked.gang.is_some() {
@@ -144,7 +146,7 @@ fn read_metadata<'a>(place: &Place<'a>, value: &'a RawValue) -> Result<Map<Metad
     })
 }
 
-/// Writes the label and the annotations into a template that does not say itself what its pods are.
+/// Writes the label and the annotations into a template that does not state the group of its pods itself.
 fn fill(template: &Template<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
     if template.decides() {
         return;
@@ -172,8 +174,8 @@ fn write(template: &Template<'_>, map: &str, key: &str, value: &str, changes: &m
     changes.set(&[holder.as_slice(), &[key]].concat(), value);
 }
 
-/// On an update: what was carried at the creation is not lost when somebody applies his manifest again, and nothing else
-/// changes while there are pods, because old and new pods together would be no gang.
+/// On an update: restores what was copied at the creation if a user applies the manifest again. Nothing else changes
+/// while there are pods, because old and new pods together would be no gang.
 fn restore(
     row: &Kind,
     request: &Request<'_>,
@@ -220,7 +222,7 @@ fn restore(
     Ok(())
 }
 
-/// The owner, as events name it.
+/// Returns the owner as events refer to it.
 fn object(row: &Kind, request: &Request<'_>, owner: &Facts<'_>) -> Object {
     let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
     Object {
@@ -232,7 +234,7 @@ fn object(row: &Kind, request: &Request<'_>, owner: &Facts<'_>) -> Object {
     }
 }
 
-/// Whether an owner has no pods, as far as it says: then its templates may still become those of a gang.
+/// Returns true if the owner reports that it has no pods: its templates may then still get the label.
 fn has_no_pods(row: &Kind, stored: &RawValue) -> bool {
     #[derive(Debug, Default, Deserialize)]
     struct Spec {

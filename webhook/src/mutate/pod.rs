@@ -15,9 +15,9 @@ use serde_json::json;
 
 /// Prepares a pod that is created.
 ///
-/// Errors: labels that name no valid group or one that was made from another template or for another owner, a gate or a plan that the user set,
-/// a gate that is there twice, a group of ours beside a native one, a class below the group's priority (422), annotations that differ from what the class gives
-/// (403).
+/// Errors: labels that name no valid group, or a group created from another template or for another owner; a gate or a
+/// plan that the user set; a duplicate gate; a PodGroup of Giveway beside a native one; a class below the group's
+/// priority (422); annotations that differ from the class's (403).
 pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let pod: Facts = object::read("Pod", request.object)?;
     if pod.is_mirror() && is_node(request) {
@@ -31,7 +31,8 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
         return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
     }
     let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
-    // A user's own labels count before the one label of the owner. It runs twice: then the label names the group already.
+    // The user's own labels take precedence over the label copied from the owner. The webhook runs twice: the second
+    // time the label already names the group.
     let origin = pod_gang::origin_of(&pod)?;
     let origin = origin.filter(|origin| named.as_ref().is_none_or(|named| named.group == origin.group));
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
@@ -66,12 +67,13 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     Ok(changes.finish())
 }
 
-/// Whether a kubelet asks: only they make copies of static pods, and anybody can write the annotation of one.
+/// Returns true if a kubelet sent the request: only kubelets create mirror pods, and any user can write a mirror pod's
+/// annotation.
 fn is_node(request: &Request<'_>) -> bool {
     request.user().starts_with("system:node:") && request.is_in_group("system:nodes")
 }
 
-/// A pod belongs to one group: either kube-scheduler schedules it with its group, or Giveway does.
+/// Rejects a pod of two groups: either kube-scheduler schedules it with its native group, or Giveway with its own.
 fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
     let Some(member) = member else { return Ok(()) };
     let (label, ours) = match &member.template {
@@ -85,7 +87,8 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
     Err(Refusal::invalid(&label_path(label), ours, detail))
 }
 
-/// A managed class is Giveway's, and a native group is kube-scheduler's: nobody preempts for a pod of both.
+/// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
+/// kube-scheduler not for managed classes.
 fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &Known<'_>, notes: &mut Notes) {
     let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes.get(name));
     if let Some(class) = class.filter(|class| class.managed) {
@@ -98,7 +101,7 @@ fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &Known<'_>, notes: &mut 
     }
 }
 
-/// The group of a member: the PodGroup when it exists, otherwise the template that it will be made from.
+/// Returns the group of a member: the PodGroup if it exists, otherwise the template that it will be created from.
 fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Group> {
     if let Some(group) = view.group(namespace, &member.group) {
         return Some(group);
@@ -112,8 +115,9 @@ fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, not
     templates?.get(template)
 }
 
-/// Names of groups are made of two or three names with a dash between them, so that two templates can give the same
-/// one: `c` of Workload `a-b` and `b-c` of `a`. The first one to make the group has it.
+/// Rejects a member whose group was created from another template. Group names consist of two or three names joined by
+/// dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose
+/// group was created first keeps the name.
 fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refusal> {
     let made_from = group.and_then(|group| group.template.as_ref());
     let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };

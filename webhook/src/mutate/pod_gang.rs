@@ -1,4 +1,4 @@
-//! Pods whose owner asked for a gang by one label: which group they belong to, by the table of kinds.
+//! Pods whose owner requested a gang with one label: the group that they belong to, according to the table of kinds.
 
 use super::pod_facts::Facts;
 use crate::object::{annotation_path, label_path};
@@ -7,10 +7,10 @@ use crate::view::Group;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::{Controller, Origin, PodFacts, origin, settings};
 
-/// Where a pod comes from that is to be a member of its owner's gang; `None` when it does not ask for that.
+/// Returns the origin of a pod that is to be a member of its owner's gang, or `None` if it does not ask for that.
 ///
 /// # Errors
-/// Values that cannot be, a pod of nobody, or one of a kind of which nobody knows how many start together (422).
+/// An invalid value, a pod without an owner, or an owner of a kind whose gang size is unknown (422).
 pub fn origin_of(pod: &Facts<'_>) -> Result<Option<Origin>, Refusal> {
     let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
     if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
@@ -39,10 +39,11 @@ pub fn origin_of(pod: &Facts<'_>) -> Result<Option<Origin>, Refusal> {
     Ok(Some(origin))
 }
 
-/// Two owners of different kinds can have one name. The first one to have a group has it.
+/// Rejects a pod whose group belongs to another owner: two owners of different kinds can have the same name, and the
+/// first one to have a group keeps it.
 ///
 /// # Errors
-/// A group of this name was made for another owner (422). One that a user made is everybody's.
+/// A group of this name was created for another owner (422). A group that a user created accepts pods of all owners.
 pub fn same_owner(origin: &Origin, group: Option<&Group>) -> Result<(), Refusal> {
     let Some((kind, owner)) = group.and_then(|group| group.made_for.as_ref()) else { return Ok(()) };
     if (kind, owner) == (&origin.kind, &origin.owner) {
