@@ -1,7 +1,7 @@
-//! Prints a snapshot of a full cluster, the same every time: `thousand-nodes > cluster.json`, for `make demo-plan`.
+//! Prints a reproducible snapshot of a full cluster: `thousand-nodes > cluster.json`, for `make demo-plan`.
 //!
-//! A thousand nodes of 8 GPUs in 25 racks. Two thirds of the GPUs belong to groups of 2 to 16 pods that give way as a whole,
-//! the others to single pods; a service with a guaranteed budget has a GPU on every tenth node.
+//! A thousand nodes of 8 GPUs in 25 racks. Two thirds of the GPUs belong to groups of 2 to 16 pods that are disrupted
+//! together, the others to single pods; a service with a guaranteed budget has a GPU on every tenth node.
 
 use giveway_crds::keys::{ANNOTATION_THRESHOLD, LABEL_POD_GROUP};
 use serde_json::{Value, json};

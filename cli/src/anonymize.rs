@@ -1,20 +1,20 @@
-//! The same objects under other names.
+//! Replaces names in objects.
 //!
-//! Every name of a sort is replaced by a number in the order of the names, so that equal names stay equal, the order by
-//! name (the last resort of every choice of the planner) stays the same, and a plan is the same but for the names.
-//! Label keys, resource names, amounts, times, priorities, `system-*` classes and the namespace `kube-system` stay.
+//! The names of each sort are numbered in their sort order: equal names stay equal, the order by name (the last
+//! tie-breaker of the planner) is preserved, and a plan differs only in names. Label keys, resource names, quantities,
+//! times, priorities, `system-*` classes and the namespace `kube-system` are kept.
 
 use crate::world::protected_names;
 use giveway_crds::{keys, membership, native};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What sort of name something is; names of different sorts are never compared.
+/// Sorts of names; names of different sorts are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sort {
     Namespace,
     Node,
-    /// Pods and groups: their order is compared across the two kinds.
+    /// Pods and groups, whose order is compared across the two kinds.
     Unit,
     Owner,
     Class,
@@ -41,7 +41,7 @@ impl Sort {
     }
 }
 
-/// Renames everything in trimmed objects.
+/// Replaces all names in trimmed objects.
 pub(crate) fn anonymize(items: &mut [Value]) {
     items.iter_mut().for_each(settle_group);
     items.iter_mut().filter(|item| item["kind"] == "Pod").for_each(settle_claims);
@@ -65,7 +65,8 @@ pub(crate) fn anonymize(items: &mut [Value]) {
 
 fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     let width = names.len().to_string().len();
-    // Annotations make critical add-ons of pods in this namespace, so it stays, and those before it stay before it.
+    // Annotations make pods in this namespace critical add-ons, so its name is kept, and names sorted before it remain
+    // before it.
     let kept = (sort == Sort::Namespace && names.contains(SYSTEM)).then_some(SYSTEM);
     let name = |(index, name): (usize, String)| {
         let first = if kept.is_some_and(|kept| name.as_str() < kept) { "a-" } else { "" };
@@ -76,8 +77,8 @@ fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     names.into_iter().enumerate().map(name).collect()
 }
 
-/// A pod that names its group by three labels names it by the one that admission derives: the parts cannot be renamed
-/// so that they still add up.
+/// Replaces the three labels that name a pod's group by the single label that admission derives from them: the parts
+/// cannot be renamed consistently.
 fn settle_group(item: &mut Value) {
     let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) else { return };
     let text = labels.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
@@ -91,7 +92,7 @@ fn settle_group(item: &mut Value) {
     }
 }
 
-/// Labels that node affinity compares as numbers (`Gt`, `Lt`): their values stay.
+/// Returns labels that node affinity compares as numbers (`Gt`, `Lt`): their values are kept.
 fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let of = |item: &Value| [REQUIRED_NODE_TERMS, VOLUME_NODE_TERMS].map(|path| item.pointer(path).cloned());
@@ -105,13 +106,13 @@ fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     found
 }
 
-/// UIDs of those for whom plans were made: the values of taints that keep nodes for them.
+/// Returns the UIDs of the preemptors of stored plans: the values of taints that reserve nodes for them.
 fn preemptors(items: &[Value]) -> BTreeSet<String> {
     let plans = items.iter().filter(|item| item["kind"] == "Preemption");
     plans.filter_map(|plan| Some(plan.pointer("/spec/preemptor/uid")?.as_str()?.to_owned())).collect()
 }
 
-/// The namespace whose name stays.
+/// The namespace whose name is kept.
 const SYSTEM: &str = "kube-system";
 
 const REQUIRED_NODE_TERMS: &str =
@@ -119,7 +120,7 @@ const REQUIRED_NODE_TERMS: &str =
 
 const VOLUME_NODE_TERMS: &str = "/spec/nodeAffinity/required/nodeSelectorTerms";
 
-/// Gives the claim of an ephemeral volume, which is named after its pod, a name that can be changed.
+/// Turns the claim of an ephemeral volume, whose name is derived from its pod, into a named claim that can be renamed.
 fn settle_claims(item: &mut Value) {
     let pod = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for volume in item.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -149,9 +150,9 @@ impl Walk<'_> {
             "PriorityClass" => return self.class(&mut item["metadata"]["name"]),
             "PodDisruptionBudget" => Sort::Budget,
             "Workload" => Sort::Workload,
-            // Claims and volumes are named in pods and claims as values.
+            // Pods and claims refer to claims and volumes as values.
             "PersistentVolume" | "PersistentVolumeClaim" | "StorageClass" => Sort::Value,
-            // It is part of the name of a resource, and those stay.
+            // The name is part of a resource name, and resource names are kept.
             "DeviceClass" => return,
             "ValidatingAdmissionPolicy" => {
                 self.protected(item);
@@ -193,7 +194,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The namespaces that the chart protects.
+    /// Renames the namespaces that the chart protects.
     fn protected(&mut self, policy: &mut Value) {
         let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_PROTECTED.replace('/', "~1"));
         let Some(Value::String(names)) = policy.pointer_mut(&pointer) else { return };
@@ -201,7 +202,7 @@ impl Walk<'_> {
         *names = renamed.collect::<Vec<_>>().join(",");
     }
 
-    /// The selector of the namespaces in which groups are served. One that cannot be read tells nobody anything.
+    /// Renames the selector of the namespaces in which groups are served. An invalid selector becomes an empty one.
     fn served(&mut self, policy: &mut Value) {
         let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_SERVED.replace('/', "~1"));
         let Some(Value::String(text)) = policy.pointer_mut(&pointer) else { return };
@@ -219,7 +220,7 @@ impl Walk<'_> {
             walk.text(Sort::Owner, owner.get_mut("name"));
             walk.text(Sort::Uid, owner.get_mut("uid"));
         });
-        // A plan of a version without Preemptions, which nobody believes, but which names others.
+        // The annotation of a version without Preemptions contains a plan with names; it is ignored, so it is removed.
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove(keys::ANNOTATION_PLAN);
         }
@@ -262,7 +263,7 @@ impl Walk<'_> {
             self.each(affinity.pointer_mut(&preferred), |walk, weighted| walk.term(&mut weighted["podAffinityTerm"]));
         }
         let Some(node) = affinity.get_mut("nodeAffinity") else { return };
-        // Preferences decide nothing here, and would only tell names.
+        // Preferred affinity terms do not affect a plan and would only reveal names.
         node.as_object_mut().map(|map| map.remove("preferredDuringSchedulingIgnoredDuringExecution"));
         self.node_terms(node.pointer_mut("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"));
     }
@@ -292,7 +293,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A stored plan, or a part of one. Plans have names that say nothing; sentences name others.
+    /// Renames a stored plan, or a part of one. Names of plans reveal nothing and are kept; sentences contain other
+    /// names and are removed.
     fn preemption(&mut self, item: &mut Value) {
         if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("message");

@@ -1,4 +1,4 @@
-//! How to reach the cluster: kubectl's flags, the kubeconfig files that they choose, and one call at a time.
+//! Access to the cluster: kubectl's flags, the kubeconfig files that they select, and single API calls.
 
 use crate::error::CliError;
 use crate::names;
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     impersonate: Option<String>,
 }
 
-/// A cluster that can be read.
+/// API client of a cluster.
 pub(crate) struct Api {
     client: Client,
     timeout: Duration,
@@ -53,14 +53,14 @@ pub(crate) struct Api {
 }
 
 impl Connection {
-    /// The namespace without a cluster: that of the flag, or `default`.
+    /// Returns the namespace without a cluster: that of the flag, or `default`.
     pub(crate) fn namespace(&self) -> String {
         self.namespace.clone().unwrap_or_else(|| "default".to_owned())
     }
 
-    /// Connects; nothing is asked yet. To be called inside a runtime.
+    /// Creates the client; no request is sent yet. Must be called inside a runtime.
     pub(crate) async fn api(&self) -> Result<Api, CliError> {
-        // A second installation fails, and changes nothing.
+        // Installing the provider twice fails and has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut config = self.config().await?;
         if let Some(user) = &self.impersonate {
@@ -89,29 +89,29 @@ impl Connection {
     }
 }
 
-/// What came back.
+/// Result of a GET.
 pub(crate) enum Got<T> {
     /// The object, or list.
     Found(T),
     /// 404.
     Missing,
-    /// 403, and what the API server said.
+    /// 403, with the API server's message.
     Forbidden(String),
 }
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The API server refused it.
+    /// The API server rejected the call.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// There is no answer, or none that can be read.
+    /// There is no response, or an invalid one.
     #[error("{0}")]
     Failed(String),
 }
 
 impl CallError {
-    /// The HTTP status of a refusal.
+    /// Returns the HTTP status of a rejection.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
@@ -119,16 +119,14 @@ impl CallError {
         }
     }
 
-    /// Whether the same call may succeed a little later: nobody answered, the server is busy or in trouble, or a
-    /// webhook of it is.
+    /// Returns true if a retry may succeed: there was no response, or the server or a webhook is overloaded or fails.
     pub(crate) fn may_pass(&self) -> bool {
         self.code().is_none_or(|code| code == 429 || code >= 500)
     }
 }
 
 impl Api {
-    /// One GET. A missing object, or a kind that the server does not know, is no error, and neither is one that this
-    /// user may not read.
+    /// Sends one GET. A missing object, an unknown kind and a missing permission are not errors.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
         match self.call(Method::GET, path, Vec::new()).await {
             Ok(value) => Ok(Got::Found(value)),
@@ -138,7 +136,7 @@ impl Api {
         }
     }
 
-    /// One call with an object as its body.
+    /// Sends one call with an object as its body.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -149,13 +147,13 @@ impl Api {
         self.call(method, path, body).await
     }
 
-    /// One deletion, of the object that this is true of.
+    /// Deletes an object with these preconditions.
     pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), CallError> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         self.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
     }
 
-    /// One merge patch.
+    /// Sends one merge patch.
     pub(crate) async fn merge<T: DeserializeOwned>(&self, path: &str, patch: &impl Serialize) -> Result<T, CallError> {
         let patch = serde_json::to_vec(patch).map_err(|error| CallError::Failed(error.to_string()))?;
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await

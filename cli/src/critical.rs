@@ -1,5 +1,5 @@
-//! What the operator would decide for a critical add-on (design, section 5, "Critical pods"): the same rules by the same
-//! planner, and nothing is touched.
+//! Decision of the operator for a critical add-on (design, section 5, "Critical pods"): the same rules and planner,
+//! without changes to the cluster.
 
 use crate::answer::{Answer, GraceLine, RescueLine, VictimLine, placed};
 use crate::args::CriticalFlags;
@@ -11,13 +11,13 @@ use giveway_planner::model::Pod;
 use giveway_planner::rescue::{Eviction, can_taint, is_shortened, room_for, taint};
 use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, Terms, rescue};
 
-/// The operator's terms by default.
+/// Returns the operator's default settings for critical add-ons.
 pub(crate) fn usual_terms() -> Terms {
     Terms { namespaces: [critical::NAMESPACE.to_owned()].into(), stranded: false }
 }
 
 impl CriticalFlags {
-    /// What the flags say.
+    /// Returns the settings in the flags.
     pub(crate) fn terms(&self) -> Terms {
         match &self.critical_namespaces {
             Some(names) => Terms { namespaces: names.iter().cloned().collect(), stranded: self.stranded },
@@ -26,10 +26,10 @@ impl CriticalFlags {
     }
 }
 
-/// The answer for a pod that exists.
+/// Returns the answer for an existing pod.
 ///
 /// # Errors
-/// The pod is no critical add-on.
+/// The pod is not a critical add-on.
 pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answer, CliError> {
     let pod = world.cluster.pod(key).filter(|pod| terms.is_critical(pod));
     let pod =
@@ -37,7 +37,7 @@ pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answ
     Ok(decide(world, pod, terms))
 }
 
-/// The answer for a critical add-on.
+/// Returns the answer for a critical add-on.
 pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> Answer {
     let (key, preemptor) = (&pod.key, Preemptor::Pod(pod.key.clone()));
     let mut answer = Answer {
@@ -95,7 +95,7 @@ fn grace(pod: &Pod) -> GraceLine {
     GraceLine { pod: pod.key.to_string(), seconds: pod.grace, given }
 }
 
-/// How the place is kept while the victims go.
+/// Returns how the capacity is reserved while the victims terminate, as a sentence.
 fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
     let uid = if pod.uid.is_empty() { "UID" } else { pod.uid.as_str() };
     let taint_text = format!("CriticalAddonsOnly={uid}:NoSchedule");
@@ -109,7 +109,7 @@ fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
     format!("It is nominated to node {node}, without a taint, because {why}.")
 }
 
-/// Why a pod waits for no node by itself.
+/// Returns why the pod is not a pending pod that is decided on its own.
 fn not_waiting(world: &World, pod: &Pod) -> String {
     match (&pod.node, world.cluster.group_of(pod)) {
         _ if !pod.live() => "It has ended, or is on its way out: nobody is evicted for it.".to_owned(),
@@ -119,7 +119,7 @@ fn not_waiting(world: &World, pod: &Pod) -> String {
     }
 }
 
-/// What keeps the operator from doing so at once.
+/// Returns notes about conditions that delay the operator.
 fn notes(world: &World, pod: &Pod) -> Vec<String> {
     let mut notes = Vec::new();
     if pod.bound() || !pod.live() {
@@ -168,7 +168,7 @@ fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
 }
 
 impl VictimLine {
-    /// What grace its pods have, and are given: `3600 s, cut to 10 s`.
+    /// Returns the grace periods of its pods, in the spec and as granted: `3600 s, cut to 10 s`.
     pub(crate) fn grace(&self) -> String {
         let mut parts: Vec<(String, usize)> = Vec::new();
         for GraceLine { seconds, given, .. } in &self.graces {
@@ -199,7 +199,7 @@ mod tests {
         list["items"].as_array().unwrap().clone()
     }
 
-    /// What a snapshot keeps.
+    /// Returns the objects as a snapshot stores them.
     fn trimmed(mut items: Vec<Value>) -> Vec<Value> {
         for item in &mut items {
             KINDS.iter().find(|kind| item["kind"] == kind.kind).unwrap().trim(item);
@@ -248,7 +248,8 @@ mod tests {
         }
     }
 
-    /// The add-on's own taint is on a node already, and somebody else's on another one: which is whose survives.
+    /// One node already has the add-on's own taint, another node a taint of another component: the snapshot preserves
+    /// the difference.
     #[test]
     fn a_taint_with_the_uid_of_a_plan_s_pod_is_that_pod_s_in_an_anonymized_snapshot_too() {
         let taints = |uid: &str| json!([{"key": "CriticalAddonsOnly", "value": uid, "effect": "NoSchedule"}]);

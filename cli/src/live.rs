@@ -74,14 +74,15 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
     Ok(None)
 }
 
-/// Lists a kind. Returns whether the cluster has it, when it may do without.
+/// Lists a kind. Returns false if the cluster does not serve an optional kind.
 async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
         let page = match api.get::<Page>(&page_of(kind.path, PAGE, &next)).await? {
             Got::Found(page) => page,
-            // Servers before 1.34 have no DeviceClasses, most have no groups of their own, and nobody misses them there.
+            // API servers before 1.34 have no DeviceClasses, and most have no native PodGroups; the planner needs
+            // neither there.
             Got::Missing if kind.optional => return Ok(false),
             Got::Forbidden(problem) if kind.optional => {
                 let problem = Role::Planner.explain(&problem);

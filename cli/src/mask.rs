@@ -1,11 +1,11 @@
-//! What the planner reads of each kind: everything else is cut away as soon as it arrives, which keeps large clusters
-//! small in memory and snapshots free of what is nobody's business (environments, commands, images, secrets' names).
+//! Fields of each kind that the planner reads. All others are removed as soon as objects arrive, which keeps the memory
+//! for large clusters small and snapshots free of private data (environments, commands, images, names of Secrets).
 
 use giveway_crds::keys;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One kind of object: where it is listed, and what is kept of it.
+/// One kind of object: the path of its list, and the fields that are kept.
 pub(crate) struct Kind {
     /// `apiVersion` of its objects.
     pub(crate) api_version: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Kind {
     pub(crate) kind: &'static str,
     /// Path of its list over all namespaces.
     pub(crate) path: &'static str,
-    /// Whether a cluster may do without it, or the user without the right to read it.
+    /// True if the kind may be missing in the cluster, or the user's permission to read it.
     pub(crate) optional: bool,
     fields: &'static str,
 }
@@ -130,7 +130,7 @@ const fn native(api_version: &'static str, path: &'static str) -> Kind {
     Kind { api_version, kind: "PodGroup", path, optional: true, fields: NATIVE_FIELDS }
 }
 
-/// Kubernetes' own groups, by version, the best first: one of them is read, where there is one.
+/// Native PodGroups by version, the preferred one first: only the first served version is read.
 pub(crate) const NATIVE_GROUPS: [Kind; 4] = [
     native("scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/podgroups"),
     native("scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
@@ -139,7 +139,7 @@ pub(crate) const NATIVE_GROUPS: [Kind; 4] = [
 ];
 
 impl Kind {
-    /// Cuts an object down, and writes into it what kind it is: lists of the API leave that out.
+    /// Removes the other fields of an object, and adds `apiVersion` and `kind`, which items of API lists lack.
     pub(crate) fn trim(&self, object: &mut Value) {
         let mut mask = Mask::parse(self.fields);
         mask.0.insert("apiVersion".to_owned(), Mask::default());
@@ -159,17 +159,17 @@ impl Kind {
     }
 }
 
-/// Cuts an object down to these fields, written as those of a [`Kind`].
+/// Removes all fields of an object except these, in the notation of [`Kind`].
 pub(crate) fn cut(object: &mut Value, fields: &str) {
     Mask::parse(fields).apply(object);
 }
 
-/// Fields to keep, by name; one without fields of its own is kept whole. Lists are looked through.
+/// Fields to keep, by name; a field without fields of its own is kept completely. Applies to every item of a list.
 #[derive(Default)]
 struct Mask(BTreeMap<String, Mask>);
 
 impl Mask {
-    /// Reads `name name(name name(name)) name`.
+    /// Parses `name name(name name(name)) name`.
     fn parse(text: &str) -> Self {
         let mut stack = vec![(String::new(), Self::default())];
         let mut word = String::new();

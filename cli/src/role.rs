@@ -1,18 +1,18 @@
-//! The chart's roles for people, and which of them a refusal calls for.
+//! The chart's roles for users, and which of them a missing permission requires.
 
-/// A role that an administrator can give to somebody.
+/// A role that an administrator can bind to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role<'a> {
-    /// Reads what plans and answers are made from.
+    /// Reads the objects that plans and answers are made from.
     Planner,
-    /// Adopts and releases priority classes; with the namespace of Giveway, in which records are kept.
+    /// Adopts and releases priority classes; with Giveway's namespace, which contains the records.
     ClassAdmin(&'a str),
-    /// Pauses and resumes; with the namespace of Giveway, in which the ConfigMap is.
+    /// Pauses and resumes Giveway; with Giveway's namespace, which contains the ConfigMap.
     Switch(&'a str),
 }
 
 impl Role<'_> {
-    /// What the API server said; where it refused because the user has no right to it, with the role that gives it.
+    /// Returns the API server's message; for a missing RBAC permission, with the role that grants it.
     pub(crate) fn explain(self, said: &str) -> String {
         let Some(user) = user_without_right(said) else { return said.to_owned() };
         let binding =
@@ -46,8 +46,8 @@ impl Role<'_> {
     }
 }
 
-/// The user whom RBAC refuses something: `pods is forbidden: User "a" cannot list resource "pods" in API group ""`. What
-/// admission refuses is forbidden as well, and no role helps against it.
+/// Returns the user named in an RBAC rejection: `pods is forbidden: User "a" cannot list resource "pods" in API group
+/// ""`. Rejections by admission are "forbidden" as well, but no role permits them.
 pub(crate) fn user_without_right(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once(" is forbidden: User \"")?;
     let (user, rest) = rest.split_once('"')?;

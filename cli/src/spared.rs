@@ -1,9 +1,9 @@
-//! Who stays beside a plan, as it is printed.
+//! Units of lower priority that a plan does not evict, as they are printed.
 
 use giveway_planner::Bystander;
 use serde::Serialize;
 
-/// A unit that stays.
+/// A unit that is not evicted.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SparedLine {
     /// `Pod` or `PodGroup`.
@@ -27,13 +27,13 @@ impl From<&Bystander> for SparedLine {
 }
 
 impl SparedLine {
-    /// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         reference(self.kind, &self.namespace, &self.name)
     }
 }
 
-/// `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+/// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
 pub(crate) fn reference(kind: &str, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.to_lowercase())
 }

@@ -1,11 +1,11 @@
-//! Values of users in messages: of a long one its beginning, so that the fix behind it is read as well.
+//! User values in messages: long values are shortened, so that the rest of the message is still read.
 
 use std::borrow::Cow;
 
-/// The most characters of a user's value that are told back.
+/// Maximum number of characters of a user's value in a message.
 const MOST_OF_VALUE: usize = 80;
 
-/// The beginning of a long value, for messages.
+/// Returns the value, shortened for messages if it is long.
 pub fn shorten(value: &str) -> Cow<'_, str> {
     match value.char_indices().nth(MOST_OF_VALUE) {
         Some((end, _)) => format!("{}…", value.get(..end).unwrap_or_default()).into(),

@@ -1,5 +1,5 @@
-//! Critical add-ons: which pods they are, and the taint that keeps a node for one of them (design, section 5, "Critical
-//! pods"; the rescheduler's design).
+//! Critical add-ons: the pods that are critical, and the taint that reserves a node for one of them (design, section 5,
+//! "Critical pods"; the rescheduler's design).
 
 use crate::keys;
 use crate::preemption::PreemptionSpec;
@@ -7,26 +7,26 @@ use crate::priority::MAX_THRESHOLD;
 use k8s_openapi::api::core::v1::Taint;
 use std::collections::BTreeMap;
 
-/// The priority from which on a pod is critical: that of `system-cluster-critical`.
+/// The lowest priority of a critical pod: that of `system-cluster-critical`.
 pub const PRIORITY: i32 = MAX_THRESHOLD;
 
-/// The namespace in which an annotation makes a pod a critical add-on, if the administrator names no others.
+/// The namespace in which an annotation makes a pod a critical add-on, by default.
 pub const NAMESPACE: &str = "kube-system";
 
-/// Name of the strategy of plans that make room for a critical add-on.
+/// Name of the strategy of plans for critical add-ons.
 pub const STRATEGY: &str = "critical-addon";
 
-/// The longest grace that a victim of such a plan has, in seconds.
+/// Maximum termination grace period of a victim of such a plan, in seconds.
 pub const LONGEST_GRACE: i64 = 10;
 
-/// Whether the annotations ask for a pod to be a critical add-on. They count only in namespaces that the administrator
-/// names.
+/// Returns true if the annotations ask for a critical add-on. They count only in the namespaces that the administrator
+/// configured.
 pub fn asked(annotations: &BTreeMap<String, String>) -> bool {
     let value = |key: &str| annotations.get(key).map(String::as_str);
     value(keys::ANNOTATION_CRITICAL) == Some("true") || value(keys::ANNOTATION_CRITICAL_POD) == Some("")
 }
 
-/// The taint that keeps a node for the pod with this UID.
+/// Returns the taint that reserves a node for the pod with this UID.
 pub fn taint(uid: &str) -> Taint {
     Taint {
         key: keys::TAINT_CRITICAL.to_owned(),
@@ -36,13 +36,13 @@ pub fn taint(uid: &str) -> Taint {
     }
 }
 
-/// The UID in a taint that may be ours. It is ours when a `Preemption` [was made for](tainted_for) this pod; every other
-/// one belongs to somebody else.
+/// Returns the UID in a taint that may be Giveway's. It is Giveway's if a `Preemption` [was made for](tainted_for) this
+/// pod; otherwise it belongs to another component.
 pub fn uid_of<'t>(key: &str, value: &'t str, effect: &str) -> Option<&'t str> {
     (key == keys::TAINT_CRITICAL && effect == "NoSchedule" && !value.is_empty()).then_some(value)
 }
 
-/// The UID of the pod for which a plan may have tainted a node.
+/// Returns the UID of the pod for which a plan may have tainted a node.
 pub fn tainted_for(plan: &PreemptionSpec) -> Option<&str> {
     plan.preemptor.as_ref().filter(|_| plan.strategy == STRATEGY).map(|preemptor| preemptor.uid.as_str())
 }

@@ -1,4 +1,4 @@
-//! Members of a gang that have done their work, as its status remembers them.
+//! Finished members of a gang, as the status of its PodGroup stores them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ fn is_zero(number: &i32) -> bool {
 }
 
 impl FinishedMembers {
-    /// Whether there is nothing to remember.
+    /// Returns true if there is nothing to store.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty() && self.pods.is_empty() && self.spare == 0
     }

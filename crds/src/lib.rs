@@ -32,7 +32,7 @@ pub use pod_group::{PodGroup, PodGroupSpec, PodGroupStatus};
 pub use preemption::{Preemption, PreemptionSpec, PreemptionStatus};
 pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 
-/// Every CustomResourceDefinition of Giveway, in the order in which `kubectl apply -f crds/` meets them.
+/// Returns every CustomResourceDefinition of Giveway, in the order in which `kubectl apply -f crds/` applies them.
 pub fn all_crds() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt;
     vec![PodGroup::crd(), Preemption::crd(), Workload::crd()]

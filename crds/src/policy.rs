@@ -37,17 +37,17 @@ pub struct GangPolicy {
 }
 
 impl SchedulingPolicy {
-    /// A gang of at least `min_count` pods.
+    /// Returns the policy of a gang with this `minCount`.
     pub fn gang(min_count: i32) -> Self {
         Self { basic: None, gang: Some(GangPolicy { min_count }) }
     }
 
-    /// Pods that are scheduled one by one.
+    /// Returns the policy of pods that are scheduled one by one.
     pub fn basic() -> Self {
         Self { basic: Some(BasicPolicy {}), gang: None }
     }
 
-    /// The number of pods that must be placed together: `minCount` of a gang, `None` for a basic group.
+    /// Returns the number of pods that must be placed together: `minCount` of a gang, `None` for a basic group.
     pub fn min_count(&self) -> Option<usize> {
         self.gang.as_ref().map(|g| usize::try_from(g.min_count).unwrap_or(1).max(1))
     }
@@ -74,7 +74,7 @@ pub enum PreemptionPolicy {
 }
 
 impl PreemptionPolicy {
-    /// The name as Kubernetes writes it.
+    /// Returns the name as Kubernetes writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreemptLowerPriority => "PreemptLowerPriority",
@@ -82,7 +82,7 @@ impl PreemptionPolicy {
         }
     }
 
-    /// Reads the name as Kubernetes writes it; `None` for anything else.
+    /// Parses the name as Kubernetes writes it; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "PreemptLowerPriority" => Some(Self::PreemptLowerPriority),

@@ -1,11 +1,12 @@
 //! The HTTP server of Giveway's daemons.
 //!
-//! One server for the webhook's reviews and for everybody's metrics, so that all of them have the same limits:
-//! [`server`] accepts, [`connection`] knows what each connection is doing, [`crowd`] closes those that take too long and
-//! finds the one that goes when there are too many. What is served is a filter of the HTTP framework, by [`service`].
+//! The webhook's reviews and the metrics of all processes use the same server, so all of them have the same limits:
+//! [`server`] accepts connections, [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit
+//! and the longest idle one when all slots are taken. It serves a filter of the HTTP framework, converted by
+//! [`service`].
 //!
-//! And what both daemons need when they ask: [`patience`], the limit of what they read from the API server;
-//! and when many want something of them: [`shares`], places of which one namespace has half at most.
+//! Also here: [`patience`], the time limits of reads from the API server; [`shares`], a bounded number of slots of
+//! which one namespace gets at most half.
 
 pub mod connection;
 pub mod crowd;

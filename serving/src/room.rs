@@ -1,10 +1,10 @@
-//! What the connections of a server share: its clock, and whether somebody waits for room.
+//! State shared by the connections of a server: its clock, and whether the accept loop waits for an idle connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The clock of a server, and whether somebody waits for room in it.
+/// The clock of a server, and whether its accept loop waits for an idle connection.
 #[derive(Debug)]
 pub struct Room {
     start: Instant,
@@ -19,7 +19,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The time since the server started.
+    /// Returns the time since the server started.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -31,7 +31,7 @@ impl Room {
         self.wanted.store(false, Ordering::Release);
     }
 
-    /// A connection has become idle.
+    /// Reports that a connection has become idle.
     pub fn tell_idle(&self) {
         if self.wanted.load(Ordering::Acquire) {
             self.idle.notify_one();

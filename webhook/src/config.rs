@@ -91,7 +91,7 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// What the rules have to know.
+    /// Returns the settings for the admission rules.
     pub fn settings(&self) -> Settings {
         Settings {
             namespace: self.namespace.clone(),

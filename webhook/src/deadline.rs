@@ -1,53 +1,53 @@
-//! Until when a request wants its answer.
+//! Deadline of the response to a request.
 //!
-//! API servers append their own time-out to the address of a webhook (`/mutate?timeout=10s`). Promise: everything that
-//! is done for a request, waiting included, is bounded by one deadline that counts from its arrival; an answer that
-//! would come later is given up, because nobody waits for it any more.
+//! API servers append their timeout to the URL of a webhook (`/mutate?timeout=10s`). Guarantee: everything that is done
+//! for a request, waiting included, is bounded by one deadline that counts from its arrival. A later response is
+//! abandoned, because the API server no longer waits for it.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The time-out of a request that names none: the API server's default.
+/// Timeout of a request without the parameter: the API server's default.
 pub const DEFAULT: Duration = Duration::from_secs(10);
-/// The longest time-out: API servers allow no more.
+/// The maximum timeout that API servers allow.
 pub const LONGEST: Duration = Duration::from_secs(30);
-/// The most that is kept back for the way of the answer.
+/// Maximum time reserved for the transmission of the response.
 const RESERVE: Duration = Duration::from_secs(1);
 
-/// The moment at which the answer to a request has to be on its way.
+/// The latest time at which the response to a request must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// The deadline of a request that arrived at `arrival` with this query string: its parameter `timeout`, less a
-    /// tenth of it (at most a second) for the way. Without the parameter, or with one that cannot be read, it is that of
-    /// [`DEFAULT`]; none is longer than [`LONGEST`].
+    /// Returns the deadline of a request that arrived at `arrival` with this query string: its parameter `timeout`,
+    /// less a tenth of it (at most one second) for the transmission. A missing or invalid parameter counts as
+    /// [`DEFAULT`]; the maximum is [`LONGEST`].
     pub fn from_arrival(arrival: Instant, query: Option<&str>) -> Self {
         let timeout = query.and_then(timeout_of).unwrap_or(DEFAULT).min(LONGEST);
         Self(arrival + (timeout - (timeout / 10).min(RESERVE)))
     }
 
-    /// The deadline this long from now.
+    /// Returns the deadline `time` from now.
     pub fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
 
-    /// This deadline, or `moment` where that is earlier.
+    /// Returns this deadline, or `moment` if that is earlier.
     pub fn or_earlier(self, moment: Instant) -> Self {
         Self(self.0.min(moment))
     }
 
-    /// The moment itself.
+    /// Returns the deadline as an instant.
     pub fn at(self) -> Instant {
         self.0
     }
 
-    /// How long there is still; zero when it has passed.
+    /// Returns the remaining time; zero after the deadline.
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Waits for `future` until the deadline; `None` when it has passed first.
+    /// Waits for `future` until the deadline; `None` if the deadline passes first.
     pub async fn limit<F: Future>(self, future: F) -> Option<F::Output> {
         tokio::time::timeout_at(self.0, future).await.ok()
     }
@@ -57,7 +57,7 @@ fn timeout_of(query: &str) -> Option<Duration> {
     query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(go_duration)
 }
 
-/// Reads a duration as Go writes it: `30s`, `1m0s`, `1.5s`, `500ms`.
+/// Parses a Go duration: `30s`, `1m0s`, `1.5s`, `500ms`.
 fn go_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds) = (text, 0.0_f64);
     while !rest.is_empty() {

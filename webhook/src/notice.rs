@@ -110,7 +110,7 @@ pub async fn write(client: Client, notices: mpsc::Receiver<Notice>) {
     write_of(client, notices, false).await;
 }
 
-/// Like [`write`], for owners, each of which is read first: any client that can reach the port can forge a review, and
+/// Like [`write()`], for owners, each of which is read first: any client that can reach the port can forge a review, and
 /// must not cause an event on an object that does not exist. The limit of events also limits these reads.
 pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
     write_of(client, notices, true).await;

@@ -1,14 +1,14 @@
-//! Tasks that run as long as the process does.
+//! Tasks that run as long as the process.
 //!
-//! Promise: one that ends, or panics, ends the process with an error that names it. A webhook without one of its
-//! watches, or with a certificate that nobody renews, would answer wrongly and look healthy.
+//! Guarantee: a task that returns or panics ends the process with an error that names it. A webhook without one of its
+//! watches, or with a certificate that is not renewed, would answer wrongly and appear healthy.
 
 use crate::error::Error;
 use std::collections::HashMap;
 use std::future::Future;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// The tasks of the process. They are cut off when this is dropped.
+/// The tasks of the process. They are aborted when this is dropped.
 #[derive(Debug, Default)]
 pub struct Tasks {
     running: JoinSet<()>,
@@ -22,7 +22,7 @@ impl Tasks {
         self.names.insert(id, name);
     }
 
-    /// Waits until a task ends, and says which one and why. Without tasks it waits for ever.
+    /// Waits until a task ends, and returns an error with its name and the reason. Without tasks it waits forever.
     pub async fn first_to_end(&mut self) -> Error {
         match self.running.join_next_with_id().await {
             Some(Ok((id, ()))) => self.error(id, "it returned".to_owned()),

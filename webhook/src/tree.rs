@@ -1,4 +1,4 @@
-//! Finding places in objects of kinds that are known by a table only, without copying them.
+//! Finds fields in objects of kinds that are known only from a table, without copying them.
 
 use crate::object::{Text, first_items};
 use serde::Deserializer;
@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most places that are looked at in one object; nobody has so many pod templates.
+/// Maximum number of fields that are read in one object; real objects have far fewer pod templates.
 pub const MOST: usize = 256;
 
 /// A field that a pattern names.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// The keys that lead to it, from the root of the object.
+    /// The keys from the root of the object to the field.
     pub path: Vec<String>,
-    /// What is there; `None` where the field is missing or null. What holds it is there in any case.
+    /// The value; `None` if the field is missing or null. Its parent exists.
     pub value: Option<&'a RawValue>,
 }
 
 impl Place<'_> {
-    /// The path as errors name it.
+    /// Returns the path as errors name it.
     pub fn named(&self) -> String {
         let mut named = String::new();
         for part in &self.path {
@@ -34,8 +34,8 @@ impl Place<'_> {
     }
 }
 
-/// The places in `object` that a pattern names: fields with dots between them, `*` for every item of a list or map. At most
-/// one more than [`MOST`].
+/// Returns the fields of `object` that a pattern names: keys with dots between them, `*` for every item of a list or
+/// map. Returns at most one more than [`MOST`].
 pub fn places<'a>(object: &'a RawValue, pattern: &str) -> Vec<Place<'a>> {
     let mut found = vec![Place { path: Vec::new(), value: Some(object) }];
     for field in pattern.split('.') {
@@ -45,7 +45,8 @@ pub fn places<'a>(object: &'a RawValue, pattern: &str) -> Vec<Place<'a>> {
     found
 }
 
-/// The places right below a value. Whatever its size, only those are kept that are returned: at most one more than [`MOST`].
+/// Returns the fields directly below a value. Only the returned ones are kept in memory: at most one more than
+/// [`MOST`].
 fn below<'a>(path: &[String], value: &'a RawValue, field: &str) -> Vec<Place<'a>> {
     let found = serde_json::Deserializer::from_str(value.get()).deserialize_any(Below(field)).unwrap_or_default();
     let place = |(key, value): (String, Option<&'a RawValue>)| {
@@ -72,7 +73,7 @@ impl<'de> Visitor<'de> for Below<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut named = None;
-        // Of a key that comes twice the last value counts.
+        // Of a duplicate key the last value counts.
         let mut items = BTreeMap::new();
         while let Some(key) = map.next_key::<Text<'de>>()? {
             let value: &'de RawValue = map.next_value()?;
@@ -89,7 +90,7 @@ impl<'de> Visitor<'de> for Below<'_> {
     }
 }
 
-/// The text at a path without `*`; `None` when there is something else.
+/// Returns the string at a path without `*`; `None` if there is none.
 pub fn text(object: &RawValue, path: &str) -> Option<String> {
     let [place] = places(object, path).try_into().ok()?;
     serde_json::from_str(place.value?.get()).ok()

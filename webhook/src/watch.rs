@@ -1,8 +1,8 @@
-//! Feeds the view from watches of classes, groups and workloads, and of what the guard reads besides.
+//! Fills the view from watches of classes, groups and workloads, and of the objects that only the guard reads.
 //!
-//! An object that cannot be read is skipped and logged: it counts as absent and never stalls the watch. The view is
-//! replaced kind by kind when a watch starts over, never emptied in between. A watch that fails is broken until it has
-//! listed its kind again: only that proves that nothing was missed.
+//! An object that cannot be parsed is skipped and logged: it counts as absent and does not block the watch. When a
+//! watch restarts, the objects of its kind are replaced at once; the view is never empty in between. A failed watch
+//! counts as broken until it has listed its kind again, because only a list proves that no change was missed.
 
 use crate::guard::facts::PodObject;
 use crate::namespaced::take;
@@ -27,15 +27,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a watch waits after it has failed: at first, and after it has failed again and again.
+/// Delay of a watch after a failure: after the first one, and the maximum after consecutive failures.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(10));
 
-/// A kind that the view is made from.
+/// A kind of objects in the view.
 pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
-    /// The bit of [`SharedView`]'s synced set that stands for this kind.
+    /// The bit of this kind in the synced set of [`SharedView`].
     const BIT: u8;
 
-    /// Which objects of the kind are watched.
+    /// Returns which objects of the kind are watched.
     fn config() -> watcher::Config {
         watcher::Config::default().timeout(patience::STREAM)
     }
@@ -124,9 +124,9 @@ pub struct SharedView {
     guarded: bool,
 }
 
-/// What admission reads.
+/// The kinds that admission reads.
 const ADMISSION: u8 = PriorityClass::BIT | PodGroup::BIT | Workload::BIT;
-/// What the guard reads.
+/// The kinds that the guard reads.
 const GUARD: u8 = PriorityClass::BIT
     | PodGroup::BIT
     | PodDisruptionBudget::BIT
@@ -134,7 +134,7 @@ const GUARD: u8 = PriorityClass::BIT
     | <PodObject<false> as Viewed>::BIT
     | <PodObject<true> as Viewed>::BIT;
 
-/// Every watch: its bit, and what it is called.
+/// Bit and name of every watch.
 const NAMES: [(u8, &str); 7] = [
     (PriorityClass::BIT, "priorityclasses"),
     (PodGroup::BIT, "podgroups"),
@@ -146,7 +146,7 @@ const NAMES: [(u8, &str); 7] = [
 ];
 
 impl SharedView {
-    /// A view that knows nothing yet.
+    /// Creates an empty view.
     pub fn new(settings: Settings) -> Self {
         Self {
             view: RwLock::new(View::new(settings)),
@@ -156,18 +156,18 @@ impl SharedView {
         }
     }
 
-    /// Adds what the guard reads.
+    /// Adds the kinds that the guard reads.
     pub fn guarded(self) -> Self {
         Self { guarded: true, ..self }
     }
 
-    /// A view that is complete, for tests.
+    /// Creates a complete view, for tests.
     pub fn complete(view: View) -> Self {
         let synced = tokio::sync::watch::Sender::new(ADMISSION | GUARD);
         Self { view: RwLock::new(view), synced, guarded: true, ..Self::new(Settings::default()) }
     }
 
-    /// The view at this moment. Not to be held across an await.
+    /// Locks the view for reading. The lock must not be held across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,12 +176,12 @@ impl SharedView {
         if self.guarded { ADMISSION | GUARD } else { ADMISSION }
     }
 
-    /// Whether every watch has listed its kind once.
+    /// Returns true if every watch has listed its kind once.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow() & self.wanted() == self.wanted()
     }
 
-    /// Every watch by name, and for how long it has been broken: zero for one that is whole.
+    /// Returns the name of every watch and for how long it has been broken: zero for a working one.
     pub fn broken(&self) -> Vec<(&'static str, Duration)> {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         let watches = NAMES.iter().filter(|(bit, _)| bit & self.wanted() != 0);

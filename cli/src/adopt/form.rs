@@ -1,7 +1,7 @@
 //! The two forms of a PriorityClass: managed, as admission stores it, and as its owner wrote it.
 //!
-//! Both are derived from any class in either form, so a class that was kept by an interrupted run can be created anew
-//! in the form that is wanted now. Value, description, global default, labels, owners and other annotations stay.
+//! Each is derived from a class in either form, so a class saved by an interrupted run can be created in the form that
+//! is wanted now. Value, description, global default, labels, owners and other annotations are preserved.
 
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
@@ -10,12 +10,12 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt;
 
-/// What is done to a class.
+/// A change of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Giveway preempts for it.
+    /// To the managed form: Giveway preempts for it.
     Adopt,
-    /// kube-scheduler preempts for it.
+    /// To the owner's form: kube-scheduler preempts for it.
     Release,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// The command of this name.
+    /// Returns the name of the command.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Adopt => "adopt",
@@ -34,12 +34,12 @@ impl Change {
         }
     }
 
-    /// Reads the name of a command.
+    /// Parses the name of a command.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         [Self::Adopt, Self::Release].into_iter().find(|change| change.as_str() == text)
     }
 
-    /// What a class is after it.
+    /// Returns the participle of the change.
     pub(crate) fn done(self) -> &'static str {
         match self {
             Self::Adopt => "adopted",
@@ -48,14 +48,14 @@ impl Change {
     }
 }
 
-/// Whether Giveway preempts for the class: it is annotated, and kube-scheduler never does.
+/// Returns true if Giveway preempts for the class: it is annotated, and its `preemptionPolicy` is `Never`.
 pub(crate) fn is_managed(class: &PriorityClass) -> bool {
     let class = Class::from_object(class);
     class.managed && class.scheduler_policy == PreemptionPolicy::Never
 }
 
-/// Whether nothing is left to do. A class that is annotated and yet preempts by the scheduler, because no webhook ran
-/// when it was created, is in neither form.
+/// Returns true if the class already has the form. An annotated class for which kube-scheduler preempts, because no
+/// webhook ran when it was created, has neither form.
 pub(crate) fn is_done(change: Change, class: &PriorityClass) -> bool {
     match change {
         Change::Adopt => is_managed(class),
@@ -63,11 +63,11 @@ pub(crate) fn is_done(change: Change, class: &PriorityClass) -> bool {
     }
 }
 
-/// The class to create. `exempt` marks a released class `managed: "false"`: where every new class is managed, it would
-/// be managed again without that.
+/// Returns the class to create. `exempt` marks a released class `managed: "false"`: if Giveway manages every new class,
+/// the released one would otherwise become managed again.
 pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> PriorityClass {
     let facts = Class::from_object(class);
-    // Of a class that is managed already, the annotation says what it asked for; of others, their own field does.
+    // For a managed class the annotation contains the requested policy; for others, their own field does.
     let asked = match is_managed(class) {
         true => facts.group_policy(),
         false => facts.scheduler_policy,
@@ -93,7 +93,7 @@ pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> Priorit
     new
 }
 
-/// The class without what the API server writes.
+/// Returns the class without the fields that the API server sets.
 pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
     PriorityClass {
         metadata: ObjectMeta {
@@ -107,7 +107,7 @@ pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
     }
 }
 
-/// What differs, as clauses: `value 5 instead of 10`.
+/// Returns the differences as clauses: `value 5 instead of 10`.
 pub(crate) fn differences(expected: &PriorityClass, found: &PriorityClass) -> Vec<String> {
     let mut clauses = Vec::new();
     let mut compare = |field: &str, wanted: String, is: String| {

@@ -1,7 +1,8 @@
-//! `kubectl giveway adopt` and `release`: give preemption for a PriorityClass into Giveway's hands, and back.
+//! `kubectl giveway adopt` and `release`: put a PriorityClass under Giveway's management, or return it to
+//! kube-scheduler.
 //!
-//! `preemptionPolicy` is immutable, so a class is deleted and created anew. It is written to a ConfigMap first: a run
-//! that is interrupted is finished by the next one, whichever command that is.
+//! `preemptionPolicy` is immutable, so a class is deleted and created again. It is first saved in a ConfigMap: the next
+//! run of either command finishes an interrupted run.
 
 pub(crate) mod form;
 pub(crate) mod record;
@@ -20,13 +21,13 @@ use run::Run;
 use std::collections::BTreeSet;
 use store::Store;
 
-/// `adopt`. Returns the exit status.
+/// Runs `adopt`. Returns the exit status.
 pub(crate) fn adopt(args: &AdoptArgs, connection: &Connection) -> Result<u8, CliError> {
     let ClassKind::PriorityClass = args.kind;
     run_all(Change::Adopt, Some(&args.names), &args.flags, connection)
 }
 
-/// `release`. Returns the exit status.
+/// Runs `release`. Returns the exit status.
 pub(crate) fn release(args: &ReleaseArgs, connection: &Connection) -> Result<u8, CliError> {
     let (Some(ClassKind::PriorityClass) | None) = args.kind;
     if args.names.is_empty() && !args.all {
@@ -35,7 +36,7 @@ pub(crate) fn release(args: &ReleaseArgs, connection: &Connection) -> Result<u8,
     run_all(Change::Release, (!args.all).then_some(&args.names), &args.flags, connection)
 }
 
-/// One class after the other; one that fails does not keep the others from it. Without names: all managed classes.
+/// Changes classes one by one; a failure for one does not stop the others. Without names: all managed classes.
 fn run_all(
     change: Change,
     names: Option<&Vec<String>>,
@@ -65,7 +66,7 @@ fn run_all(
     })
 }
 
-/// Every managed class, and every class that an interrupted run has left without an end.
+/// Returns every managed class, and every class of an interrupted run.
 async fn managed(store: &Store<'_>) -> Result<Vec<String>, CliError> {
     let role = Role::ClassAdmin(store.namespace);
     let failed = |what: String| {
@@ -84,7 +85,7 @@ async fn one(store: &Store<'_>, change: Change, name: &str, dry_run: bool) -> Re
     if name.starts_with(SYSTEM_PREFIX) {
         return Err(CliError::SystemClass(name.to_owned()));
     }
-    // What cannot be a name would change the path of the request.
+    // An invalid name would change the request path.
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) {
         return Err(CliError::UnknownClass(not_found(name)));
     }
@@ -112,7 +113,7 @@ fn already(change: Change, name: &str) -> String {
     }
 }
 
-/// What the API server says of a class that does not exist.
+/// Returns the API server's message about a class that does not exist.
 fn not_found(name: &str) -> String {
     format!("priorityclasses.scheduling.k8s.io {name:?} not found")
 }

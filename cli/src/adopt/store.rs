@@ -1,4 +1,4 @@
-//! The calls that adopting and releasing make: classes, and the records of changes in progress.
+//! API calls of `adopt` and `release`: classes, and the records of changes in progress.
 
 use super::form;
 use super::record::{Record, name_for};
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 /// Path of all priority classes.
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
-/// Who is named as the manager of fields that are written.
+/// The field manager of all writes.
 const MANAGER: &str = "fieldManager=kubectl-giveway";
 
-/// Classes, and the records in one namespace.
+/// Access to classes, and to the records in one namespace.
 pub(crate) struct Store<'a> {
     pub(crate) api: &'a Api,
     pub(crate) namespace: &'a str,
 }
 
 impl Store<'_> {
-    /// The class; a missing one is a 404 in the API server's words.
+    /// Returns the class; a missing one is a 404 with the API server's message.
     pub(super) async fn class(&self, name: &str) -> Result<PriorityClass, CallError> {
         self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
     }
 
-    /// Every class that is annotated as a managed one.
+    /// Returns the names of all classes that are annotated as managed.
     pub(crate) async fn annotated(&self) -> Result<Vec<String>, CallError> {
         let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
         let mine = all.items.into_iter().filter(|class| !form::is_done(form::Change::Release, class));
@@ -39,8 +39,8 @@ impl Store<'_> {
         self.api.send(Method::POST, &format!("{CLASSES}?{MANAGER}"), class).await
     }
 
-    /// What creating the class would give: all of admission is asked, and nothing is stored. A class of this name is
-    /// refused as existing only after that, so a 409 means that admission agrees.
+    /// Creates the class in a dry run with all admission checks. Returns `None` on 409: the API server reports an
+    /// existing class only after admission has accepted it.
     pub(crate) async fn try_create(&self, class: &PriorityClass) -> Result<Option<PriorityClass>, CallError> {
         match self.api.send(Method::POST, &format!("{CLASSES}?dryRun=All&{MANAGER}"), class).await {
             Ok(class) => Ok(Some(class)),
@@ -49,7 +49,7 @@ impl Store<'_> {
         }
     }
 
-    /// Deletes the class if it is still the recorded one. Returns whether it was.
+    /// Deletes the class if it is unchanged since it was recorded. Returns true if it was deleted.
     pub(super) async fn delete(&self, record: &Record) -> Result<bool, CallError> {
         let metadata = &record.class.metadata;
         let path = format!("{CLASSES}/{}", metadata.name.as_deref().unwrap_or_default());
@@ -57,10 +57,10 @@ impl Store<'_> {
         self.remove(&path, &conditions).await
     }
 
-    /// The record of a change of this class.
+    /// Returns the record of a change of this class.
     ///
     /// # Errors
-    /// It cannot be asked for, or (inner) it cannot be read as a record.
+    /// The call failed, or (inner) the ConfigMap is not a valid record.
     pub(super) async fn record(&self, class: &str) -> Result<Result<Option<Record>, String>, CallError> {
         let path = format!("{}/{}", self.records(), name_for(class));
         match self.api.call::<ConfigMap>(Method::GET, &path, Vec::new()).await {
@@ -70,7 +70,7 @@ impl Store<'_> {
         }
     }
 
-    /// Every record that can be read.
+    /// Returns every valid record.
     pub(crate) async fn all_records(&self) -> Result<Vec<Record>, CallError> {
         let selector = LABEL_CLASS_CHANGE.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", self.records());
@@ -78,7 +78,7 @@ impl Store<'_> {
         Ok(all.items.iter().filter_map(|map| Record::from_config_map(map).ok()).collect())
     }
 
-    /// Writes a record. Returns false when another run has written one.
+    /// Writes a record. Returns false if another run has written one.
     pub(super) async fn write(&self, record: &Record) -> Result<bool, CallError> {
         let map = record.to_config_map(self.namespace).map_err(|error| CallError::Failed(error.to_string()))?;
         match self.api.send::<ConfigMap>(Method::POST, &format!("{}?{MANAGER}", self.records()), &map).await {
@@ -91,7 +91,7 @@ impl Store<'_> {
         }
     }
 
-    /// Removes a record, if it is still the one that was read.
+    /// Deletes a record, if it has the UID that was read.
     pub(super) async fn forget(&self, record: &Record) -> Result<bool, CallError> {
         let class = record.class.metadata.name.as_deref().unwrap_or_default();
         self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await

@@ -1,8 +1,8 @@
-//! Who still preempts through kube-scheduler, and which guarded pods that exposes.
+//! PriorityClasses that still preempt through kube-scheduler, and the guaranteed pods that they can preempt.
 //!
-//! kube-scheduler asks no threshold: a pod of a class that is not managed takes any pod of lower priority, and its
-//! budgets count as a preference only. A guarded pod is exposed to a class whose value is above the pod's priority and
-//! below its threshold; where the guard of the webhook is installed, nothing else protects it.
+//! kube-scheduler ignores thresholds: a pod of a class that is not managed preempts any pod of lower priority, and
+//! budgets are only a preference. A pod with a threshold and a budget is exposed to a class whose value is above the
+//! pod's priority and below its threshold; only the webhook's guard, if installed, protects it.
 
 use super::facts::{Class, Exposure, Facts, GuardedPod};
 use super::finding::Finding;

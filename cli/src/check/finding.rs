@@ -1,4 +1,4 @@
-//! A finding, and how findings are printed.
+//! Findings of checks, and their output.
 
 use super::facts::GuardedPod;
 use crate::manual;
@@ -7,38 +7,38 @@ use crate::output::table;
 use crate::role::user_without_right;
 use serde::Serialize;
 
-/// How bad it is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {
-    /// As it should be.
+    /// Passed.
     Ok,
-    /// Worth knowing, or not known.
+    /// A warning, or unknown.
     Warn,
-    /// Wrong.
+    /// Failed.
     Fail,
 }
 
-/// One line.
+/// One finding: a line of the output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
-    /// How bad it is.
+    /// Result of the check.
     pub(super) status: Status,
-    /// What was looked at, in a word.
+    /// Name of the check, in one word.
     pub(super) check: &'static str,
-    /// What was found, as a sentence.
+    /// The finding, as a sentence.
     pub(super) message: String,
-    /// What to do about it; empty when it is well.
+    /// What the user can do; empty if the check passed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) remedy: String,
-    /// The class that this is about.
+    /// The PriorityClass that the finding is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) class: Option<String>,
-    /// The guarded pods that are exposed to it.
+    /// The pods with a guaranteed budget that it exposes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) exposed: Vec<GuardedPod>,
-    /// Whole days until a certificate expires; negative when it has.
+    /// Whole days until a certificate expires; negative if it has expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) days_left: Option<i64>,
 }
@@ -48,22 +48,22 @@ impl Finding {
         Self { status, check, message, remedy, class: None, exposed: Vec::new(), days_left: None }
     }
 
-    /// As it should be.
+    /// Creates a passed finding.
     pub(super) fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self::new(Status::Ok, check, message.into(), String::new())
     }
 
-    /// Worth knowing.
+    /// Creates a warning.
     pub(super) fn warn(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Warn, check, message.into(), remedy.into())
     }
 
-    /// Wrong.
+    /// Creates a failed finding.
     pub(super) fn fail(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Fail, check, message.into(), remedy.into())
     }
 
-    /// Not known, and why.
+    /// Creates a warning that something is unknown, and why.
     pub(super) fn unknown(check: &'static str, what: &str, why: &str) -> Self {
         let remedy = match user_without_right(why) {
             Some(user) => format!("Run it as an administrator, or give user {user} the right that is named here."),
@@ -77,7 +77,7 @@ impl Finding {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// Whether nothing is wrong.
+    /// True if no check failed.
     pub(super) ok: bool,
     /// Version of this program.
     pub(super) version: String,
@@ -88,7 +88,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The table, and a line that sums up.
+    /// Returns the table, and a summary line.
     pub(super) fn table(&self, width: Option<u16>) -> String {
         let mut rows = vec![["STATUS", "CHECK", "FINDING", "WHAT TO DO"].map(str::to_owned).to_vec()];
         rows.extend(self.findings.iter().map(|finding| {
@@ -101,7 +101,7 @@ impl Report {
         }));
         let mut text = String::new();
         for line in table::table(rows, width).lines() {
-            // Coloured here, because the table would count colours as characters.
+            // Colours are added here, because the table would count their characters.
             let coloured = [("OK ", GOOD), ("WARN ", COSTS), ("FAIL ", BAD), ("STATUS ", HEAD)].into_iter().find_map(
                 |(word, style)| {
                     let rest = line.strip_prefix(word)?;

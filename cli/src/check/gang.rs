@@ -1,4 +1,4 @@
-//! A gang of two pods that is really started: the first is held until the second exists, then both get a node together.
+//! Starts a real gang of two pods: the first stays gated until the second exists, then both are scheduled together.
 
 use super::finding::Finding;
 use crate::connect::{Api, CallError};
@@ -10,13 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Name of the group, and what its pods' names begin with.
+/// Name of the group, and prefix of its pods' names.
 const NAME: &str = "giveway-check-gang";
-/// How long both pods may take to get a node, and how often they are looked at.
+/// Time limit for scheduling both pods, and the polling interval.
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Starts the gang in a namespace with pods of this image, and removes it.
+/// Creates the gang in a namespace with pods of this image, and removes it.
 pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     let gang = Gang { api, namespace };
     if gang.is_served().await == Some(false) {
@@ -53,7 +53,8 @@ struct Gang<'a> {
 }
 
 impl Gang<'_> {
-    /// Whether groups in its namespace are served, by what the chart says of that; `None` where it cannot be asked.
+    /// Returns whether groups in its namespace are served according to the chart's policy, or `None` if it cannot be
+    /// read.
     async fn is_served(&self) -> Option<bool> {
         let policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/giveway-namespaces";
         let policy: Value = self.api.call(Method::GET, policy, Vec::new()).await.ok()?;
@@ -99,7 +100,8 @@ impl Gang<'_> {
         }
     }
 
-    /// Pods before their group, which its finalizer keeps while it has them. What cannot be removed is left to its namespace.
+    /// Deletes the pods before their group, whose finalizer requires that. Failures are ignored: the pods remain in
+    /// their namespace.
     async fn remove(&self) {
         let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         for index in 0..2 {
@@ -118,7 +120,7 @@ impl Gang<'_> {
     }
 }
 
-/// Whether groups in this namespace are served where the chart says that they are in those which this selector matches.
+/// Returns true if groups in this namespace are served with the chart's selector.
 fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
     let mut cluster = Cluster::default();
     cluster.upsert_namespace(namespace);
@@ -126,7 +128,7 @@ fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
     cluster.serves_groups_in(namespace.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// A member, which asks for next to nothing, ends at once and is accepted in namespaces of the level `restricted`.
+/// Returns a member with minimal requests that ends at once and is accepted by the Pod Security level `restricted`.
 fn pod(index: usize, image: &str) -> Value {
     let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let requests = json!({"cpu": "1m", "memory": "1Mi"});

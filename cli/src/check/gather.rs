@@ -1,4 +1,4 @@
-//! Asks the API server for what [`super::facts`] holds. What this user may not read is not known, and no error.
+//! Reads [`super::facts`] from the API server. What the user may not read is reported as unknown, not as an error.
 
 use super::facts::{
     Admission, Autoscaler, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
@@ -29,16 +29,16 @@ use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Name of the managed class that is tried out. It is never stored.
+/// Name of the managed class that is created in a dry run. It is never stored.
 const PROBE: &str = "giveway-check-probe";
-/// Name of the Lease, unless the operator's Deployment says another.
+/// Default name of the Lease; the operator's Deployment may set another.
 const LEASE: &str = "giveway-operator";
-/// Name of the Secret with the certificate, unless the webhook's Deployment says another.
+/// Default name of the Secret with the certificate; the webhook's Deployment may set another.
 const SECRET: &str = "giveway-webhook-tls";
-/// Under which name the operator writes.
+/// Field manager of the operator.
 const OPERATOR: &str = "giveway-operator";
 
-/// Gathers everything.
+/// Reads everything.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -82,7 +82,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
     })
 }
 
-/// One GET.
+/// Sends one GET.
 async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
     Ok(match api.get(path).await? {
         Got::Found(object) => Ok(Some(object)),
@@ -95,7 +95,7 @@ fn names(list: APIResourceList) -> BTreeSet<String> {
     list.resources.into_iter().map(|resource| resource.name).collect()
 }
 
-/// Tries a managed class out. A probe that some other rule refuses tells nothing about ours.
+/// Creates a managed class in a dry run. A rejection by another component's rule says nothing about Giveway's webhook.
 async fn admission(store: &Store<'_>) -> Result<Admission, CliError> {
     let metadata = ObjectMeta {
         name: Some(PROBE.to_owned()),
@@ -141,7 +141,7 @@ fn configuration<'a>(
     found
 }
 
-/// By what each of them leaves on a webhook configuration.
+/// Detects the renewer from its marks on a webhook configuration.
 fn renewer(metadata: &ObjectMeta) -> Renewer {
     let annotations = metadata.annotations.iter().flatten();
     if annotations.map(|(key, _)| key).any(|key| key.starts_with("cert-manager.io/inject-ca-from")) {
@@ -151,7 +151,7 @@ fn renewer(metadata: &ObjectMeta) -> Renewer {
     if managers.into_iter().any(|manager| manager == OPERATOR) { Renewer::Operator } else { Renewer::Somebody }
 }
 
-/// The Secret with the certificate, from the webhook's Deployment.
+/// Returns the name of the Secret with the certificate, from the webhook's Deployment.
 fn secret_name(deployments: &[DeploymentObject]) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
@@ -173,7 +173,7 @@ async fn deployments(api: &Api, namespace: &str) -> Result<Known<Vec<DeploymentO
     Ok(list.map(|list| list.map(|list| list.items).unwrap_or_default()))
 }
 
-/// What runs is the image; the label is the chart's. A digest says nothing about a version.
+/// Returns a Deployment with the version of its image, or else of the chart's label. A digest contains no version.
 fn deployment(object: &DeploymentObject) -> Deployment {
     let containers = object.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|pod| &pod.containers);
     let image = containers.and_then(|containers| containers.first()?.image.as_deref()).unwrap_or_default();
@@ -188,12 +188,12 @@ fn lease_name(deployments: &[DeploymentObject]) -> Option<String> {
     argument(deployments, "--lease-name=")
 }
 
-/// The mode that the operator's arguments say.
+/// Returns the mode in the operator's arguments.
 fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
     argument(deployments, "--mode=").and_then(|word| word.parse().ok())
 }
 
-/// The first argument of this flag.
+/// Returns the value of the first argument with this prefix.
 fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
@@ -259,7 +259,7 @@ async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
     Ok(Ok(found))
 }
 
-/// How autoscalers are asked, from the operator's Deployment.
+/// Returns how the operator requests capacity from autoscalers, from its Deployment.
 fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
@@ -301,7 +301,7 @@ async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliEr
     }
 }
 
-/// The chart's policies, by its label or by their names, and what their bindings do.
+/// Returns the chart's policies, found by label or name, with the actions of their bindings.
 async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>, CliError> {
     let group = "/apis/admissionregistration.k8s.io/v1";
     let all: Known<Option<ObjectList<ValidatingAdmissionPolicy>>> =
@@ -326,7 +326,7 @@ async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>
     Ok(Ok(found))
 }
 
-/// Pods, budgets and classes, as the planner sees them.
+/// Reads pods, budgets and classes into the planner's model.
 async fn world(api: &Api) -> Result<Known<World>, CliError> {
     let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
     match live::read_kinds(api, |kind| wanted.contains(&kind)).await.and_then(World::new) {

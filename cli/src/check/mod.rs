@@ -1,8 +1,8 @@
-//! `kubectl giveway check`: is everything installed and well, which classes still preempt through kube-scheduler, and
-//! which guarded pods does that expose?
+//! `kubectl giveway check`: checks the installation, and reports classes that still preempt through kube-scheduler and
+//! the pods with guaranteed budgets that they expose.
 //!
-//! [`gather`] asks the API server, [`judge`] turns what it said into findings; nothing is written, but where a
-//! [`gang`] is asked for.
+//! [`gather`] reads from the API server, [`judge`] turns the result into findings. Nothing is written, unless a
+//! [`gang`] is requested.
 
 mod certificate;
 mod exposure;
@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::output::{self, style};
 use finding::{Report, Status};
 
-/// Looks and prints. Returns the exit status: 1 when something is wrong.
+/// Runs the checks and prints the findings. Returns the exit status: 1 if a check failed.
 pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliError> {
     let (facts, gang) = block_on(async {
         let api = connection.api().await?;

@@ -6,19 +6,19 @@ use std::fmt::Display;
 
 /// Headings.
 pub(crate) const HEAD: Style = Style::new().bold();
-/// It works.
+/// Passed.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// It works, and costs.
+/// Possible with evictions, or a warning.
 pub(crate) const COSTS: Style = AnsiColor::Yellow.on_default().bold();
-/// It does not.
+/// Failed.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// A text in a style.
+/// Returns a text in a style.
 pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Columns to fill: those of the terminal, or of `COLUMNS`; `None` when output goes elsewhere.
+/// Returns the number of columns of the terminal, or of `COLUMNS`; `None` if the output is no terminal.
 pub(crate) fn width() -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns >= 20);
     asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0))

@@ -1,27 +1,28 @@
-//! What others wrote, such as the message of an event, without power over the terminal: control characters are told, not sent.
+//! Output of text from other sources, such as event messages: control characters are escaped, so that they cannot
+//! control the terminal.
 
 use super::style::{BAD, COSTS, GOOD, HEAD};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A text of one line, in which only our own colours are sequences for the terminal.
+/// Escapes a text of one line, in which only Giveway's own colours remain as terminal sequences.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     but(text, &[])
 }
 
-/// A text of several lines, or a file.
+/// Escapes a text of several lines, or a file.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     but(text, &['\n', '\t'])
 }
 
-/// Escapes all control characters but these, as JSON does, so that what is JSON stays what it is.
+/// Escapes all control characters except `allowed`, in JSON notation, so that JSON stays equivalent.
 fn but<'a>(text: &'a str, allowed: &[char]) -> Cow<'a, str> {
     let bad = |c: char| c.is_control() && !allowed.contains(&c);
     if !text.contains(bad) {
         return Cow::Borrowed(text);
     }
     let styles = [HEAD, GOOD, COSTS, BAD].map(|style| format!("{style}{style:#}")).concat();
-    // A style is several sequences: that it is bold, and its colour.
+    // A style consists of several sequences, such as bold and a colour.
     let ours: Vec<&str> = styles.split_inclusive('m').collect();
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(bad) {

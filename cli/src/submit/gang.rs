@@ -1,5 +1,5 @@
-//! Owners that ask for a gang by one label: what admission carries into their templates, the labels that their controllers
-//! give to pods, and the group that Giveway would make.
+//! Owners that request a gang with one label: what admission copies into their templates, the labels that their
+//! controllers add to pods, and the PodGroup that Giveway would create.
 
 use super::manifest::Manifest;
 use giveway_crds::keys::{
@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-/// The owner that the pods of a manifest have in the end: the object itself, or what it makes.
+/// The final owner of the pods of a manifest: the object itself, or the object that it creates.
 #[derive(Debug)]
 pub(super) struct Owner {
     row: &'static Kind,
@@ -21,7 +21,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// `None` for a kind that is not in the table.
+    /// Returns the owner, or `None` if its kind is not in the table.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
         let row = kinds::of_version(manifest.object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind)?;
         let Told::ByChild(child) = row.told else { return Some(Self { row, object: manifest.object.clone() }) };
@@ -36,8 +36,8 @@ impl Owner {
         self.object["metadata"]["annotations"][key].as_str()
     }
 
-    /// Gives a pod the labels that the controllers of this kind give, and the label of a gang where the owner asks for one.
-    /// `path` is that of its template, `index` the number of the pod among the `count` that are made from it.
+    /// Adds the labels to a pod that the controllers of this kind add, and the gang label if the owner has it. `path`
+    /// is that of its template, `index` the number of the pod among the `count` pods of the template.
     pub(super) fn dress(&self, pod: &mut Pod, path: &str, index: usize, count: usize) {
         let name = self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         if self.object["metadata"]["labels"][LABEL_GANG] == "true" {
@@ -71,7 +71,7 @@ impl Owner {
         }
     }
 
-    /// What tells the replica of a pod, in the order of the row's labels.
+    /// Returns the label values that identify the replica of a pod, in the order of the row's labels.
     fn replica(&self, path: &str, index: usize, count: usize) -> Vec<String> {
         let spec = &self.object["spec"];
         let (part, replicas) = match self.row.replica.len() {
@@ -88,24 +88,26 @@ impl Owner {
         part.into_iter().chain([(index / each).to_string()]).collect()
     }
 
-    /// How many pods of a group start together, where an annotation may say it; `None` when the owner asks for none.
+    /// Returns the number of pods of a group that start together; `asked` is the annotation's number. `None` if the
+    /// owner asks for no pods.
     fn size(&self, origin: &Origin, asked: Option<i32>) -> Option<i32> {
         Sizes::of(self.row, &self.object).of_group(&origin.replica, asked).map(|size| size.start)
     }
 }
 
-/// A member of a gang that is named after its owner: where it comes from, and what it says of the gang.
+/// A member of a gang named after its owner: its origin, and its settings of the gang.
 pub(super) struct Member {
-    /// Where it comes from.
+    /// Owner and group of the pod.
     pub(super) origin: Origin,
     min_count: Option<i32>,
     mode: DisruptionMode,
 }
 
-/// What a pod says that asks for a gang; `None` when it does not.
+/// Returns the gang settings of a pod, or `None` if it does not ask for a gang.
 ///
 /// # Errors
-/// A value that cannot be, a pod of nobody, or a kind of which nobody knows how many start together, in the words of admission.
+/// An invalid value, a pod without an owner, or an owner of a kind whose gang size is unknown; the message is the same
+/// as in admission.
 pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str);
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
@@ -125,7 +127,7 @@ pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
     Ok(Some(Member { origin, min_count, mode }))
 }
 
-/// The group that Giveway would make for the first member; `None` when nothing says how large it is.
+/// Returns the PodGroup that Giveway would create for the first member, or `None` if its size is unknown.
 pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>) -> Option<PodGroup> {
     let origin = &member.origin;
     let size = owner.and_then(|owner| owner.size(origin, member.min_count)).or(member.min_count)?;

@@ -7,7 +7,7 @@ use crate::world::name_of;
 use serde_json::Value;
 use std::path::Path;
 
-/// Kinds without a namespace that may stand in a manifest beside pods.
+/// Cluster-scoped kinds that manifests may contain beside pods.
 const CLUSTER_SCOPED: [&str; 12] = [
     "PriorityClass",
     "Namespace",
@@ -26,18 +26,18 @@ const CLUSTER_SCOPED: [&str; 12] = [
 /// One object of a manifest.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file it stands in.
+    /// The file that contains it.
     pub(super) file: String,
     /// Its kind.
     pub(super) kind: String,
-    /// Its namespace; empty when its kind has none.
+    /// Its namespace; empty for cluster-scoped kinds.
     pub(super) namespace: String,
     /// The object.
     pub(super) object: Value,
 }
 
 impl Manifest {
-    /// The error that goes with a problem of this object. The problem begins with the field.
+    /// Returns the error for a problem of this object. The problem begins with the field.
     pub(super) fn refused(&self, problem: impl Into<String>) -> CliError {
         CliError::Refused {
             file: self.file.clone(),
@@ -47,7 +47,8 @@ impl Manifest {
         }
     }
 
-    /// Refuses names that the API server refuses. Kinds that are not looked at may have others, such as `system:node`.
+    /// Rejects names that the API server rejects. Kinds that the planner ignores may have other names, such as
+    /// `system:node`.
     pub(super) fn named(&self) -> Result<(), CliError> {
         let checked = |field: &str, value: &str, check: fn(&str) -> Result<String, String>| match check(value) {
             Ok(_) => Ok(()),
@@ -58,7 +59,7 @@ impl Manifest {
     }
 }
 
-/// Reads a file. Objects without a namespace go to `namespace`.
+/// Reads a file. Objects without a namespace get `namespace`.
 pub(super) fn read(path: &Path, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
     let (file, text) = read_text(path)?;
     let mut found = Vec::new();

@@ -162,7 +162,7 @@ fn flags_that_do_not_go_together() {
     }
 }
 
-/// A critical pod that can run on n1 only, beside a pod of the same priority that has room on n2.
+/// A critical pod that can run only on n1, beside a pod of the same priority that fits on n2.
 fn stranded(more: &[&str]) -> Value {
     let node = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},

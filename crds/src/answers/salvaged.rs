@@ -1,5 +1,6 @@
-//! An object that is read even if it holds a time that cannot be: the API server stores times up to the end of the year 9999, and the
-//! library that reads them ends a day earlier. One that is wrong in another way is told by its name, and stops no other.
+//! Parses an object even if it contains a time out of range: the API server stores times up to the end of the year
+//! 9999, and the time library's range ends a day earlier. An object that is invalid in another way is reported by name,
+//! and does not affect other objects.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
@@ -9,10 +10,10 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The last second that every offset can show.
+/// The latest time, in seconds, that is valid with every UTC offset.
 const LATEST: &str = "9999-12-30T00:00:00Z";
 
-/// An object, or what can be told of one that cannot be read: namespace, name, UID and revision, and why.
+/// An object, or for an invalid one its namespace, name, UID, resource version and the error.
 #[derive(Clone, Debug)]
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
 
@@ -28,9 +29,9 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Salvaged<K> {
     }
 }
 
-/// Puts the latest time in the place of those that are too late, and in that of strings that look like one.
+/// Replaces times that are out of range, and strings that look like a time, with the latest time.
 fn bound_times(value: &mut Value) {
-    // As deep as the text was, which the reader bounds.
+    // The recursion is as deep as the text, whose depth the parser bounds.
     match value {
         Value::String(text) if looks_like_a_time(text) && text.parse::<Timestamp>().is_err() => {
             *text = LATEST.to_owned()
@@ -51,7 +52,7 @@ fn looks_like_a_time(text: &str) -> bool {
     text.len() > 19 && text.bytes().take(19).enumerate().all(digit_or)
 }
 
-/// What tells which object it is.
+/// Returns the metadata that identifies the object.
 fn name_of(object: &Value) -> ObjectMeta {
     let field = |name: &str| object.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     ObjectMeta {

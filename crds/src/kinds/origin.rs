@@ -1,4 +1,4 @@
-//! From a pod to the owner and the group that its labels and its controller name.
+//! Derives the owner and the group of a pod from its labels and its controller.
 
 use super::{KINDS, Kind, Told, name, of_version};
 use crate::keys::{LABEL_GANG, LABEL_POD_GROUP};
@@ -18,20 +18,20 @@ pub struct Controller<'a> {
     pub uid: &'a str,
 }
 
-/// What is read of a pod.
+/// The fields of a pod from which its origin is derived.
 pub struct PodFacts<'a, L> {
-    /// Its name; `None` while the API server has still to make one.
+    /// Its name; `None` if the API server has not generated it yet.
     pub name: Option<&'a str>,
-    /// Finds the label under a key.
+    /// Returns the value of a label.
     pub label: L,
     /// Its controller.
     pub controller: Option<Controller<'a>>,
 }
 
-/// Where a pod comes from, and the group that follows from it.
+/// Owner of a pod, and the group that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The row of the table; `None` for a controller that is in no row.
+    /// The row of the table; `None` for a controller whose kind is not in the table.
     pub row: Option<&'static Kind>,
     /// `apiVersion` of the owner.
     pub api_version: String,
@@ -39,15 +39,15 @@ pub struct Origin {
     pub kind: String,
     /// Name of the owner, in the pod's namespace.
     pub owner: String,
-    /// UID of the owner, where the pod tells it.
+    /// UID of the owner, if the pod contains it.
     pub uid: Option<String>,
-    /// What tells the replica: as many parts as the row has labels for it.
+    /// Values that identify the replica: one for each replica label of the row.
     pub replica: Vec<String>,
     /// Name of the group.
     pub group: String,
 }
 
-/// A pod that is to be a member of a gang, and nothing says of which.
+/// Error: a pod asks for a gang, and neither its labels nor a controller identify its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "metadata.labels[{}]: Invalid value: \"true\": the pod has no controller that could be the owner of a gang: name its group \
@@ -57,10 +57,10 @@ pub struct Origin {
 )]
 pub struct OriginError;
 
-/// Where a pod comes from that was read as a whole.
+/// Returns the origin of a complete pod.
 ///
 /// # Errors
-/// No row suits, and it has no controller.
+/// No row matches, and the pod has no controller.
 pub fn of_pod(pod: &Pod) -> Result<Origin, OriginError> {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let controller = owner.map(|owner| Controller {
@@ -73,10 +73,10 @@ pub fn of_pod(pod: &Pod) -> Result<Origin, OriginError> {
     of(&PodFacts { name: pod.metadata.name.as_deref(), label, controller })
 }
 
-/// Where a pod comes from.
+/// Returns the origin of a pod.
 ///
 /// # Errors
-/// No row suits, and it has no controller.
+/// No row matches, and the pod has no controller.
 pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<Origin, OriginError> {
     if let Some(found) = KINDS.iter().find_map(|row| by_row(row, pod)) {
         return Ok(found);
@@ -126,7 +126,8 @@ fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts
     })
 }
 
-/// Whether the version in an `apiVersion` is one that can be served: whoever makes a pod writes it, and it becomes part of a path.
+/// Returns true if the `apiVersion` has a valid version: the pod's creator writes it, and it becomes part of a request
+/// path.
 fn is_plain(api_version: &str) -> bool {
     let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
     version.starts_with('v') && version.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! A native group, as far as victims need it: its priority, and what goes with what.
+//! A native PodGroup with the fields that matter for victims: its priority and its disruption mode.
 
 use crate::policy::DisruptionMode;
 use k8s_openapi::NamespaceResourceScope;
@@ -29,24 +29,24 @@ struct Spec {
 }
 
 impl NativeGroup {
-    /// What goes with what: `all` (in v1alpha2 `PodGroup`) is the whole group.
+    /// Returns the disruption mode: `all` (in v1alpha2 `PodGroup`) means whole-group disruption.
     pub fn mode(&self) -> DisruptionMode {
         self.spec.disruption_mode
     }
 
-    /// The class that it names.
+    /// Returns the name of its PriorityClass.
     pub fn class_name(&self) -> Option<&str> {
         self.spec.priority_class_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The priority that the API server resolved from the class when the group was created: its Priority plugin writes it,
-    /// and refuses any other number. It is immutable.
+    /// Returns the priority that the API server's Priority plugin resolved from the class at the creation of the group;
+    /// the plugin rejects any other number. It is immutable.
     pub fn priority(&self) -> Option<i32> {
         self.spec.priority
     }
 }
 
-/// Reads `{single: {}}`, `{all: {}}`, `Pod` and `PodGroup`. One that is not known may mean anything but pod by pod.
+/// Reads `{single: {}}`, `{all: {}}`, `Pod` and `PodGroup`. An unknown mode counts as whole-group disruption.
 fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DisruptionMode, D::Error> {
     let single = match Value::deserialize(deserializer)? {
         Value::Null => true,

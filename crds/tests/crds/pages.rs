@@ -1,17 +1,17 @@
-//! The pages for people: every link leads somewhere, every reason and every check has its place, every command exists.
+//! Checks of the documentation: every link has a target, every reason and check is documented, every command exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Where pages of the book link to files that are not in it.
+/// URL prefix of links to files outside of the book.
 const REPOSITORY: &str = "https://github.com/giveway/giveway/blob/main/";
 
 fn root() -> PathBuf {
     normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
 }
 
-/// Without `..`.
+/// Returns the path without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -26,7 +26,7 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// Every page of the repository.
+/// Returns every page of the repository.
 fn pages() -> BTreeMap<PathBuf, String> {
     let (mut found, mut open) = (BTreeMap::new(), vec![root()]);
     while let Some(directory) = open.pop() {
@@ -44,7 +44,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The lines with whether they are between fences.
+/// Returns the lines, each with whether it is in a fenced block.
 fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.lines().scan(false, |fenced, line| {
         let fence = line.trim_start().starts_with("```");
@@ -53,7 +53,7 @@ fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     })
 }
 
-/// The anchor that a heading gets.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -64,7 +64,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(|(_, line)| anchor(line.trim_start_matches('#').trim())).collect()
 }
 
-/// Targets of the links outside code.
+/// Returns the targets of links outside of code.
 fn links(text: &str) -> Vec<String> {
     let prose: String = lines(text).filter(|(fenced, _)| !fenced).map(|(_, line)| format!("{line}\n")).collect();
     let outside: String = prose.split('`').step_by(2).collect::<Vec<_>>().join("`");
@@ -72,7 +72,7 @@ fn links(text: &str) -> Vec<String> {
     rest.filter_map(|rest| rest.split_once(')').map(|(target, _)| target.to_owned())).collect()
 }
 
-/// Pieces of code: what stands between backticks, and lines between fences without their prompt.
+/// Returns pieces of code: text in backticks, and lines of fenced blocks without their prompt.
 fn code(text: &str) -> Vec<String> {
     let fenced =
         lines(text).filter(|(fenced, _)| *fenced).map(|(_, line)| line.trim().trim_start_matches("$ ").to_owned());

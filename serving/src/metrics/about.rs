@@ -1,21 +1,21 @@
-//! What is known of a metric beside its values: the one place that its name, its labels and its sentence come from. The page of
-//! the metrics is written from it, and the queries of dashboard and rules are checked against it.
+//! Descriptions of metrics: the single source of their names, labels and help texts. The documentation of the metrics
+//! is generated from it, and the queries of dashboard and alerting rules are checked against it.
 
 use prometheus_client::registry::{Metric, Registry};
 
-/// What a metric counts.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows, until the process ends.
+    /// Only increases until the process ends.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// Counts values by size.
     Histogram,
 }
 
 impl Kind {
-    /// As it is written on the `TYPE` line.
+    /// Returns the type as written on the `TYPE` line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -37,11 +37,11 @@ pub struct Label {
 /// A metric as it is scraped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its name; samples of a histogram have `_bucket`, `_sum` and `_count` after it.
+    /// Its name; samples of a histogram have the suffixes `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
-    /// What it counts.
+    /// Its type.
     pub kind: Kind,
-    /// One sentence, without a full stop.
+    /// Help text: one sentence, without a full stop.
     pub help: &'static str,
     /// Its labels.
     pub labels: &'static [Label],
@@ -63,12 +63,12 @@ impl About {
         Self { name, kind: Kind::Histogram, help, labels }
     }
 
-    /// Shows a metric under this name. The registry must have no prefix.
+    /// Registers a metric with this description. The registry must have no prefix.
     pub fn register(&self, registry: &mut Registry, metric: impl Metric) {
         registry.register(self.stem(), self.help, metric);
     }
 
-    /// The name without the `_total` that the encoder adds to counters.
+    /// Returns the name without the `_total` that the encoder adds to counters.
     pub(crate) fn stem(&self) -> &'static str {
         match self.kind {
             Kind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
@@ -76,7 +76,7 @@ impl About {
         }
     }
 
-    /// The metric that a sample of this name belongs to, if it is this one.
+    /// Returns true if a sample of this name belongs to this metric.
     pub fn has_sample(&self, sample: &str) -> bool {
         match self.kind {
             Kind::Counter | Kind::Gauge => sample == self.name,
@@ -87,7 +87,7 @@ impl About {
     }
 }
 
-/// A label and its values, in words.
+/// Creates a label with a description of its values.
 pub const fn label(name: &'static str, values: &'static str) -> Label {
     Label { name, values }
 }

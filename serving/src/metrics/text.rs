@@ -1,5 +1,5 @@
-//! `/metrics`: OpenMetrics for those who ask for it, and for everybody else Prometheus' older text format, in which a counter is
-//! called with its `_total` and nothing marks the end.
+//! `/metrics`: OpenMetrics for clients that request it, otherwise Prometheus' older text format, in which the name of a
+//! counter includes `_total` and there is no end marker.
 
 use std::fmt::Write as _;
 use warp::filters::BoxedFilter;
@@ -9,7 +9,7 @@ use warp::{Filter, Reply};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Answers GET `/metrics` with what `encode` writes as OpenMetrics, in the format that is asked for.
+/// Answers GET `/metrics` with the OpenMetrics text of `encode`, in the requested format.
 pub fn scrape(encode: impl Fn() -> String + Clone + Send + Sync + 'static) -> BoxedFilter<(Response,)> {
     warp::path!("metrics")
         .and(warp::get())
@@ -21,7 +21,7 @@ pub fn scrape(encode: impl Fn() -> String + Clone + Send + Sync + 'static) -> Bo
         .boxed()
 }
 
-/// The values in the format that is asked for, and what that is called.
+/// Returns the metrics in the requested format, and its content type.
 fn negotiated(accept: Option<&str>, open_metrics: String) -> (String, &'static str) {
     match accept {
         Some(accept) if accept.contains("application/openmetrics-text") => (open_metrics, OPEN_METRICS),
@@ -29,10 +29,10 @@ fn negotiated(accept: Option<&str>, open_metrics: String) -> (String, &'static s
     }
 }
 
-/// The older format of the same values.
+/// Converts OpenMetrics to the older format.
 pub fn classic(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
-    // The encoder writes HELP before TYPE, and only TYPE says that it is a counter.
+    // The encoder writes HELP before TYPE, and only TYPE tells whether the metric is a counter.
     let mut help: Option<(&str, &str)> = None;
     for line in open_metrics.lines() {
         let mut words = line.splitn(4, ' ');

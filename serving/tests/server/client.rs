@@ -1,4 +1,4 @@
-//! A server in plain text on a free port, and a client that sees every byte.
+//! A plain-text server on a free port, and a client that reads raw bytes.
 
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use warp::{Filter, Reply};
 
-/// How long anything may take in these tests.
+/// Time limit of every step in these tests.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server with the paths `/ok`, answered at once, and `/wait`, answered when [`Server::go_on`] is told.
+/// A server with the paths `/ok`, answered at once, and `/wait`, answered when [`Server::go_on`] is notified.
 pub struct Server {
     pub address: SocketAddr,
     pub arrived: Arc<Notify>,
@@ -53,7 +53,7 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// A connection on which a request is being answered.
+    /// Returns a connection with a request in progress.
     pub async fn busy(&self) -> TcpStream {
         let mut stream = self.connect().await;
         ask(&mut stream, "/wait").await;
@@ -61,7 +61,7 @@ impl Server {
         stream
     }
 
-    /// A connection that has been used and is idle now.
+    /// Returns an idle connection that has been used.
     pub async fn idle(&self) -> TcpStream {
         let mut stream = self.connect().await;
         assert_eq!(answer(&mut stream, "/ok").await, "ok");
@@ -73,13 +73,13 @@ pub async fn ask(stream: &mut TcpStream, path: &str) {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").as_bytes()).await.unwrap();
 }
 
-/// Asks, and returns the body of the answer.
+/// Sends a request and returns the body of the response.
 pub async fn answer(stream: &mut TcpStream, path: &str) -> String {
     ask(stream, path).await;
     read_answer(stream).await
 }
 
-/// The body of an answer.
+/// Returns the body of a response.
 pub async fn read_answer(stream: &mut TcpStream) -> String {
     let read = async {
         let mut bytes = Vec::new();
@@ -106,7 +106,7 @@ pub async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) -> (Duration, V
     (started.elapsed(), bytes)
 }
 
-/// Waits until the server accepts no new connection: it has heard that it is to end.
+/// Waits until the server accepts no new connection, because it is shutting down.
 pub async fn until_refused(server: &Server) {
     let refused = async { while TcpStream::connect(server.address).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, refused).await.expect("new connections are still accepted");

@@ -1,4 +1,4 @@
-//! More clients than places.
+//! More clients than connection slots.
 
 use crate::client::*;
 use giveway_serving::Limits;
@@ -30,7 +30,7 @@ async fn a_crowd_of_silent_strangers_does_not_keep_others_out() {
     for _ in 0..40 {
         strangers.push(server.connect().await);
     }
-    // They are cut after 10 s; whoever has something to ask is served long before.
+    // Silent connections are closed after 10 s; a client that sends a request is served long before.
     let served = tokio::time::timeout(Duration::from_secs(5), async {
         let mut stream = server.connect().await;
         answer(&mut stream, "/ok").await

@@ -1,4 +1,4 @@
-//! The end of a server: requests that have begun are answered, others are not accepted.
+//! Shutdown of a server: requests that have started are answered, new connections are not accepted.
 
 use crate::client::*;
 use giveway_serving::Limits;

@@ -1,13 +1,13 @@
-//! What is sent: reviews that were recorded on a real control plane, brought to the size that is measured.
+//! Reviews that the benchmark sends: recorded on a real control plane, and enlarged to the measured size.
 
 use crate::stub::Objects;
 use serde_json::{Value, json};
 
-/// A create of a member, with the pod's own request in it.
+/// Creation of a member.
 const CREATE: &str = include_str!("../../tests/data/create-pod-member.json");
-/// An update of a group.
+/// Update of a group.
 const UPDATE: &str = include_str!("../../tests/data/update-podgroup.json");
-/// An update of a pod's status, in which a scheduler announces a victim.
+/// Update of a pod's status, in which a scheduler announces a victim.
 const ANNOUNCE: &str = include_str!("../../tests/data/announce-victim.json");
 
 /// One kind of review.
@@ -18,7 +18,7 @@ pub struct Row {
     pub body: Vec<u8>,
 }
 
-/// The cluster that the reviews belong to.
+/// Returns the objects of the cluster that the reviews belong to.
 pub fn objects() -> Objects {
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000, "preemptionPolicy": "Never",
@@ -34,7 +34,7 @@ pub fn objects() -> Objects {
             "preemptionPolicy": "PreemptLowerPriority",
         },
     });
-    // Somebody waits, so that the victim may go.
+    // A pending preemptor, so that the preemption is permitted.
     let waiting = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "vip", "namespace": "default", "uid": "v", "resourceVersion": "1"},
@@ -44,7 +44,7 @@ pub fn objects() -> Objects {
     Objects::from([("priorityclasses", vec![class]), ("podgroups", vec![group]), ("pods", vec![waiting])])
 }
 
-/// The rows, in order.
+/// Returns the rows, in order.
 pub fn rows() -> Vec<Row> {
     let mut create: Value = serde_json::from_str(CREATE).unwrap();
     create["request"]["object"]["metadata"]["labels"]["scheduling.giveway.dev/pod-group"] = json!("gang");
@@ -77,7 +77,7 @@ fn push(list: &mut Value, item: Value) {
     }
 }
 
-/// The recorded review, with more of what such objects have until it has this size.
+/// Returns the recorded review, enlarged by `grow` until it has this size.
 fn sized(mut review: Value, bytes: usize, grow: impl Fn(&mut Value, usize)) -> Vec<u8> {
     for index in 0.. {
         let body = serde_json::to_vec(&review).unwrap();

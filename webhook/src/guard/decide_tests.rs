@@ -1,14 +1,14 @@
-//! The decision as a table.
+//! Table test of `decide`.
 
 use super::*;
 use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
 use serde_json::{Value, json};
 
-/// What is expected of a verdict.
+/// The expected verdict.
 enum Expect {
-    /// The victim goes; these budgets count it, and they are guaranteed or not.
+    /// The preemption is permitted; the budgets that count the victim, and whether they are guaranteed.
     Goes(&'static [&'static str], bool),
-    /// The victim stays, with this message.
+    /// The preemption is rejected with this message.
     Stays(Reason, &'static str),
 }
 use Expect::{Goes, Stays};

@@ -1,4 +1,4 @@
-//! The objects that the guard watches, as they are taken into the view.
+//! Stores the objects that the guard watches in the view.
 
 use super::facts::{Allowance, PodObject};
 use crate::namespaced::{Namespaced, take};
@@ -11,11 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher;
 
-/// How many pods are asked for at once: whoever creates pods makes each of them as large as the API server stores objects, 1.5 MB, and the
-/// text of a page is in memory up to three times.
+/// Pods per page of a list. Any user who creates pods can make each as large as the API server stores objects (1.5 MB),
+/// and the text of a page is in memory up to three times.
 const PODS_A_PAGE: u32 = 20;
 
-/// Puts an object into a map, or removes it where there is nothing to know of it.
+/// Puts an object into a map, or removes it if the guard does not need it.
 fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
     match (facts, &metadata.namespace, &metadata.name) {
         (Some(facts), Some(namespace), Some(name)) => {

@@ -1,5 +1,5 @@
-//! Prometheus metrics. Every label has a fixed, small set of values, whatever a client sends. What each of them is called stands
-//! in the [`catalogue`].
+//! Prometheus metrics. Every label has a fixed, small set of values, independent of client input. The [`catalogue`]
+//! contains their names.
 
 mod catalogue;
 
@@ -50,16 +50,16 @@ struct WatchLabels {
     watch: &'static str,
 }
 
-/// What the guard counts; cheap to clone.
+/// Metrics of the guard; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct GuardMetrics {
     decisions: Family<VerdictLabels, Counter>,
     claims: Family<ResultLabels, Counter>,
-    /// Refusals that are held now.
+    /// Rejections that are being delayed.
     pub held: Gauge,
-    /// Refusals that were held.
+    /// Rejections that were delayed.
     pub holds: Counter,
-    /// Refusals that were answered at once, because too many were held.
+    /// Rejections that were sent at once, because too many were being delayed.
     pub unheld: Counter,
 }
 
@@ -89,7 +89,7 @@ impl GuardMetrics {
     }
 }
 
-/// Everything that is counted.
+/// All metrics of the webhook.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -99,21 +99,21 @@ pub struct Metrics {
     watches_broken: Family<WatchLabels, Gauge<f64, AtomicU64>>,
     /// When the certificate in use expires, in seconds since the epoch; 0 while there is none.
     pub certificate_expiry: Gauge,
-    /// The server's.
+    /// Metrics of the server.
     pub server: ServerMetrics,
-    /// The guard's.
+    /// Metrics of the guard.
     pub guard: GuardMetrics,
     /// Requests that are no admission reviews.
     pub undecodable: Counter,
-    /// Panics of rules, each answered with a refusal.
+    /// Panics of rules, each answered with a rejection.
     pub panics: Counter,
-    /// Whether the webhook is ready: 1 or 0.
+    /// 1 if the webhook is ready, otherwise 0.
     pub ready: Gauge,
     /// Bytes of the bodies that are being read or judged.
     pub body_bytes: Gauge,
-    /// Requests that were not read, because other bodies took all the room for as long as they could wait.
+    /// Requests that were not read, because other bodies used the whole budget until their deadline.
     pub bodies_without_room: Counter,
-    /// Objects that were looked up because a request named them and the watches did not know them yet.
+    /// Objects that were looked up because a request named them and the view did not contain them yet.
     pub lookups: Counter,
 }
 
@@ -168,18 +168,18 @@ impl Metrics {
         self.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(took.as_secs_f64());
     }
 
-    /// Counts a certificate that was taken into use, or could not be.
+    /// Counts a certificate that was loaded, or could not be.
     pub fn certificate_reload(&self, used: bool) {
         let result = if used { "success" } else { "failure" };
         self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Shows for how long a watch has been broken.
+    /// Sets for how long a watch has been broken.
     pub fn watch_broken(&self, watch: &'static str, time: Duration) {
         self.watches_broken.get_or_create(&WatchLabels { watch }).set(time.as_secs_f64());
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         match text::encode(&mut out, &self.registry) {

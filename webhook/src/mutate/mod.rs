@@ -1,7 +1,7 @@
-//! Rules that change objects: what a user leaves out is filled in, and what contradicts it is refused.
+//! Rules that change objects: they fill in what the user left out, and reject contradictions.
 //!
-//! Every rule is idempotent: an object that went through it once comes out of it unchanged the second time, because
-//! the API server may call a mutating webhook twice for one request.
+//! Every rule is idempotent: it does not change its own result, because the API server may call a mutating webhook
+//! twice for one request.
 
 pub mod job;
 pub mod owner;

@@ -1,5 +1,5 @@
-//! What follows for a pod from its priority class: the group's class for a member that named none, the comparison with
-//! the group's priority, and the class's annotations (design, section 3, rules 3 and 4).
+//! Effects of the priority class on a pod: a member without a class gets the group's class, its priority is compared
+//! with the group's, and the pod gets the class's annotations (design, section 3, rules 3 and 4).
 
 use super::pod_facts::Facts;
 use crate::object::annotation_path;
@@ -11,11 +11,11 @@ use giveway_crds::lending::Asked;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 
-/// Gives a pod the class of its group when it named none itself, and the annotations of the class that it then has.
-/// `group` is its group by name.
+/// Gives a pod without a class the class of its group, and the annotations of its final class. `group` is its group by
+/// name.
 ///
-/// Errors: a class that gives less than the priority of the group (422), an annotation that the user set to another
-/// value than the class gives (403).
+/// Errors: a class below the priority of the group (422); an annotation that the user set to another value than the
+/// class's (403).
 pub fn apply(
     pod: &Facts<'_>,
     group: Option<(&str, &Group)>,
@@ -27,7 +27,7 @@ pub fn apply(
     let taken = group_class(own, group.map(|(_, group)| group), view, notes);
     let class = taken.or_else(|| find_class(own, view, notes));
     if let Some((name, group)) = group {
-        // What the Priority plugin will compute, or has computed.
+        // The priority that the Priority plugin will compute, or has computed.
         let priority = taken.map(|class| class.value).or(pod.spec.priority).or(class.map(|class| class.value));
         compare(own, taken, priority.unwrap_or_default(), name, group, view, notes)?;
     }
@@ -38,7 +38,7 @@ pub fn apply(
     copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), changes)
 }
 
-/// A member pays for the priority of its group with its own class.
+/// Rejects a member whose own class is below the priority of its group.
 fn compare(
     own: &str,
     taken: Option<&Class>,
@@ -66,8 +66,8 @@ fn find_class<'a>(name: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<
     found
 }
 
-/// The group's class, if the pod has to take it. The Priority plugin runs before webhooks and writes the default
-/// class into pods that name none, so the default class counts as none.
+/// Returns the group's class if the pod gets it. The Priority plugin runs before webhooks and writes the default class
+/// into pods that name none, so the default class counts as none.
 fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Class> {
     let theirs = group?.class_name.as_deref()?;
     let is_default = view.classes.global_default().is_some_and(|default| default.name == own);

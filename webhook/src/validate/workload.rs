@@ -1,5 +1,5 @@
-//! Workload, create and update: the final object can be read by the controllers, the priority of each template is its
-//! class's, and pods can join the groups that are made from it.
+//! Workload, create and update: the controllers can parse the final object, the priority of each template is its
+//! class's, and pods can join the groups that are created from it.
 
 use crate::mutate::priority::{self, Place};
 use crate::mutate::workload::{Facts, stored_templates};
@@ -11,7 +11,7 @@ use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
 use giveway_crds::{keys, membership};
 use serde::Deserialize;
 
-/// What the controllers read of it; the rest of the object is the API server's to check.
+/// The fields that the controllers read; the API server validates the others.
 #[derive(Deserialize)]
 struct Readable {
     #[serde(rename = "spec")]
@@ -20,8 +20,8 @@ struct Readable {
 
 /// Checks a Workload as it is to be stored.
 ///
-/// Errors: an object that the controllers could not read, too many templates, a name that leaves no room for the names of its groups
-/// (422), a priority that is not the class's (403).
+/// Errors: an object that the controllers could not parse, too many templates, a name too long for the names of its
+/// groups (422); a priority that is not the class's (403).
 pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {

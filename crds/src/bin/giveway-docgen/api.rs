@@ -68,7 +68,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// What the schema lets nobody write.
+/// Returns the limits of a field in the schema.
 fn limits(schema: &Value) -> String {
     let mut words: Vec<String> = Vec::new();
     if let Some(values) = schema["enum"].as_array() {

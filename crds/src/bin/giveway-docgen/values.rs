@@ -33,7 +33,7 @@ pub fn page() -> Result<String, String> {
     let mut page = HEAD.to_owned();
     let mut told: Option<usize> = None;
     for (index, line) in lines.iter().enumerate() {
-        // What is below a value that was told is part of its default.
+        // Keys below a value that was printed are part of its default.
         if told.is_some_and(|depth| line.depth > depth) {
             continue;
         }
@@ -84,7 +84,7 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// What the schema says of a value.
+/// Returns the limits of a value in the schema.
 fn limits(schema: &Value, path: &str) -> String {
     let resolve = |part: &Value| -> Value {
         let name = part["$ref"].as_str().and_then(|of| of.strip_prefix("#/definitions/"));

@@ -1,7 +1,7 @@
-//! What reviews of great size cost, measured from outside.
+//! Memory that very large reviews need, measured from outside of the process.
 //!
-//! `kubectl create --dry-run=server` of one pod with 150,000 environment variables took the webhook from 24 to 227 MiB
-//! when it read bodies into trees of values.
+//! `kubectl create --dry-run=server` of one pod with 150,000 environment variables increased the webhook's memory from
+//! 24 to 227 MiB when it parsed bodies into trees of values.
 
 use super::client::Client;
 use super::process::Webhook;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 const MIB: usize = 1 << 20;
 
-/// The review of a pod with so many environment variables, created by somebody.
+/// Returns the review of a pod with this number of environment variables, created by a user.
 fn pod(variables: usize) -> Vec<u8> {
     let variables: Vec<Value> = (0..variables).map(|n| json!({"name": format!("v{n}"), "value": "x"})).collect();
     let object = json!({
@@ -27,7 +27,8 @@ fn pod(variables: usize) -> Vec<u8> {
     serde_json::to_vec(&review).unwrap()
 }
 
-/// The review of an object of this kind that is nothing but a list, whose items cost two bytes each in the request.
+/// Returns the review of an object of this kind that contains only a list, whose items have two bytes each in the
+/// request.
 fn list(group: &str, version: &str, kind: &str, field: &str, items: usize) -> Vec<u8> {
     let plural = format!("{}s", kind.to_lowercase());
     let object = json!({
@@ -43,7 +44,7 @@ fn list(group: &str, version: &str, kind: &str, field: &str, items: usize) -> Ve
     review.to_string().replace("\"ITEMS\"", &format!("[{}]", vec!["{}"; items].join(","))).into_bytes()
 }
 
-/// What the webhook answers to a review.
+/// Returns the webhook's response to a review.
 async fn answer(webhook: &Webhook, body: &[u8]) -> Value {
     let mut client = Client::connect(&webhook.place).await.unwrap();
     let (status, answer) = client.send("POST", "/mutate?timeout=30s", body).await.unwrap();
