@@ -1,8 +1,8 @@
-//! Names as the API server takes them: they become parts of request paths, so that nothing else may get there.
+//! Validates names as the API server does: they become parts of request paths, so nothing else is accepted.
 
 use giveway_crds::names::{LONGEST_LABEL, LONGEST_SUBDOMAIN, is_label, is_subdomain};
 
-/// The name of an object: an RFC 1123 subdomain. The problem is told in the words of the API server.
+/// Validates the name of an object: an RFC 1123 subdomain. Errors have the API server's wording.
 pub(crate) fn subdomain(name: &str) -> Result<String, String> {
     if name.len() > LONGEST_SUBDOMAIN {
         return Err(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
@@ -15,7 +15,7 @@ pub(crate) fn subdomain(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The name of a namespace: an RFC 1123 label. The problem is told in the words of the API server.
+/// Validates the name of a namespace: an RFC 1123 label. Errors have the API server's wording.
 pub(crate) fn label(name: &str) -> Result<String, String> {
     if name.len() > LONGEST_LABEL {
         return Err(format!("must be no more than {LONGEST_LABEL} characters"));

@@ -1,10 +1,11 @@
 //! API types of Giveway and the rules that belong to them.
 //!
-//! Everything that both admission and the controllers must agree on lives here: the kinds [`PodGroup`],
-//! [`Workload`] and [`Preemption`], the [`keys`] under which Giveway marks objects of others, the [`kinds`] of which a label
-//! makes gangs, the [`mode`] that Giveway is in, how a priority class is [resolved](priority), that a group [lends none](lending), which pods are [critical add-ons](critical), which [labels] of a pod are remembered, the vocabulary of
-//! [conditions and reasons](condition), and how objects are [read](answers) that anybody may have written. What admission accepts, the
-//! controllers can therefore reconcile.
+//! This crate contains everything that admission and the controllers must agree on: the kinds [`PodGroup`],
+//! [`Workload`] and [`Preemption`]; the [`keys`] of Giveway's labels and annotations on other objects; the [`kinds`] of
+//! owners whose pods a label makes a gang; Giveway's [`mode`]; how a priority class is [resolved](priority), and that a
+//! PodGroup [cannot raise the priority of its pods](lending); which pods are [critical add-ons](critical); which
+//! [labels] of a pod are kept in memory; the [conditions and reasons](condition); and how [responses](answers) with
+//! objects that any user may have written are parsed. The controllers can therefore reconcile what admission accepts.
 
 pub mod answers;
 pub mod autoscaling;

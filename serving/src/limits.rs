@@ -1,4 +1,4 @@
-//! How long and how many: the limits of a server.
+//! Time limits and the connection limit of a server.
 
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -6,18 +6,18 @@ use tokio::time::{Interval, MissedTickBehavior};
 /// Limits of a server.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How long a TLS handshake may take.
+    /// Time limit of a TLS handshake.
     pub handshake: Duration,
-    /// How long the headers of a request may take from their first byte; also how long a new connection may be silent.
+    /// Time limit of the headers of a request from their first byte, and of the silence of a new connection.
     pub head: Duration,
-    /// How long a connection may be idle between requests: longer than API servers keep theirs (90 s).
+    /// Time limit of an idle connection between requests: longer than that of API servers (90 s).
     pub idle: Duration,
-    /// How many connections are served at once.
+    /// Maximum number of connections served at once.
     pub connections: usize,
-    /// How long connections stay open after shutdown was asked for, to be closed by the answer to their next request: a client
-    /// that is just sending one on an idle connection that is being closed loses it.
+    /// How long connections stay open after the start of a shutdown, to be closed by the response to their next
+    /// request: a client that sends a request on an idle connection while it is being closed loses the request.
     pub linger: Duration,
-    /// How long requests that have begun may take after shutdown was asked for.
+    /// Time limit of requests that have started, after the start of a shutdown.
     pub drain: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How often connections are looked at: often enough that no limit is exceeded by more than a quarter.
+    /// Returns the interval of checks: short enough that no limit is exceeded by more than a quarter.
     pub(crate) fn tick(&self) -> Interval {
         let shortest = self.handshake.min(self.head).min(self.idle) / 4;
         let mut tick = tokio::time::interval(shortest.clamp(Duration::from_millis(10), Duration::from_secs(1)));

@@ -1,5 +1,5 @@
-//! How long the API server may take to begin an answer to what is watched, and how long a watch lasts. Without limits a watch
-//! whose request is swallowed on the way, or whose connection has died, would look like one that has nothing to tell.
+//! Time limits of the API server's responses to lists and watches, and of the duration of a watch. Without them, a
+//! watch whose request was lost or whose connection is dead would look like one without changes.
 
 use http::Request;
 use std::future::Future;
@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{BoxError, Layer, Service};
 
-/// For a watch, which is answered as soon as it is admitted.
+/// Time limit for the response to a watch, which starts as soon as the watch is admitted.
 pub const WATCH: Duration = Duration::from_secs(5);
-/// For a page of a list: half of what the API server gives itself.
+/// Time limit for a page of a list: half of the API server's own limit.
 pub const LIST: Duration = Duration::from_secs(30);
-/// After so many seconds the API server is asked to end a watch, which begins anew where it ended: a connection that died without a
-/// word is noticed five seconds later.
+/// Seconds after which the API server is asked to end a watch, which is then resumed: a dead connection is noticed five
+/// seconds later.
 pub const STREAM: u32 = 30;
 
-/// Puts the limits around a client.
+/// Tower layer that adds the limits to a client.
 #[derive(Clone, Copy)]
 pub struct Patience {
     watch: Duration,
@@ -44,7 +44,7 @@ impl<S> Layer<S> for Patience {
     }
 }
 
-/// A client that gives up a request of which nothing comes.
+/// A client that abandons a request without a response.
 #[derive(Clone)]
 pub struct Patient<S>(S, Patience);
 

@@ -1,7 +1,7 @@
-//! From the bytes of a request to the bytes of its answer, whatever the bytes are.
+//! Answers admission requests, from the bytes of a request to the bytes of its response.
 //!
-//! Promises: every body gets a well-formed review; a panic of a rule becomes a refusal with code 500; before the view
-//! is complete nothing is judged; nothing is waited for beyond the request's deadline.
+//! Guarantees: every body gets a well-formed review; a panic of a rule becomes a rejection with code 500; no request is
+//! judged before the view is complete; no wait exceeds the request's deadline.
 
 use crate::deadline::Deadline;
 use crate::judge::{Endpoint, judge};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How often missing objects are looked up for one request: a pod names a workload, which names a class.
+/// Maximum rounds of look-ups of missing objects for one request: a pod names a workload, which names a class.
 const LOOKUP_ROUNDS: usize = 2;
 
 /// A rule: [`judge`], or a replacement in tests.
@@ -39,17 +39,17 @@ pub struct Admission<L> {
 }
 
 impl<L: Lookup> Admission<L> {
-    /// Answers by the rules of this crate, after at most `patience` of waiting for the view to be complete.
+    /// Creates an instance with the rules of this crate, which waits at most `patience` until the view is complete.
     pub fn new(view: Arc<SharedView>, lookup: L, metrics: Arc<Metrics>, patience: Duration) -> Self {
         Self { view, lookup, metrics, rule: judge, notices: None, patience }
     }
 
-    /// Answers by another rule.
+    /// Replaces the rules.
     pub fn with_rule(self, rule: Rule) -> Self {
         Self { rule, ..self }
     }
 
-    /// Tells events of what is allowed into this queue.
+    /// Sends the events of allowed requests to this queue.
     pub fn with_notices(self, notices: mpsc::Sender<Notice>) -> Self {
         Self { notices: Some(notices), ..self }
     }
@@ -105,13 +105,13 @@ impl<L: Lookup> Admission<L> {
         judged.unwrap_or_else(|_| Verdict { outcome: Outcome::Refused(self.panicked()), ..Verdict::default() })
     }
 
-    /// Hands the events on, unless nothing happens.
+    /// Sends the events, unless the request is a dry run or rejected.
     fn tell(&self, request: &Request<'_>, verdict: &mut Verdict) {
         let events = std::mem::take(&mut verdict.notes.events);
         let happens = !request.dry_run && !matches!(verdict.outcome, Outcome::Refused(_));
         if let Some(notices) = self.notices.as_ref().filter(|_| happens) {
             for event in events {
-                // A full queue means that there are more events than anybody reads.
+                // A full queue means that there are more events than anyone reads.
                 let _ = notices.try_send(event);
             }
         }

@@ -1,7 +1,7 @@
-//! Reading objects of a request, without copying them.
+//! Parses objects of a request, without copying them.
 //!
-//! Rules read only the fields they need, as borrowed pieces of the request's body: an object of any size costs no
-//! memory beside that body. A field of the wrong type is refused with its path; nothing here can panic.
+//! Rules parse only the fields they need, as borrowed parts of the request's body: an object of any size needs no
+//! memory in addition to the body. A field of the wrong type is rejected with its path; nothing here can panic.
 
 use crate::verdict::Refusal;
 use giveway_crds::keys::PREFIX;
@@ -15,10 +15,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// Annotation of the API's copy of a static pod: the kubelet owns it, and admission must not change it.
+/// Annotation of a mirror pod, the API's copy of a static pod: the kubelet owns it, and admission must not change it.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A string of a request: borrowed from its body, unless it holds escapes.
+/// A string of a request: borrowed from its body, unless it contains escapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<'a>(Cow<'a, str>);
 
@@ -66,7 +66,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Any string, of which nothing is kept.
+/// Any string; nothing is stored.
 struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {
@@ -89,10 +89,10 @@ impl<'de> Deserialize<'de> for AnyText {
     }
 }
 
-/// The first items of a list; how many more there are costs nothing.
+/// Returns the first `most` items of a list; further items need no memory.
 ///
 /// # Errors
-/// One of them is not of its type, or the list is no JSON.
+/// An item has the wrong type, or the list is invalid JSON.
 pub fn first_items<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(mut list: A, most: usize) -> Result<Vec<T>, A::Error> {
     let mut items = Vec::new();
     while items.len() < most
@@ -104,13 +104,13 @@ pub fn first_items<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(mut list: A, mos
     Ok(items)
 }
 
-/// Labels or annotations: every value has to be a string, and only those are kept that rules read, which are the ones
-/// under a key of Giveway's, [`MIRROR`], and the labels by which pods tell [whose they are](kinds).
+/// Labels or annotations: every value must be a string, and only those that rules read are kept: Giveway's keys,
+/// [`MIRROR`], and the labels by which pods [identify their owner](kinds).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl Keys<'_> {
-    /// The value under this key; of several, the last one.
+    /// Returns the value of this key; of a duplicate key, the last one.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|(each, _)| &**each == key).map(|(_, value)| &**value)
     }
@@ -144,8 +144,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
     }
 }
 
-/// A JSON object that is read as `T`, and nothing else: the structs that serde derives would take a list of their fields
-/// too. Where the object is missing, this is the default of `T`.
+/// Parses `T` from a JSON object only: structs with serde's derived implementation would also accept a list of their
+/// fields. If the object is missing, this is the default of `T`.
 #[derive(Clone, Debug, Default)]
 pub struct Map<T> {
     value: T,
@@ -153,12 +153,12 @@ pub struct Map<T> {
 }
 
 impl<T> Map<T> {
-    /// Whether the object is there.
+    /// Returns true if the object is present.
     pub fn is_there(&self) -> bool {
         self.is_there
     }
 
-    /// What was read.
+    /// Returns the parsed value.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -197,10 +197,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
-    /// Name of the object; absent while the API server has still to generate it.
+    /// Name of the object; absent if the API server has not generated it yet.
     #[serde(borrow, default)]
     pub name: Option<Text<'a>>,
-    /// UID of the object; absent while the API server has still to make it.
+    /// UID of the object; absent if the API server has not generated it yet.
     #[serde(borrow, default)]
     pub uid: Option<Text<'a>>,
     /// Labels.
@@ -209,10 +209,10 @@ pub struct Metadata<'a> {
     /// Annotations.
     #[serde(borrow, default)]
     pub annotations: Option<Keys<'a>>,
-    /// Set when the object is being deleted.
+    /// Set if the object is being deleted.
     #[serde(borrow, default)]
     pub deletion_timestamp: Option<Text<'a>>,
-    /// Who owns it.
+    /// Owners of the object.
     #[serde(borrow, default)]
     pub owner_references: Option<Vec<Map<Owner<'a>>>>,
 }
@@ -233,29 +233,29 @@ pub struct Owner<'a> {
     /// Its UID.
     #[serde(borrow, default)]
     pub uid: Text<'a>,
-    /// Whether it is the controller.
+    /// True for the controller.
     #[serde(default)]
     pub controller: Option<bool>,
 }
 
 impl Metadata<'_> {
-    /// The label under this key.
+    /// Returns the label with this key.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key)
     }
 
-    /// Its controller.
+    /// Returns its controller.
     pub fn controller(&self) -> Option<&Owner<'_>> {
         self.owner_references.iter().flatten().map(|owner| &**owner).find(|owner| owner.controller == Some(true))
     }
 
-    /// The annotation under this key.
+    /// Returns the annotation with this key.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key)
     }
 }
 
-/// Reads an object, or refuses it with the path of the field that cannot be read.
+/// Parses an object, or rejects it with the path of the invalid field.
 pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Refusal> {
     let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
     read.map_err(|error| match unreadable::<Map<T>>(object) {
@@ -267,25 +267,25 @@ pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<
     })
 }
 
-/// Why this cannot be read: the path of the field, `.` for the whole, and the cause. Reading goes the slow way once
-/// more for it.
+/// Returns why this cannot be parsed: the path of the field, `.` for the whole object, and the cause. This parses it
+/// again, more slowly.
 pub(crate) fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
     let path = error.path().to_string();
     let cause = error.into_inner();
-    // A position inside of the request tells the user nothing.
+    // A position inside of the request does not help the user.
     let position = format!(" at line {} column {}", cause.line(), cause.column());
     let text = cause.to_string();
     Some((path, text.strip_suffix(&position).unwrap_or(&text).to_owned()))
 }
 
-/// The path of an annotation, as errors name it.
+/// Returns the path of an annotation as in error messages.
 pub fn annotation_path(key: &str) -> String {
     format!("metadata.annotations[{key}]")
 }
 
-/// The path of a label, as errors name it.
+/// Returns the path of a label as in error messages.
 pub fn label_path(key: &str) -> String {
     format!("metadata.labels[{key}]")
 }

@@ -1,8 +1,8 @@
-//! The admission protocol (`admission.k8s.io/v1`): bytes to a request, a verdict to bytes.
+//! The admission protocol (`admission.k8s.io/v1`): decodes requests and encodes responses.
 //!
-//! A body is read once, and the request borrows from it: the objects in it stay text, of which rules read what they
-//! need. Whatever arrives gets a well-formed answer that carries the request's uid where there is one; what cannot be
-//! read is read a second time, slowly, to say why.
+//! A body is parsed once, and the request borrows from it: the objects in it remain text, of which rules parse what
+//! they need. Every body gets a well-formed response with the request's uid, if there is one. An invalid body is parsed
+//! a second time, more slowly, to find the cause.
 
 use crate::object::{Map, Text, unreadable};
 use crate::verdict::{Outcome, Refusal, Verdict};
@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The only version of the protocol that is spoken.
+/// The only supported version of the protocol.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 
-/// The only kind that is spoken.
+/// The only supported kind.
 const KIND: &str = "AdmissionReview";
 
-/// What a user wants to do.
+/// The requested operation.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
@@ -34,7 +34,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name in the protocol.
+    /// Returns the name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -56,7 +56,7 @@ pub struct GroupResource<'a> {
     pub resource: Text<'a>,
 }
 
-/// Who asks.
+/// The user that sent the request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct UserInfo<'a> {
     /// Name of the user, such as `system:serviceaccount:NAMESPACE:NAME`.
@@ -67,31 +67,31 @@ pub struct UserInfo<'a> {
     pub groups: Option<Vec<Text<'a>>>,
 }
 
-/// An admission request, as far as the rules read it; borrowed from the body.
+/// An admission request with the fields that the rules read; borrowed from the body.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request<'a> {
-    /// Identity of the request; the answer carries it back.
+    /// Identity of the request; the response has the same.
     #[serde(borrow)]
     pub uid: Text<'a>,
-    /// What kind of object it is about.
+    /// Resource of the object.
     #[serde(borrow)]
     pub resource: GroupResource<'a>,
     /// The subresource, such as `status`; empty for the object itself.
     #[serde(borrow, default)]
     pub sub_resource: Option<Text<'a>>,
-    /// Name of the object; empty while the API server has still to generate it.
+    /// Name of the object; empty if the API server has not generated it yet.
     #[serde(borrow, default)]
     pub name: Option<Text<'a>>,
-    /// Namespace of the object; empty for kinds without.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     #[serde(borrow, default)]
     pub namespace: Option<Text<'a>>,
-    /// What is to be done.
+    /// The requested operation.
     pub operation: Operation,
-    /// Who asks.
+    /// The user that sent the request.
     #[serde(borrow, default)]
     pub user_info: UserInfo<'a>,
-    /// Whether nothing is to be stored, and nothing else may change either.
+    /// True if nothing is stored, and no side effects are permitted.
     #[serde(default)]
     pub dry_run: bool,
     /// The object as it is to be stored; null on deletion.
@@ -107,22 +107,22 @@ fn null<'a>() -> &'a RawValue {
 }
 
 impl Request<'_> {
-    /// The namespace, or the empty string.
+    /// Returns the namespace, or the empty string.
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The subresource, or the empty string.
+    /// Returns the subresource, or the empty string.
     pub fn sub_resource(&self) -> &str {
         self.sub_resource.as_deref().unwrap_or_default()
     }
 
-    /// The name of the user who asks.
+    /// Returns the name of the user that sent the request.
     pub fn user(&self) -> &str {
         self.user_info.username.as_deref().unwrap_or_default()
     }
 
-    /// Whether the user who asks belongs to this group.
+    /// Returns true if that user belongs to this group.
     pub fn is_in_group(&self, group: &str) -> bool {
         self.user_info.groups.iter().flatten().any(|each| &**each == group)
     }
@@ -131,7 +131,7 @@ impl Request<'_> {
 /// A request that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
-    /// The uid of the request, as far as one could be found.
+    /// The uid of the request; empty if none was found.
     pub uid: String,
     /// Why it cannot be decoded.
     pub refusal: Refusal,
@@ -157,7 +157,7 @@ pub fn decode(body: &[u8]) -> Result<Request<'_>, Undecodable> {
     }
 }
 
-/// As much of a review as can be found in one that cannot be decoded.
+/// The parts of a review that can be found in an invalid one.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Remains<'a> {
@@ -171,7 +171,7 @@ struct Remains<'a> {
     uid: Option<&'a RawValue>,
 }
 
-/// Why a body cannot be decoded.
+/// Returns why a body cannot be decoded.
 fn explain(body: &[u8]) -> Undecodable {
     let anonymous = |message: String| Undecodable { uid: String::new(), refusal: Refusal::bad_request(message) };
     if body.is_empty() {
@@ -202,7 +202,7 @@ fn explain(body: &[u8]) -> Undecodable {
     }
 }
 
-/// Any JSON, of which nothing is kept. Unlike what is skipped, it is checked in full, and its depth is bounded.
+/// Any JSON; nothing is stored. Unlike skipped values, it is validated completely, and its depth is bounded.
 struct Syntax;
 
 impl<'de> Deserialize<'de> for Syntax {
@@ -255,12 +255,12 @@ impl<'de> Deserialize<'de> for Syntax {
     }
 }
 
-/// The bytes of an AdmissionReview that answers a request.
+/// The bytes of an `AdmissionReview` with a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer(Vec<u8>);
 
 impl Answer {
-    /// The bytes, as JSON.
+    /// Returns the bytes, as JSON.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -289,7 +289,7 @@ struct Status<'a> {
     message: &'a str,
 }
 
-/// Puts a verdict on the request with this uid into an AdmissionReview.
+/// Encodes the verdict on the request with this uid as an `AdmissionReview`.
 pub fn encode(uid: &str, verdict: &Verdict) -> Answer {
     let warnings = &verdict.notes.warnings;
     match &verdict.outcome {
@@ -305,12 +305,12 @@ pub fn encode(uid: &str, verdict: &Verdict) -> Answer {
     }
 }
 
-/// An AdmissionReview that allows the object as it is.
+/// Returns an `AdmissionReview` that allows the object unchanged.
 pub fn encode_allowed(uid: &str) -> Answer {
     answer(&allowed(uid))
 }
 
-/// An AdmissionReview that refuses.
+/// Returns an `AdmissionReview` that rejects the request.
 pub fn encode_refusal(uid: &str, refusal: &Refusal) -> Answer {
     answer(&refused(uid, refusal))
 }
@@ -335,6 +335,6 @@ fn answer(response: &Response<'_>) -> Answer {
     }
 
     let answered = Answered { api_version: API_VERSION, kind: KIND, response };
-    // Strings and numbers can always be written.
+    // Strings and numbers can always be written as JSON.
     Answer(serde_json::to_vec(&answered).unwrap_or_default())
 }

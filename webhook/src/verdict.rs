@@ -1,4 +1,4 @@
-//! What a rule answers, before it is put into the words of the admission protocol.
+//! Result of a rule, independent of the admission protocol.
 
 use crate::notice::Notice;
 pub use giveway_crds::brief::shorten;
@@ -6,46 +6,46 @@ use giveway_crds::names::is_subdomain;
 use json_patch::Patch;
 use std::collections::BTreeSet;
 
-/// The answer to one request.
+/// The result for one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Allowed as it is, changed, or refused.
+    /// Allowed, changed or rejected.
     pub outcome: Outcome,
-    /// What was noticed on the way.
+    /// Warnings, events and missing objects.
     pub notes: Notes,
 }
 
-/// Allowed as it is, changed, or refused.
+/// Allowed, changed or rejected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Outcome {
-    /// Nothing to do.
+    /// Allowed unchanged.
     #[default]
     Allowed,
     /// Allowed, with this patch applied.
     Changed(Patch),
-    /// Refused.
+    /// Rejected.
     Refused(Refusal),
 }
 
-/// What a rule noticed beside its outcome.
+/// Results of a rule in addition to its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Warnings for the user; kubectl prints them.
     pub warnings: Vec<String>,
-    /// Events on objects, for those who do not see the warnings.
+    /// Events on objects, for users who do not see the warnings.
     pub events: Vec<Notice>,
-    /// Objects that the verdict depends on and that the view does not have: they may have been created a moment ago.
+    /// Objects that the verdict depends on and that the view does not contain: they may have been created just now.
     pub missing: BTreeSet<Reference>,
 }
 
 impl Notes {
-    /// Adds a warning for the user. The protocol allows 256 characters.
+    /// Adds a warning for the user. The protocol permits 256 characters.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(limited(text.into()));
     }
 
-    /// Notes that the verdict would be another one if this object existed. No object has a name that is no name: nobody
-    /// asks the API server for what a user made up.
+    /// Notes that the verdict would differ if this object existed. Objects with an invalid name cannot exist and are
+    /// not looked up.
     pub fn miss(&mut self, reference: Reference) {
         if reference.is_possible() {
             self.missing.insert(reference);
@@ -75,7 +75,8 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Whether an object of this name can exist: names of all three kinds, and of namespaces, are DNS subdomains.
+    /// Returns true if an object of this name can exist: names of all three kinds, and of namespaces, are DNS
+    /// subdomains.
     fn is_possible(&self) -> bool {
         match self {
             Self::Class(name) => is_subdomain(name),
@@ -86,7 +87,7 @@ impl Reference {
     }
 }
 
-/// The most bytes of a message: part of it may come from the user, who is told no more than people read.
+/// Maximum bytes of a message, which may contain text from the user.
 const MOST: usize = 2048;
 fn limited(mut text: String) -> String {
     if text.len() > MOST {
@@ -97,12 +98,12 @@ fn limited(mut text: String) -> String {
     text
 }
 
-/// Why a request is refused: an HTTP status code and a message that names field, value and fix.
+/// Why a request is rejected: an HTTP status code and a message that names field, value and fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status code that the user's client sees.
     pub code: u16,
-    /// What is wrong, and what to do about it.
+    /// The error, and how to fix it.
     pub message: String,
 }
 
@@ -116,12 +117,12 @@ impl Refusal {
         Self::new(400, message)
     }
 
-    /// 403: the user may not do this, in the words of the rule.
+    /// 403: the user may not do this, with the rule's message.
     pub fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
         Self::new(403, format!("{field}: {message}"))
     }
 
-    /// 422: a field has a value that it cannot have. The text has the form that the API server's own errors have.
+    /// 422: a field has an invalid value. The text has the form of the API server's own errors.
     pub fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
         Self::new(422, format!("{field}: Invalid value: {:?}: {detail}", shorten(value)))
     }
@@ -136,7 +137,7 @@ impl Refusal {
         Self::new(500, message)
     }
 
-    /// The machine-readable reason that belongs to the code (`metav1.StatusReason`).
+    /// Returns the machine-readable reason of the code (`metav1.StatusReason`).
     pub fn reason(&self) -> &'static str {
         match self.code {
             400 => "BadRequest",

@@ -1,8 +1,8 @@
-//! The record of a change in progress: a ConfigMap that keeps the class while it does not exist.
+//! The record of a change in progress: a ConfigMap that stores the class while it does not exist.
 //!
-//! Its name is `giveway-class-` and the name of the class; where that is longer than 253 characters, the name is cut
-//! and a hash of it is appended. Its label `scheduling.giveway.dev/class-change` says what was begun, and `data.class`
-//! is the class as it was before, as JSON with UID and resource version.
+//! Its name is `giveway-class-` and the name of the class; if that is longer than 253 characters, it is truncated and a
+//! hash is appended. Its label `scheduling.giveway.dev/class-change` is the started change, and `data.class` is the
+//! original class as JSON with UID and resource version.
 
 use super::form::Change;
 use giveway_crds::keys::LABEL_CLASS_CHANGE;
@@ -11,7 +11,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// Beginning of the name of every record.
+/// Prefix of the name of every record.
 const PREFIX: &str = "giveway-class-";
 /// Longest name of a ConfigMap, in bytes.
 const MAX_NAME: usize = 253;
@@ -21,15 +21,15 @@ const DATA: &str = "class";
 /// A class before a change of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
-    /// What was begun.
+    /// The started change.
     pub(crate) change: Change,
-    /// The class as it was.
+    /// The original class.
     pub(crate) class: PriorityClass,
-    /// UID of the ConfigMap; empty as long as it is not written.
+    /// UID of the ConfigMap; empty until it is written.
     pub(crate) uid: String,
 }
 
-/// Name of the ConfigMap for a class.
+/// Returns the name of the ConfigMap for a class.
 pub(crate) fn name_for(class: &str) -> String {
     let name = format!("{PREFIX}{class}");
     if name.len() <= MAX_NAME {
@@ -44,7 +44,7 @@ pub(crate) fn name_for(class: &str) -> String {
 }
 
 impl Record {
-    /// The ConfigMap.
+    /// Returns the ConfigMap.
     ///
     /// # Errors
     /// The class cannot be written as JSON.
@@ -67,10 +67,10 @@ impl Record {
         })
     }
 
-    /// Reads a ConfigMap.
+    /// Parses a ConfigMap.
     ///
     /// # Errors
-    /// It is not what [`Record::to_config_map`] writes; the text names the field.
+    /// It was not written by [`Record::to_config_map`]; the text names the field.
     pub(crate) fn from_config_map(map: &ConfigMap) -> Result<Self, String> {
         let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_CLASS_CHANGE));
         let label = label.map_or("", String::as_str);

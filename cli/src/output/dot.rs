@@ -1,10 +1,10 @@
-//! The answer as a graph for Graphviz: who takes which node, and who leaves it.
+//! The answer as a Graphviz graph: preemptors, their nodes, and the victims there.
 
 use crate::answer::Answer;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The graph.
+/// Returns the graph.
 pub(super) fn graph(answer: &Answer) -> String {
     let mut out = String::from("digraph giveway {\n  rankdir=LR;\n  node [shape=box];\n");
     let parts = if answer.decisions.is_empty() { std::slice::from_ref(answer) } else { answer.decisions.as_slice() };

@@ -1,5 +1,5 @@
-//! Manifests as if they were submitted: read, turned into the pods that their controllers would create, admitted as the
-//! API server and Giveway's webhook would, and put into the model. In memory only.
+//! Simulates the submission of manifests: reads them, creates the pods that their controllers would create, applies the
+//! API server's and Giveway's admission, and adds the result to the model. In memory only.
 
 mod admit;
 mod asked;
@@ -18,22 +18,22 @@ use manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What was submitted.
+/// Result of a submission.
 #[derive(Debug, Default)]
 pub(crate) struct Submission {
-    /// Who needs room because of it.
+    /// The preemptors that it creates.
     pub(crate) preemptors: Vec<Preemptor>,
-    /// Groups that pods name and that do not exist: their pods are held until they do.
+    /// Groups that pods name and that do not exist: their pods stay gated until they are created.
     pub(crate) missing_groups: BTreeSet<ObjectKey>,
-    /// What is worth knowing, as sentences.
+    /// Notes, as sentences.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why `why` and `plan` call a group that does not exist unschedulable.
+/// Reason of `why` and `plan` for the pods of a group that does not exist.
 pub(crate) const MISSING_GROUP: Reason = Reason::PodGroupNotFound;
 
-/// Reads manifests and adds what they make to the world. `namespace` is where objects without one go; `flag` is set
-/// when the user chose it.
+/// Reads manifests and adds their objects to the world. Objects without a namespace get `namespace`; `flag` is the
+/// namespace that the user chose, if any.
 pub(crate) fn submit(
     world: &mut World,
     files: &[PathBuf],
@@ -47,7 +47,7 @@ pub(crate) fn submit(
     let mut submission = Submission::default();
     let mut sources = Vec::new();
     let mut others: BTreeMap<String, usize> = BTreeMap::new();
-    // Classes come first, then what needs them, as if everything existed before the first pod.
+    // Classes first, then the objects that need them, as if all existed before the first pod.
     manifests.sort_by_key(|manifest| match manifest.kind.as_str() {
         "PriorityClass" => 0,
         "Workload" => 1,
@@ -226,7 +226,7 @@ impl Submission {
         let Some(pod) = world.cluster.pod(&key) else { return Ok(()) };
         match pod.group_key() {
             _ if pod.node.is_some() => {}
-            // kube-scheduler preempts for its own groups: here each pod is looked at by itself.
+            // kube-scheduler preempts for native groups: here each pod is decided on its own.
             Some(_) if pod.native() => self.preemptor(Preemptor::Pod(key)),
             Some(group) if world.cluster.group(&group).is_some() => self.preemptor(Preemptor::Group(group)),
             Some(group) => drop(self.missing_groups.insert(group)),
@@ -237,7 +237,7 @@ impl Submission {
 }
 
 impl expand::Source {
-    /// Whether this pod was made from the same object before.
+    /// Returns true if this pod belongs to an earlier version of the same object.
     fn owns(&self, namespace: &str, pod: &ModelPod) -> bool {
         let is_new = pod.uid.starts_with(expand::PLANNED);
         let Some(owner) = pod.owner.as_ref().filter(|_| !is_new && pod.live() && pod.key.namespace == namespace) else {
@@ -251,7 +251,7 @@ impl expand::Source {
     }
 }
 
-/// Changes the world; an error names the manifest's object instead of the pod that was made from it.
+/// Changes the world; an error names the manifest's object instead of the pod that was created from it.
 fn add(
     world: &mut World,
     manifest: &Manifest,

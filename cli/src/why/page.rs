@@ -1,4 +1,4 @@
-//! The page: state, victims and takers, the last decision, what would be decided now, and events.
+//! The page of `why`: state, victims and preemptors, the last decision, what would be decided now, and events.
 
 use super::Facts;
 use super::addon::step;
@@ -14,10 +14,10 @@ use giveway_planner::Preemptor;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 
-/// Events that are shown at most, the latest ones.
+/// Maximum number of events on the page; the latest ones are shown.
 const EVENTS: usize = 12;
 
-/// The page as a text.
+/// Returns the page as text.
 pub(super) fn text(facts: &Facts, width: Option<u16>) -> String {
     let mut page = Page { out: String::new(), width, facts };
     page.line("", &paint(HEAD, &facts.target));
@@ -143,11 +143,12 @@ impl Page<'_> {
         }
     }
 
-    /// Who took the place of the one asked about, and when.
+    /// Prints the preemptors that evicted pods of the target, and when.
     fn taken(&mut self) {
         let facts = self.facts;
         let taken = facts.taken_by();
-        // Of kube-scheduler's preemptions nothing is kept but events. Where a Preemption says who it was, no other is needed.
+        // kube-scheduler's preemptions are only recorded in events, which are not needed if a Preemption names the
+        // preemptor.
         let told = facts.events.iter().rev().filter(|event| event.reason == "Preempted");
         let told = told.clone().find(|event| event.by == OPERATOR).or_else(|| told.clone().find(|_| taken.is_empty()));
         if taken.is_empty() && told.is_none() {
@@ -213,7 +214,7 @@ impl Page<'_> {
         }
     }
 
-    /// What the group itself tells of its last plan, for those who may not read Preemptions.
+    /// Prints the last plan from the status of the PodGroup, for users without permission to read Preemptions.
     fn told_plan(&mut self) {
         let status = self.facts.group.as_ref().and_then(|group| group.status.as_ref());
         let Some(told) = status.and_then(|status| status.preemption.clone()) else { return };
@@ -245,7 +246,7 @@ impl Page<'_> {
         self.out.push_str(&table(rows, self.width));
     }
 
-    /// Which victims of a plan in progress are still there.
+    /// Prints which victims of a plan in progress have not terminated.
     fn waits_for(&mut self, plan: &StoredPlan) {
         let cluster = &self.facts.world.cluster;
         let (mut leaving, mut staying) = (Vec::new(), Vec::new());

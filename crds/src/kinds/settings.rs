@@ -1,17 +1,17 @@
-//! What users say beside the label: how many pods start together, and in which unit the gang gives way. One parser for
-//! admission and for the operator.
+//! User settings beside the gang label: how many pods start together, and the disruption mode of the gang. Admission
+//! and the operator use the same parser.
 
 use crate::brief::shorten;
 use crate::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use crate::policy::DisruptionMode;
 
-/// A value that cannot be, as field, value and fix.
+/// An invalid value: field, value and fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: Invalid value: {value:?}: {fix}")]
 pub struct SettingError {
     /// Path of the field.
     pub field: String,
-    /// What it says, or the beginning of that.
+    /// The value, shortened.
     pub value: String,
     /// What it must be.
     pub fix: &'static str,
@@ -21,10 +21,10 @@ fn invalid(field: String, value: &str, fix: &'static str) -> SettingError {
     SettingError { field, value: shorten(value).into_owned(), fix }
 }
 
-/// What the label [`LABEL_GANG`] says; `None` where there is none.
+/// Parses the label [`LABEL_GANG`]; `None` if it is not set.
 ///
 /// # Errors
-/// Another value than `true` and `false`.
+/// A value other than `true` and `false`.
 pub fn gang(label: Option<&str>) -> Result<Option<bool>, SettingError> {
     match label {
         None => Ok(None),
@@ -37,10 +37,10 @@ pub fn gang(label: Option<&str>) -> Result<Option<bool>, SettingError> {
     }
 }
 
-/// What the annotation [`ANNOTATION_MIN_COUNT`] says; `None` where there is none.
+/// Parses the annotation [`ANNOTATION_MIN_COUNT`]; `None` if it is not set.
 ///
 /// # Errors
-/// No whole number from 1 to 2147483647.
+/// The value is not a whole number from 1 to 2147483647.
 pub fn min_count(annotation: Option<&str>) -> Result<Option<i32>, SettingError> {
     let Some(text) = annotation else { return Ok(None) };
     match text.parse::<i32>() {
@@ -52,10 +52,11 @@ pub fn min_count(annotation: Option<&str>) -> Result<Option<i32>, SettingError> 
     }
 }
 
-/// What the annotation [`ANNOTATION_DISRUPTION_MODE`] says; without one, a gang gives way whole.
+/// Parses the annotation [`ANNOTATION_DISRUPTION_MODE`]; the default is `PodGroup`: all pods of a gang are disrupted
+/// together.
 ///
 /// # Errors
-/// Another value than `Pod` and `PodGroup`.
+/// A value other than `Pod` and `PodGroup`.
 pub fn disruption_mode(annotation: Option<&str>) -> Result<DisruptionMode, SettingError> {
     match annotation {
         None | Some("PodGroup") => Ok(DisruptionMode::PodGroup),

@@ -4,83 +4,86 @@ use super::Kind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The rule of a kind.
+/// How the size of a group is derived from its owner, for one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Of a Job: `parallelism`, or `completions` where these are fewer, less the indexes that have failed for good.
+    /// For a Job: `parallelism`, or `completions` if that is lower, less the indexes that have failed permanently.
     Job,
     /// The number at this pointer.
     Field {
         /// JSON pointer to it.
         path: &'static str,
-        /// What counts where it is not set.
+        /// Default of the field.
         default: i64,
     },
-    /// Of a JobSet: each of `spec.replicatedJobs` by itself, as of a Job.
+    /// For a JobSet: each of `spec.replicatedJobs` on its own, as for a Job.
     ReplicatedJobs,
     /// The sum of `replicas` over the values of the map at this pointer.
     Replicas {
         /// JSON pointer to the map.
         path: &'static str,
-        /// When the field at this pointer has this value, what the map has under this key comes later and is not counted.
+        /// If the field at the first pointer has this value, the map's entry with this key starts later and is not
+        /// counted.
         late: Option<(&'static str, &'static str, &'static str)>,
     },
-    /// Of a RayCluster: the head, and the workers of every group that is not suspended.
+    /// For a RayCluster: the head, and the workers of every group that is not suspended.
     Ray,
-    /// What is made from it says so.
+    /// The created child object has the size.
     OfChild,
 }
 
-/// What the fields of an owner say of one of its groups.
+/// Size of one of the groups, according to the fields of its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// How many pods start together; 0 when it asks for none now.
+    /// Number of pods that start together; 0 if the owner asks for none now.
     start: i32,
-    /// With how many it may be asked to start: for more it would wait for ever.
+    /// Maximum that an annotation may request; a gang with more would stay gated forever.
     most: i32,
-    /// How many have to finish, where that many are made, however few run at once.
+    /// Number of pods that have to finish, if the controller creates that many in total, regardless of how many run at
+    /// once.
     completions: Option<i32>,
 }
 
 impl Fields {
-    /// Of an owner whose pods are not made anew when they have finished.
+    /// Returns the size for an owner that does not recreate pods after they have finished.
     fn starting(start: i64) -> Self {
         Self { start: count(start), most: count(start), completions: None }
     }
 }
 
-/// How large a group is.
+/// Size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupSize {
     /// How many pods start together.
     pub start: i32,
-    /// How many may finish for which others are made: no member is missing less by them.
+    /// Number of pods that may finish and are replaced by new ones: they do not reduce the number of needed members.
     pub spare: i32,
 }
 
-/// How many pods start together.
+/// Number of pods that start together, for the groups of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// In every group of the owner.
+    /// The same in every group of the owner.
     Every(Fields),
-    /// By the first thing that tells the replica.
+    /// By the first value that identifies the replica.
     ByPart(BTreeMap<String, Fields>),
-    /// Nobody knows the fields of such an owner.
+    /// The kind of the owner is not in the table.
     Unknown,
 }
 
 impl Sizes {
-    /// As many in every group.
+    /// Returns the same number for every group.
     pub fn every(start: i32) -> Self {
         Self::Every(Fields::starting(start.into()))
     }
 
-    /// The number that a pod says of its own group, by an annotation of its kind; no number is no word.
+    /// Returns the group size in the pod's annotation, if its kind has one; an invalid number counts as not set.
     pub fn of_pod<'a>(row: &Kind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
         annotation(row.size_of_pod?)?.parse().ok().filter(|size| *size > 0)
     }
 
-    /// Of an owner of this kind. Numbers are limited to what a count can be; 0 means that it asks for no pods now.
+    /// Returns the sizes for an owner of this kind, limited to the range of a count; 0 means that it asks for no pods
+    /// now.
     pub fn of(row: &Kind, owner: &Value) -> Self {
         match row.size {
             Size::ReplicatedJobs => {
@@ -101,8 +104,9 @@ impl Sizes {
         }
     }
 
-    /// Of the group with these parts, where an annotation may ask for fewer: an owner of groups of several sizes says it once for all
-    /// of them. `None` when it asks for no pods now, or has no such part.
+    /// Returns the size of the group with this replica. `asked` is the annotation, which may lower it: an owner with
+    /// groups of several sizes has one annotation for all of them. `None` if the owner asks for no pods now, or has no
+    /// such replica.
     pub fn of_group(&self, replica: &[String], asked: Option<i32>) -> Option<GroupSize> {
         let fields = match self {
             Self::Every(fields) => *fields,
@@ -115,7 +119,7 @@ impl Sizes {
     }
 }
 
-/// Of a Job's spec, 1 where nothing is said. Indexes that have failed for good are made no more.
+/// Returns the size for a Job's spec, 1 if not set. Indexes that have failed permanently are not recreated.
 fn of_job(spec: &Value, failed: i64) -> Fields {
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
     let completions = spec["completions"].as_i64().map(|completions| completions.saturating_sub(failed));
@@ -123,7 +127,7 @@ fn of_job(spec: &Value, failed: i64) -> Fields {
     Fields { completions: completions.map(count), ..Fields::starting(start) }
 }
 
-/// How many indexes a text such as `1,3-5` names.
+/// Returns how many indexes a text such as `1,3-5` contains.
 fn indexes(text: &Value) -> i64 {
     let number = |text: &str| text.trim().parse::<u32>().ok().map(i64::from);
     let parts = text.as_str().unwrap_or_default().split(',').map(|part| match part.split_once('-') {
@@ -144,8 +148,9 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
     counted.fold(0, |sum, (_, spec)| sum.saturating_add(spec["replicas"].as_i64().unwrap_or(1).max(0)))
 }
 
-/// The head, and of each group of workers as many as Ray needs to begin: with its autoscaler `minReplicas`, without it
-/// `replicas`, and never more than `maxReplicas`; each of them is `numOfHosts` pods. With the autoscaler there may be more later.
+/// Returns the size for a RayCluster: the head, and of each group of workers as many as Ray needs to start:
+/// `minReplicas` with its autoscaler, otherwise `replicas`, and at most `maxReplicas`; each replica has `numOfHosts`
+/// pods. The autoscaler may add more later.
 fn ray(spec: &Value) -> Fields {
     let scaled = spec["enableInTreeAutoscaling"] == true;
     let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();

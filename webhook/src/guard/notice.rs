@@ -1,11 +1,11 @@
-//! Refusals as events, on the victim and on those who wait for its place. Who reads the events of one namespace learns no names of
-//! another there (design, section 2).
+//! Events about rejected preemptions, on the victim and on possible preemptors. Events in one namespace contain no
+//! names from another (design, section 2).
 
 use super::decide::{Asked, Preemptor, Refusal};
 use crate::notice::{Notice, Object};
 use giveway_planner::sentence::Names;
 
-/// The events of one refusal: the victim's first.
+/// Returns the events of one rejection: the victim's first.
 pub fn of(asked: &Asked, refusal: &Refusal, names: Names) -> Vec<Notice> {
     let victim = &asked.victim;
     let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());

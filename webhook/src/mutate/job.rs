@@ -1,5 +1,5 @@
-//! Jobs whose pods are a gang: a preemption evicts all of them, which a Job without a `podFailurePolicy` counts as so many
-//! failures. It is told, or gets the rule.
+//! Jobs whose pods are a gang: a preemption evicts all of them, and a Job without a `podFailurePolicy` counts each
+//! eviction as a failure. Such a Job gets a rule that ignores disruptions, or its creator gets a warning.
 
 use crate::object::{self, Map, Text};
 use crate::patch::Changes;
@@ -8,12 +8,12 @@ use crate::verdict::{Notes, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The kind that this is about.
+/// The kind that these rules process.
 pub const KIND: &str = "Job";
 
-/// What counts where `backoffLimit` is not set.
+/// Default of `backoffLimit`.
 const DEFAULT_BACKOFF_LIMIT: i64 = 6;
-/// The most rules that a policy can have.
+/// Maximum number of rules in a policy.
 const MOST_RULES: usize = 20;
 
 #[derive(Debug, Deserialize)]
@@ -83,7 +83,7 @@ impl Spec<'_> {
         self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
     }
 
-    /// What a preemption of all pods costs, and how much of that there is.
+    /// Returns how many failures a preemption of all pods causes, and how many the Job permits.
     fn costs(&self) -> String {
         match (self.backoff_limit_per_index, self.size()) {
             (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
@@ -96,7 +96,7 @@ impl Spec<'_> {
         self.pod_failure_policy.iter().filter_map(|policy| policy.rules.as_ref()).map(Vec::len).sum()
     }
 
-    /// Whether a disruption is no failure, by one of its rules.
+    /// Returns true if one of its rules ignores disruptions.
     fn ignores_disruptions(&self) -> bool {
         let rules = self.pod_failure_policy.iter().filter_map(|policy| policy.rules.as_ref()).flatten();
         rules.filter(|rule| &*rule.action == "Ignore").any(|rule| {
@@ -106,13 +106,13 @@ impl Spec<'_> {
     }
 }
 
-/// The rule by which a preemption is no failure.
+/// Returns the rule that ignores disruptions.
 fn rule() -> Value {
     json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
 }
 
-/// Looks whether a Job gets over the preemption of all its pods: adds the rule where `add` says so and Kubernetes takes it,
-/// and warns otherwise. `gang` says whether its pods are a gang; nothing concerns other Jobs. Policies cannot change later.
+/// Makes a Job tolerate the preemption of all its pods: adds the rule if `add` is set and Kubernetes permits it, and
+/// warns otherwise. `gang` is true if its pods are a gang; other Jobs are not changed. The policy is immutable.
 pub fn survive(
     request: &Request<'_>,
     gang: bool,
@@ -144,19 +144,19 @@ pub fn survive(
     Ok(())
 }
 
-/// Adds the rule, before the others: the first one that suits a pod counts.
+/// Adds the rule before the others, because the first matching rule applies.
 fn write(spec: &Spec<'_>, changes: &mut Changes) {
     match spec.pod_failure_policy.as_ref().map(|policy| policy.rules.is_some()) {
         Some(true) => changes.set(&["spec", "podFailurePolicy", "rules", "0"], rule()),
         _ => {
             changes.set(&["spec", "podFailurePolicy"], json!({ "rules": [rule()] }));
-            // With a policy there is no other choice, and the API server has filled in the one for Jobs without.
+            // A policy requires this value, and the API server has filled in the default for Jobs without one.
             changes.set(&["spec", "podReplacementPolicy"], "Failed");
         }
     }
 }
 
-/// On an update: a policy that was added at the creation is no change when somebody applies his manifest again.
+/// On an update: keeps a policy that was added at the creation if a user applies the manifest again.
 fn keep(request: &Request<'_>, spec: &Spec<'_>, changes: &mut Changes) -> Result<(), Refusal> {
     let before: Facts = object::read(KIND, request.old_object)?;
     if spec.pod_failure_policy.is_none() && before.spec.rules() == 1 && before.spec.ignores_disruptions() {

@@ -1,4 +1,4 @@
-//! Every fault is one line with its weight, and an installation in which everything is well is the yardstick.
+//! Tests: each fault, applied to a healthy installation, gives one finding with its status.
 
 use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer, Switched};
 use super::super::finding::Status;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const PEM: &[u8] = include_bytes!("../../../tests/data/certificate.pem");
 const NOW: &str = "2026-11-21T12:00:00Z";
 
-/// These policies, each with a binding that refuses.
+/// Returns these policies, each with a binding whose action is `Deny`.
 fn in_force(names: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     names.iter().map(|name| ((*name).to_owned(), BTreeSet::from(["Deny".to_owned()]))).collect()
 }
@@ -33,7 +33,7 @@ fn a_policy_of_the_chart_without_a_binding_that_does_what_it_is_for_protects_not
     }
 }
 
-/// The policies of a template that stand in no block of it, and so come whatever the values are.
+/// Returns the policies of a template outside of any block, which the chart creates with any values.
 fn unconditional(template: &str) -> Vec<String> {
     let (mut depth, mut is_policy, mut found) = (0, false, Vec::new());
     for line in template.lines() {
@@ -66,7 +66,7 @@ fn the_policies_that_are_looked_for_are_those_that_the_chart_always_makes() {
     assert_eq!(made, POLICIES.into_iter().map(str::to_owned).collect());
 }
 
-/// An installation in which everything is well.
+/// Returns an installation without faults.
 pub(in super::super) fn healthy() -> Facts {
     let configuration = Configuration {
         version: Some("0.1.0".into()),
@@ -230,7 +230,7 @@ fn each_fault_is_one_line_with_its_weight() {
             "are not guarded",
         ),
         (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31; neither"),
-        // The operator and cert-manager renew when a third is left: 39 of 364 days are too late.
+        // The operator and cert-manager renew when a third of the validity remains: 39 of 364 days are overdue.
         (
             Facts { renewer: Renewer::Operator, ..healthy() },
             Warn,

@@ -1,4 +1,4 @@
-//! The webhook as a process, with a stub in place of the API server, and what the kernel says of it.
+//! Runs the webhook as a process against a stub of the API server, and reads its resource usage from the kernel.
 
 use super::client::Client;
 use super::stub::{self, Objects};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long anything may take.
+/// Time limit of every step.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that is killed when this is dropped.
@@ -38,12 +38,12 @@ impl Process {
         kib * 1024
     }
 
-    /// Bytes that are resident now.
+    /// Returns the resident memory in bytes.
     pub fn resident(&self) -> usize {
         self.status("VmRSS")
     }
 
-    /// The most bytes that were resident since [`Self::forget_peak`].
+    /// Returns the maximum resident memory in bytes since [`Self::forget_peak`].
     pub fn peak(&self) -> usize {
         self.status("VmHWM")
     }
@@ -53,19 +53,19 @@ impl Process {
         std::fs::write(self.file("clear_refs"), "5").unwrap();
     }
 
-    /// CPU time that was used, in user mode and in the kernel.
+    /// Returns the used CPU time, in user mode and in the kernel.
     #[allow(dead_code, reason = "for the benchmark")]
     pub fn cpu(&self) -> (Duration, Duration) {
         let stat = std::fs::read_to_string(self.file("stat")).unwrap();
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let mut ticks = fields.split(' ').skip(11).map(|ticks| ticks.parse::<u64>().unwrap());
-        // The kernel counts in hundredths of a second for user space, on every architecture that Linux has.
+        // The kernel reports hundredths of a second to user space on every architecture.
         let mut time = || Duration::from_millis(ticks.next().unwrap() * 10);
         (time(), time())
     }
 }
 
-/// Where to find a server, and whom to believe.
+/// Address of a server, and the CA certificate that clients trust.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub address: SocketAddr,
@@ -87,7 +87,7 @@ pub fn write_pair(directory: &Path) -> CertificateDer<'static> {
     pair.cert.der().clone()
 }
 
-/// An address that nobody listens on.
+/// Returns an unused local address.
 pub fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -114,7 +114,7 @@ impl Webhook {
     }
 }
 
-/// Waits until `/readyz` says so.
+/// Waits until `/readyz` returns 200.
 pub async fn wait_ready(place: &Place) {
     let ready = async {
         loop {
