@@ -1,4 +1,4 @@
-//! Gangs whose members look around, differ, or are many: rows W1 to W5 and Q1.
+//! Gangs with inter-pod constraints, with members of different classes, or in large numbers: rows W1 to W5 and Q1.
 
 use crate::baseline::asks;
 use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, TEAM, group, label, pod};
@@ -19,7 +19,7 @@ fn with(mut pod: Pod, more: &Value) -> Pod {
     pod
 }
 
-/// A gang of 64 whose members ask for these GPUs in turn.
+/// A gang of 64 whose members request these GPUs in turn.
 fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> Preemptor {
     cluster.upsert_group(&group(TEAM, name, HIGH, 64, "Pod")).unwrap();
     for member in 0..64 {
@@ -126,7 +126,7 @@ pub(crate) fn hopeless(large: &Cluster) {
     row("Q1", "a pass over 1,000 gangs without hope of 50 kinds", "20 ms").print("pass", &samples, None, &last);
 }
 
-/// T1: a gang that asks for a whole rack, among groups that lie across racks.
+/// T1: a gang that must be placed within one rack, among groups across racks.
 pub(crate) fn racks() {
     const RACK: &str = "example.com/rack";
     let shape = generate::Shape { nodes: 5120, pods: 5120 * 32, budgets: 200, guaranteed: false };

@@ -1,4 +1,4 @@
-//! A: what a hostile tenant, or plain bad luck, may ask. No decision may take longer than 100 ms of CPU.
+//! A: requests of a hostile tenant, or unfortunate ones. No decision may take longer than 100 ms of CPU time.
 
 use crate::generate::{self, GROUP_LABEL, HIGH, LARGE, TEAM, group, label, on, pod};
 use crate::measure::Timer;
@@ -178,7 +178,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
             for leaving in [1000, 5000] {
                 let mut c = large.clone();
                 let p = gang(&mut c, 1000, 1, &[&[("cpu", "2"), ("nvidia.com/gpu", "1")]], &spread(key));
-                // GPU pods of one priority leave: a big job ended.
+                // GPU pods of one priority are leaving: a large job has ended.
                 let gone = uids(&c, leaving, |pod| pod.key.name.starts_with("train"));
                 let context = Context { departing: gone, ..Context::default() };
                 ask(name, &format!("1,000 x 1 GPU spread by {key}, {leaving} pods leaving"), &c, &p, &context);
@@ -322,7 +322,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         ask("X7d", "the same, spread over zones", &c, &p, &context);
     }
     if run("X13") {
-        // W5: many equal victims on every node; and pods leave.
+        // W5: many equal victims on every node; and pods that are leaving.
         let mut c = Cluster::default();
         for number in 0..LARGE.nodes {
             let mut node = generate::node(number);
@@ -664,7 +664,7 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         );
     }
     if run("X25") {
-        // A whole group on all nodes, and single pods that look around; and one that fits nowhere.
+        // A group on all nodes that is disrupted together, and single pods with inter-pod constraints; and one that fits nowhere.
         let base = scattered(4000, 0);
         for (name, what, more, asks) in [
             ("X25a", "spread", spread(ZONE), vec![("cpu", "8"), ("nvidia.com/gpu", "8")]),

@@ -167,7 +167,7 @@ impl Baseline {
     }
 }
 
-/// What a pod asks for.
+/// The requests of a pod.
 pub(crate) fn asks(cpus: i64, gpus: i64) -> Amounts {
     [cpus * 1000, 0, gpus, 1]
 }

@@ -1,4 +1,4 @@
-//! E1: what the model takes in of a busy cluster, one event after another.
+//! E1: updates of the model by the events of a busy cluster, one after another.
 
 use crate::generate::{self, GROUP_LABEL, LARGE};
 use crate::measure::{Row, Samples, Took};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PODS: usize = 37_500;
 /// Members of a group; every second group is disrupted together.
 const SIZE: usize = 8;
-/// So many pods go through each stage together.
+/// Number of pods that pass through each stage together.
 const WAVE: usize = 512;
 
 /// A pod at each of its four stages.

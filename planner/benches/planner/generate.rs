@@ -38,7 +38,7 @@ pub(crate) struct Shape {
     pub(crate) pods: usize,
     /// Budgets, over a tenth of the pods.
     pub(crate) budgets: usize,
-    /// Whether every second budget is guaranteed.
+    /// True if every second budget is guaranteed.
     pub(crate) guaranteed: bool,
 }
 
@@ -232,14 +232,14 @@ pub(crate) fn full_of_single_pods(nodes: usize) -> Cluster {
     cluster
 }
 
-/// A gang that waits.
+/// A pending gang.
 pub(crate) struct Gang<'a> {
     pub(crate) name: &'a str,
     pub(crate) priority: i32,
     pub(crate) size: usize,
     pub(crate) gpus: &'a str,
     pub(crate) cpus: &'a str,
-    /// Whether no two members share a node.
+    /// True if no two members may share a node.
     pub(crate) apart: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The planner's benchmarks: `cargo bench -p giveway-planner [-- NAME...]` prints a table.
 //!
-//! "cold" is the first decision on a model that was just built, "warm" a decision after one pod event (the event is
-//! part of the time). The ratios are to a small clean-room copy of the in-tree method and to one that looks at each node by
-//! itself, asked as often, as cold or as warm, in the same run on the same cluster. `STRATEGY=kep5710` measures another strategy than the default. Nothing here fails because it is slow.
+//! "cold" is the first decision on a model that was just built, "warm" a decision after one pod event (the event is part of the time). The
+//! ratios are to a small clean-room copy of the in-tree method and to one that evaluates each node by itself, with as many requests, as
+//! cold or as warm, in the same run on the same cluster. `STRATEGY=kep5710` measures the other strategy. A slow result does not fail the
+//! run.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 
 mod around;
@@ -233,7 +234,7 @@ fn s6(cluster: &Cluster) {
     measured.print(&mut cluster, &preemptor, question);
 }
 
-/// Every decision is carried out before the next: its victims leave the model, the pod is bound.
+/// Every decision is carried out before the next: its victims are removed from the model, and the pod is bound.
 fn s7(mut cluster: Cluster) {
     const PREEMPTORS: usize = 10_000;
     let asks_for = [("cpu", "4"), ("nvidia.com/gpu", "1")];
@@ -312,7 +313,7 @@ fn load() {
     println!("       {} per pod", milliseconds(samples.median() / 150_000));
 }
 
-/// The large cluster, and how long the model took to take it in.
+/// The large cluster, and how long it took to build the model.
 fn built() -> (Cluster, Duration) {
     let mut cluster = Cluster::default();
     for number in 0..LARGE.nodes {

@@ -5,7 +5,7 @@
 use crate::baseline::{Amounts, Baseline, fits, plus};
 use std::collections::BTreeSet;
 
-/// What a node has to offer.
+/// Capacity of a node.
 struct Offer {
     members: usize,
     highest: i32,

@@ -1,4 +1,4 @@
-//! Rows for critical add-ons: easy ones, ones that look at other nodes, and clusters made to be hard.
+//! Rows for critical add-ons: easy ones, ones with constraints on other nodes, and clusters built to be hard.
 
 use crate::generate::{self, LARGE, TEAM};
 use crate::measure::{Row, Samples, Timer};

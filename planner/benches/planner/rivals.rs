@@ -14,9 +14,9 @@ pub(crate) struct Question {
     pub(crate) priority: i32,
     pub(crate) members: usize,
     pub(crate) asks: Amounts,
-    /// Whether no two members share a node.
+    /// True if no two members may share a node.
     pub(crate) apart: bool,
-    /// Whether it is one pod of its own.
+    /// True for a single pod.
     pub(crate) single: bool,
 }
 

@@ -331,8 +331,8 @@ impl<'a> Neighbours<'a> {
         self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
     }
 
-    /// By position of a node: whether the affinity of all members excludes it, and its domains, for topology keys with two or more of these
-    /// nodes per domain. Only the first [`FEW_KINDS`] classes are evaluated.
+    /// By position of a node: whether the affinity of all members excludes it, and its domains, for topology keys with at most half as many
+    /// domains as these nodes. Only the first [`FEW_KINDS`] classes are evaluated.
     pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {

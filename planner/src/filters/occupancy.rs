@@ -123,8 +123,8 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
 
-    /// By node: whether the affinity of all `members` excludes it, and its domains, for every counted topology key with two or more nodes
-    /// per domain.
+    /// By node: whether the affinity of all `members` excludes it, and its domains, for every counted topology key with at most half
+    /// as many domains as these nodes.
     pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, Domains)> {
         let Some(neighbours) = &self.neighbours else { return vec![(false, Domains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();

@@ -1,6 +1,6 @@
-//! Decisions for members that are alike and look at no other pod (or keep away from each other at most), from what is kept of
-//! every node ([`capacities`]): most answers are sums that are known already. What is searched is searched on the few nodes that matter, by the same
-//! strategies as everywhere; what cannot be answered so is left to the general way.
+//! Decisions for members of one class without inter-pod constraints (other than anti-affinity to each other), from cached capacities of
+//! every node ([`capacities`]): most decisions need only sums that are known already. A search covers the few relevant nodes, with the same
+//! strategies as elsewhere; what cannot be decided this way is left to the general algorithm.
 
 mod best_node;
 mod capacities;

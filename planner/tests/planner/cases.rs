@@ -72,7 +72,7 @@ impl Case {
         }
     }
 
-    /// It fits with all victims gone, and with none of them fewer.
+    /// Checks that the members fit without all victims, and that every victim is needed.
     fn valid(&self, plan: &Plan) -> Result<(), String> {
         check_plan(&self.cluster, &self.preemptor, plan)
     }

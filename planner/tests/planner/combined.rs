@@ -446,7 +446,7 @@ impl World {
         }
     }
 
-    /// Whether `count` members can be placed one after the other.
+    /// Returns true if `count` members can be placed one after the other.
     fn placeable(&self, gone: &BTreeSet<usize>, count: usize) -> bool {
         self.zones().into_iter().any(|zone| {
             let mut seen = BTreeSet::new();
@@ -495,7 +495,7 @@ impl World {
         false
     }
 
-    /// Whether the placements hold one after the other.
+    /// Returns true if the placements are feasible one after the other.
     fn holds(&self, gone: &BTreeSet<usize>, placements: &[(usize, usize)]) -> bool {
         let mut state = self.state(gone, true);
         for (m, node) in placements {

@@ -1,4 +1,4 @@
-//! Critical add-ons are no victims of ordinary plans. How room is made for one is tested in `rescue`.
+//! Critical add-ons are not victims of ordinary plans. Victims for a critical add-on are tested in `rescue`.
 
 use crate::common::*;
 use giveway_planner::rescue::Terms;

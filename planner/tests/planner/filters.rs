@@ -1,11 +1,11 @@
-//! Where a pod fits, filter by filter. Every test asks for one pod on one node.
+//! Feasibility of a pod, filter by filter. Every test has one pod and one node.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Decision};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// Whether the pod fits beside the others on the node; if not, the sentence that says why.
+/// Returns `Ok` if the pod fits beside the others on the node, or else the sentence that says why it does not.
 fn fits(node: Built, others: &[Built], pod: Built) -> Result<(), String> {
     let mut all = vec![node, pod];
     all.extend_from_slice(others);
@@ -130,7 +130,7 @@ fn the_number_of_pods_is_limited() {
     refused(fits(small, &[pod("other").priority(9).on("a")], pod("p")), "Missing 1 pods.");
 }
 
-/// The CPUs that a pod asks for, found by trying nodes of all sizes.
+/// The CPUs that a pod requests, found by trying nodes of all sizes.
 fn cpus(pod: Built) -> usize {
     (0..64).find(|cpus| fits(node("a", *cpus), &[], pod.clone()).is_ok()).unwrap()
 }
@@ -167,7 +167,7 @@ fn requests_are_counted_as_the_scheduler_counts_them() {
     );
 }
 
-/// CPUs that a pod with two containers of 1 CPU takes while its status says this of them.
+/// CPUs that count for a pod with two containers of 1 CPU while its status reports these values.
 fn cpus_while_resized(first: Value, second: Value, conditions: Value) -> usize {
     let statuses = [("a", first), ("b", second)].map(|(name, mut status)| {
         status["name"] = json!(name);

@@ -4,7 +4,7 @@ use crate::common::*;
 use giveway_planner::Decision;
 use serde_json::json;
 
-/// A gang of four on a node with room, of which the status remembers these members.
+/// A gang of four on a node with enough capacity, whose status remembers these members.
 fn gang_of_four(owners: &[&str], pods: &[&str]) -> Vec<Built> {
     let remembered = json!({"owners": owners, "pods": pods});
     vec![node("n", 8), gang("g", 10, 4).set("/status/finished", remembered)]

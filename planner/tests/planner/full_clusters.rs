@@ -1,11 +1,11 @@
-//! Full clusters of low-priority groups in mode `PodGroup`, as measured on the in-tree scheduler: how few have to go.
+//! Full clusters of low-priority groups in mode `PodGroup`, as measured on the in-tree scheduler: the number of victims is small.
 
 use crate::common::numbers::Numbers;
 use crate::common::*;
 use giveway_planner::Cluster;
 use std::time::Instant;
 
-/// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all places with a seed.
+/// Nodes of 8 CPUs, full of groups of `size` pods of 1 CPU: packed one after the other, or shuffled over all nodes with a seed.
 fn full(nodes: usize, size: usize, seed: Option<u64>) -> Cluster {
     let mut places: Vec<usize> = (0..nodes * 8).map(|place| place / 8).collect();
     if let Some(seed) = seed {
@@ -66,7 +66,7 @@ fn large_members_among_spread_groups_cost_hardly_more_than_a_solver_needs() {
     }
 }
 
-/// Groups with a pod on every node: each clearing of each node frees room on all of them.
+/// Groups with a pod on every node: each victim set of each node frees capacity on all of them.
 #[test]
 fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
     let mut all: Vec<Built> = (0..3000).map(|n| node(&format!("node-{n:04}"), 8)).collect();
@@ -79,7 +79,7 @@ fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
     assert_eq!(evicted(cluster(&all), 64, "3"), 9000);
 }
 
-/// Members of two sizes, or with a port of the node: no decision looks at every pod of such a group for every node.
+/// Members of two sizes, or with a host port: no decision looks at every pod of such a group for every node.
 #[test]
 fn groups_that_run_on_every_node_go_whole_for_members_that_differ() {
     let mut all: Vec<Built> = (0..2000).map(|n| node(&format!("node-{n:04}"), 8)).collect();

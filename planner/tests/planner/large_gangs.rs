@@ -179,7 +179,7 @@ fn of_thousands_of_nodes_those_are_looked_at_that_the_pods_around_allow() {
     all = numbered(64, |pod| pod.set("/spec/topologySpreadConstraints", constraints.clone()));
     let places = placed(decide(&world(&nodes, &all), &for_group("g")));
     assert_eq!(places.values().sum::<usize>(), 64);
-    // A pod that has to be beside another one, on one of the last nodes.
+    // A pod with affinity to another one, on one of the last nodes.
     let term = json!({"topologyKey": "hostname", "labelSelector": {"matchLabels": {"app": "db"}}});
     let near = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
     let pair = [
@@ -190,7 +190,7 @@ fn of_thousands_of_nodes_those_are_looked_at_that_the_pods_around_allow() {
     assert_eq!(places, BTreeMap::from([(name(2900), 1)]));
 }
 
-/// What members ask of each other in an empty cluster: nothing, a node or a rack each, a spread over nodes, zones, racks.
+/// Constraints of members in an empty cluster: none, a node or a rack each, a spread over nodes, zones, racks.
 fn shapes() -> Vec<(&'static str, Value)> {
     let train = json!({"matchLabels": {"app": "train"}});
     let by_rack = json!({"topologyKey": "rack", "labelSelector": train});

@@ -254,7 +254,7 @@ fn members_with_more_constraints_together_than_are_counted_are_let_in_nowhere() 
     assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
 }
 
-/// There would be room in the other rack, without an eviction.
+/// They would fit in the other rack without an eviction.
 #[test]
 fn the_domain_of_a_bound_member_is_that_of_the_others() {
     let topology = json!({"topology": [{"key": "rack"}]});

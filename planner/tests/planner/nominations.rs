@@ -1,5 +1,5 @@
-//! Decisions in flight hold their places: the race scenarios of KEP-4832. `pod1` is in the middle of its preemption on
-//! `node1`; then `pod2` is decided.
+//! Decisions in flight reserve capacity: the race scenarios of KEP-4832. The preemption for `pod1` on `node1` is in progress when `pod2` is
+//! decided.
 
 use crate::common::*;
 use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};

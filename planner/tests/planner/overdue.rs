@@ -49,7 +49,7 @@ fn a_victim_of_a_decision_in_flight_that_is_overdue_makes_no_room() {
     assert!(matches!(decide(&context), Decision::Unschedulable(_)));
     context.lingering.clear();
     assert_eq!(planned(decide(&context)).awaited, [key("stuck")]);
-    // A pod that does not terminate is not overdue, whatever is said.
+    // A pod that does not terminate is not overdue, whatever the context says.
     context.lingering = BTreeSet::from([SmolStr::new("uid-p")]);
     assert_eq!(planned(decide(&context)).awaited, [key("stuck")]);
     assert!(still_fits(&cluster, &planned(decide(&context)).placements, 9, &context, &BTreeSet::new()).is_err());

@@ -209,7 +209,7 @@ fn a_running_pod_that_asks_for_more_than_can_be_counted_takes_nothing_of_that_an
     model.upsert_pod(&read(&pod("large").priority(5).on("a").asks("cpu", "10P"))).unwrap();
     model.upsert_pod(&read(&pod("larger").priority(5).on("a").asks("memory", "1e19"))).unwrap();
     assert!(matches!(decide(&model, &for_pod("q")), Decision::Fits { .. }));
-    // What else they ask for counts.
+    // Its other requests count.
     model.upsert_pod(&read(&pod("large").priority(20).on("a").asks("cpu", "2").asks("memory", "1e19"))).unwrap();
     assert!(
         shortfall(decide(&model, &for_pod("q"))).contains("Missing 1 cpu"),

@@ -39,7 +39,7 @@ fn every_plan_is_valid() {
 fn what_fits_as_it_is_evicts_nobody() {
     let fits = for_all(2000, 3, worlds(TINY), |world| {
         let need = if world.single { 1 } else { world.need };
-        // Without those who are leaving too: they still hold their places.
+        // Only in worlds without leaving pods, which still use capacity.
         let fits = world.pods.iter().all(|pod| !pod.leaving) && world.fits(&[], need);
         if fits {
             let cluster = cluster(&world.objects());

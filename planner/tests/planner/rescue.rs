@@ -179,7 +179,7 @@ fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_have_a_place_elsewher
         why,
         "No node can be freed for it, so nobody is evicted. The nearest is n1: without the 2 pods there that may go it would have room, but those that stay need a place that they do not have; 0 pods there stay. 1 node(s) didn't match Pod's node affinity/selector."
     );
-    // One that can run elsewhere, but for room, is not stranded.
+    // An add-on that could run on another node if that had enough capacity is not stranded.
     let mut free = world("1", 1);
     add(&mut free, &system(pod("dns")).asks("cpu", "2"));
     assert!(matches!(decide(&free, &stranded()), Rescue::Hopeless(_)));
@@ -322,7 +322,7 @@ struct Running {
     special: usize,
 }
 
-/// A random cluster; pod `dns` asks for `cpus`, and for the port if `port`.
+/// A random cluster; pod `dns` requests `cpus`, and the host port if `port`.
 #[derive(Clone, Debug)]
 struct Small {
     nodes: Vec<usize>,
@@ -331,7 +331,7 @@ struct Small {
     cpus: usize,
     port: bool,
     critical: bool,
-    /// Whether it can run on the first node only.
+    /// True if it can run on the first node only.
     pinned: bool,
     stranded: bool,
 }
@@ -451,7 +451,7 @@ impl Small {
         })
     }
 
-    /// Whether all of these find places at the same time, the largest first, each on the first node with room.
+    /// Returns true if all of these fit at the same time, the largest placed first, each on the first node where it fits.
     fn all_elsewhere(&self, pods: &[usize], gone: &[usize], without: usize) -> bool {
         let mut order = pods.to_vec();
         order.sort_by_key(|p| (std::cmp::Reverse(self.running[*p].cpus), name(*p)));

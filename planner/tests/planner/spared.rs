@@ -298,7 +298,7 @@ fn members_that_look_at_each_other_are_asked_whether_they_fit() {
     );
 }
 
-/// What is said of a world by a strategy; `None` without a plan.
+/// Returns the plan of a strategy for a world, and its explanation; `None` without a plan.
 fn said(world: &World, objects: &[Built], strategy: Strategy) -> Option<(Plan, Sparing)> {
     let (cluster, context) = (cluster(objects), Context { strategy, ..Context::default() });
     match plan(&cluster, &world.preemptor(), &context) {

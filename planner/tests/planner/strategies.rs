@@ -80,7 +80,7 @@ fn of_plans_that_evict_as_many_pods_least_cost_finds_the_one_that_spares_the_who
 fn a_plan_is_called_the_cheapest_only_where_every_choice_was_tried() {
     let sentences = ["Nothing cheaper exists.", "Nothing cheaper was found; a cheaper plan may exist."];
     for (pods, sentence) in [3, 60].into_iter().zip(sentences) {
-        // One and a half of them would be enough, if they could go in part.
+        // One and a half of them would suffice, if they could be evicted in part.
         let mut all = vec![node("a", pods), pod("p").priority(10).asks("cpu", "1500m")];
         all.extend((0..pods).map(|i| pod(&format!("low-{i:02}")).priority(1).on("a")));
         let plan = by(Strategy::LeastCost, &all, &for_pod("p"));

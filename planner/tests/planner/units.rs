@@ -27,7 +27,7 @@ fn priority(value: &Value) -> i32 {
     i32::try_from(value["priority"].as_i64().unwrap_or(0)).unwrap()
 }
 
-/// The pods and groups of a case. Every pod asks for one CPU.
+/// The pods and groups of a case. Every pod requests one CPU.
 fn occupied(case: &Value) -> Cluster {
     let mut cluster = Cluster::default();
     for data in list(&case["podGroups"]) {
@@ -59,8 +59,8 @@ fn victims(plan: &Plan) -> BTreeSet<String> {
     plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.key.name.to_string()).collect()
 }
 
-/// A preemptor that needs the room of the first units in kube-scheduler's order takes exactly these, by the strategy
-/// that is compared with it.
+/// A preemptor that needs the capacity of the first units in kube-scheduler's order evicts exactly these, by the strategy that is compared
+/// with it.
 #[test]
 fn units_give_way_in_the_order_of_kube_scheduler() {
     let mut compared = 0;

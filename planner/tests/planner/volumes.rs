@@ -172,7 +172,7 @@ fn one_member_whose_place_is_not_known_is_enough_and_the_gang_is_released_as_a_w
     add(&mut cluster, &pod("on-a").on("a").terminating());
     add(&mut cluster, &pod("on-b").on("b").terminating());
     assert!(matches!(decide(&cluster, &for_group("g")), Decision::Unknown(_)));
-    // Until all members exist it waits.
+    // The gang is not decided until all members exist.
     cluster.remove_pod(&key("g-000"));
     assert!(matches!(decide(&cluster, &for_group("g")), Decision::WaitingForPods { live: 1, min_count: 2, .. }));
 }

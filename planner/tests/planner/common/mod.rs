@@ -118,7 +118,7 @@ pub fn node(name: &str, cpus: usize) -> Built {
     }))
 }
 
-/// A pod that asks for one CPU and may preempt.
+/// A pod that requests one CPU and may preempt.
 pub fn pod(name: &str) -> Built {
     Built(json!({
         "apiVersion": "v1", "kind": "Pod",

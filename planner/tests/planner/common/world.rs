@@ -34,15 +34,15 @@ pub struct World {
     /// CPUs of each member.
     pub members: Vec<usize>,
     pub need: usize,
-    /// Whether at most one member may run on a node.
+    /// True if at most one member may run on a node.
     pub apart: bool,
-    /// Whether the preemptor is a pod of its own.
+    /// True if the preemptor is a single pod.
     pub single: bool,
-    /// What the members ask of the pods around.
+    /// The inter-pod constraints of the members.
     pub around: Around,
 }
 
-/// What members ask of the pods around. Node `n` is in zone `n % 3`, and the pods of app 3 are peers.
+/// Inter-pod constraints of members. Node `n` is in zone `n % 3`, and the pods of app 3 are peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Around {
     /// Nothing.
@@ -51,7 +51,7 @@ pub enum Around {
     Spread(usize),
     /// A zone with one of them or a peer in it, unless there is none anywhere.
     Together,
-    /// One zone for all of them, as the group asks.
+    /// One zone for all of them, by the topology constraint of the group.
     Domain,
     /// The zone of its volume: member `m`'s is in zone `m % 3`.
     Volumes,
@@ -122,7 +122,7 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
     )
 }
 
-/// Random worlds in which members look at the pods around; they are alike but for what they ask for.
+/// Random worlds with inter-pod constraints; the members are equal except for their requests.
 pub fn worlds_around(size: Size) -> impl Strategy<Value = World> {
     let around = prop_oneof![
         (1..=2usize).prop_map(Around::Spread),
@@ -300,7 +300,7 @@ impl World {
         if budget + 1 == self.budgets.len() { app < 2 } else { app == budget }
     }
 
-    /// Whether no guaranteed budget is violated by these victims.
+    /// Returns true if these victims violate no guaranteed budget.
     pub fn guarantees_hold(&self, victims: &[&Vec<usize>]) -> bool {
         (0..self.budgets.len()).all(|budget| {
             let count = victims.iter().flat_map(|unit| unit.iter()).filter(|p| self.under(budget, **p)).count();
@@ -356,7 +356,7 @@ impl World {
         zones.map(|zone| self.place(&self.members, &mut state, only, Some(zone), enough)).max().unwrap_or(0)
     }
 
-    /// Whether the pods around, or its volume, let a member into a zone; `rest` are the members after it.
+    /// Returns true if inter-pod constraints, or the volume of the member, admit it to a zone; `rest` are the members after it.
     fn lets_in(&self, zones: &[usize], zone: usize, rest: &[usize]) -> bool {
         match self.around {
             Around::Nothing | Around::Domain => true,
@@ -401,7 +401,7 @@ impl World {
         most.max(self.place(rest, state, only, within, enough))
     }
 
-    /// Every set of units that may go together, with its cost, the cheapest first.
+    /// Every set of units that may be evicted together, with its cost, the cheapest first.
     pub fn choices(&self) -> Vec<Vec<Vec<usize>>> {
         let units = self.units();
         let subset = |mask: usize| -> Vec<Vec<usize>> {
@@ -413,7 +413,7 @@ impl World {
         all
     }
 
-    /// Whether `count` members fit with these victims; for a pod of its own they must have a pod on its node.
+    /// Returns true if `count` members fit with these victims; for a single pod each victim must have a pod on its node.
     pub fn fits(&self, victims: &[Vec<usize>], count: usize) -> bool {
         let gone: Vec<&Vec<usize>> = victims.iter().collect();
         if !self.single {
