@@ -7,22 +7,22 @@
 //!
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
-//! names                  what may be a name
+//! names                  validation of names
 //! live, snapshot, mask   objects from the API server or a file, trimmed to what the planner reads
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
-//! decide, answer         decisions in turn, and what is said of them
+//! decide, answer         decisions in turn, and the answers that are printed
 //! critical               the decision for a critical add-on
 //! output/                tables, JSON, YAML, Graphviz
 //! why/                   one page about a group or pod
-//! history/               who took whose place
-//! adopt/                 a priority class in Giveway's hands, and back
-//! switch                 whether Giveway acts, looks or rests
-//! taints/                nodes without the operator's taints
-//! uninstall/             what Giveway leaves on the objects of others
-//! convert/               groups as Kubernetes' own, and the other way
-//! check/                 what is installed, and what is wrong with it
+//! history/               past preemptions
+//! adopt/                 adopt and release priority classes
+//! switch                 Giveway's mode: enforce, observe or off
+//! taints/                removes the operator's taints from nodes
+//! uninstall/             removes Giveway's marks from other objects
+//! convert/               PodGroups from and to native ones
+//! check/                 checks of the installation
 //! ```
 
 mod adopt;

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 pub enum Phase {
     /// Accepted; the TLS handshake is not complete.
     Handshake(Duration),
-    /// A request has begun and its headers are not complete. The first request begins with the end of the handshake.
+    /// A request has started and its headers are not complete. The first request starts with the end of the handshake.
     Head(Duration),
     /// Nothing has arrived since the last request.
     Idle(Duration),

@@ -225,7 +225,7 @@ fn name_of(bit: u8) -> &'static str {
     NAMES.iter().find(|(each, _)| *each == bit).map_or("", |(_, name)| name)
 }
 
-/// Starts a watch for everything that the view is made from.
+/// Starts a watch for every kind in the view.
 pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     tasks.start("the watch of priorityclasses", follow::<PriorityClass>(client.clone(), Arc::clone(view)));
     tasks.start("the watch of podgroups", follow::<PodGroup>(client.clone(), Arc::clone(view)));

@@ -1,19 +1,19 @@
-//! PriorityClasses with the annotations of PreemptionToleration, a plugin of scheduler-plugins: what they say is heeded by
-//! that plugin alone. A threshold of Giveway (KEP-3280) says the same of pods that are under a budget.
+//! PriorityClasses with annotations of PreemptionToleration, a plugin of scheduler-plugins that alone evaluates them.
+//! Giveway's threshold (KEP-3280) has the same effect for pods that a budget selects.
 
 use super::facts::{Facts, Toleration};
 use super::finding::Finding;
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_crds::priority::MAX_THRESHOLD;
 
-/// What the annotations begin with.
+/// Prefix of the annotations.
 pub(super) const PREFIX: &str = "preemption-toleration.scheduling.x-k8s.io/";
-/// From which priority on pods may be preempted.
+/// Minimum priority of preemptors of the class's pods.
 pub(super) const MINIMUM: &str = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority";
-/// For how long that holds.
+/// Seconds during which the toleration holds.
 pub(super) const SECONDS: &str = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds";
 
-/// A line for every such class.
+/// Returns one finding for every such class.
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     match &facts.tolerations {
         Ok(all) => all.iter().map(finding).collect(),

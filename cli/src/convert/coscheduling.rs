@@ -4,14 +4,14 @@ use super::shapes::{self, Fields};
 use super::{Converted, OURS};
 use serde_json::{Value, json};
 
-/// The API group that they had at first.
+/// The former API group of these PodGroups.
 pub(super) const EARLIER: &str = "scheduling.sigs.k8s.io";
 
 /// The labels by which pods name such a group.
 pub(super) const LABELS: [&str; 3] =
     ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"];
 
-/// Such a group as ours. It has no class of its own: its pods' classes count there.
+/// Converts such a group into a PodGroup of Giveway. It has no class of its own; there, the classes of its pods count.
 pub(super) fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = Fields::of(&from["spec"], "spec");

@@ -1,11 +1,11 @@
-//! Ours as native: PodGroup and Workload of `scheduling.giveway.dev` as those of `scheduling.k8s.io/v1beta1`.
+//! Converts PodGroup and Workload of `scheduling.giveway.dev` into those of `scheduling.k8s.io/v1beta1`.
 
 use super::shapes::{self, Fields};
 use super::{Converted, NATIVE_VERSION};
 use giveway_crds::keys;
 use serde_json::{Value, json};
 
-/// A PodGroup or Workload of ours as a native one.
+/// Converts a PodGroup or Workload of Giveway into a native one.
 pub(super) fn object(ours: &Value) -> Converted {
     let mut notes = Vec::new();
     let kind = ours["kind"].as_str().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn object(ours: &Value) -> Converted {
     Converted { object: shapes::object(NATIVE_VERSION, kind, ours, spec), notes }
 }
 
-/// What groups and templates have in common. Priority and policy follow from the class, on both sides.
+/// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
 fn group(fields: &mut Fields) {
     fields.same("schedulingPolicy");
     fields.same("schedulingConstraints");

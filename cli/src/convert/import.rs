@@ -1,4 +1,4 @@
-//! Native as ours: PodGroup and Workload of `scheduling.k8s.io`, in the words of each of its versions.
+//! Converts PodGroup and Workload of any version of `scheduling.k8s.io` into those of Giveway.
 
 use super::shapes::{self, Fields};
 use super::{COSCHEDULING, Converted, OURS, coscheduling, pods};
@@ -8,10 +8,11 @@ use giveway_crds::keys;
 use giveway_crds::native::GROUP as NATIVE;
 use serde_json::{Value, json};
 
-/// Any object as Giveway takes it: groups as ours, pods and templates with our label. Others are as they were.
+/// Converts any object: native groups into Giveway's, and the labels of pods and templates. Other objects are
+/// unchanged.
 ///
 /// # Errors
-/// A group that is ours already.
+/// The group is already one of Giveway.
 pub(super) fn object(from: &Value) -> Result<Converted, CliError> {
     let (version, kind) = (from["apiVersion"].as_str().unwrap_or_default(), from["kind"].as_str().unwrap_or_default());
     match (version.split_once('/').map_or("", |(group, _)| group), kind) {
@@ -62,7 +63,7 @@ fn workload(from: &Value) -> Converted {
     Converted { object: shapes::object(OURS, "Workload", from, spec), notes }
 }
 
-/// What groups and templates have in common. Priority and policy follow from the class, on both sides.
+/// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
 fn group(fields: &mut Fields, notes: &mut Vec<String>) {
     let basic = fields.take("schedulingPolicy").is_some_and(|policy| {
         let basic = policy.get("basic").is_some_and(|basic| !basic.is_null());

@@ -1,4 +1,4 @@
-//! What has to be a map or a list in a manifest, before it is converted: the API server would take nothing else.
+//! Checks that fields of a manifest are maps or lists before a conversion, as the API server requires.
 
 use super::{COSCHEDULING, coscheduling};
 use crate::error::CliError;
@@ -6,7 +6,7 @@ use crate::world::name_of;
 use giveway_crds::native::GROUP as NATIVE;
 use serde_json::Value;
 
-/// Refuses an object that has something else where a conversion reads or writes a field.
+/// Rejects an object with a wrong type in a field that a conversion reads or writes.
 pub(super) fn check(object: &Value, file: &str) -> Result<(), CliError> {
     let kind = object["kind"].as_str().unwrap_or_default();
     shape(object, kind).map_err(|(field, problem)| CliError::Object {
@@ -18,7 +18,7 @@ pub(super) fn check(object: &Value, file: &str) -> Result<(), CliError> {
     })
 }
 
-/// A field, and what is wrong with it.
+/// A field and its error.
 type Wrong = (String, String);
 
 fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
@@ -42,13 +42,13 @@ fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
     pods(object, "")
 }
 
-/// What groups and templates have in common.
+/// Checks the fields that groups and templates share.
 fn group(value: &Value, path: &str) -> Result<(), Wrong> {
     map(&value["schedulingPolicy"], &format!("{path}.schedulingPolicy"))?;
     map(&value["schedulingConstraints"], &format!("{path}.schedulingConstraints"))
 }
 
-/// Pods and pod templates, wherever they stand.
+/// Checks pods and pod templates anywhere in the object.
 fn pods(value: &Value, path: &str) -> Result<(), Wrong> {
     if value.pointer("/spec/containers").is_some_and(Value::is_array) {
         metadata(value, path)?;
@@ -87,7 +87,7 @@ fn map(value: &Value, path: &str) -> Result<(), Wrong> {
     if value.is_object() || value.is_null() { Ok(()) } else { Err(wrong(value, path, "object")) }
 }
 
-/// The items of a list; none when there is no list.
+/// Returns the items of a list; none if the field is not set.
 pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], Wrong> {
     match value {
         Value::Array(items) => Ok(items),

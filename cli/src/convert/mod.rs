@@ -1,5 +1,6 @@
-//! `kubectl giveway export` and `import`: our groups as Kubernetes' own, and the other way; also from the PodGroups of the
-//! scheduler plugin coscheduling. They print, and apply nothing. What has no counterpart is named on standard error.
+//! `kubectl giveway export` and `import`: convert PodGroups and Workloads of Giveway into native ones and back, and
+//! import PodGroups of the scheduler plugin coscheduling. They print the result and apply nothing. Fields without a
+//! counterpart are named on standard error.
 
 mod coscheduling;
 mod export;
@@ -21,19 +22,19 @@ use std::path::Path;
 
 /// The version in which native objects are printed.
 const NATIVE_VERSION: &str = "scheduling.k8s.io/v1beta1";
-/// Our version.
+/// Giveway's version.
 const OURS: &str = "scheduling.giveway.dev/v1alpha1";
 /// The API group of coscheduling.
 const COSCHEDULING: &str = "scheduling.x-k8s.io";
 
-/// An object in its other form, and what is to be said of it.
+/// A converted object, and notes about it.
 #[derive(Debug, PartialEq)]
 struct Converted {
     object: Value,
     notes: Vec<String>,
 }
 
-/// `kubectl giveway export`.
+/// Runs `kubectl giveway export`.
 pub(crate) fn export(args: &ExportArgs, connection: &Connection) -> Result<(), CliError> {
     let (kind, name) = &args.target;
     let plural = if *kind == SourceKind::Workload { "workloads" } else { "podgroups" };
@@ -46,7 +47,7 @@ pub(crate) fn export(args: &ExportArgs, connection: &Connection) -> Result<(), C
     print(vec![export::object(&object)])
 }
 
-/// `kubectl giveway import`.
+/// Runs `kubectl giveway import`.
 pub(crate) fn import(args: &ImportArgs, connection: &Connection) -> Result<(), CliError> {
     if let Some(file) = &args.file {
         return print(objects_of(file)?.iter().map(import::object).collect::<Result<_, _>>()?);
@@ -56,7 +57,7 @@ pub(crate) fn import(args: &ImportArgs, connection: &Connection) -> Result<(), C
     print(vec![import::object(&object)?])
 }
 
-/// The objects of a file, those of Lists one by one.
+/// Returns the objects of a file, with the items of Lists one by one.
 fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
     let (file, text) = read_text(path)?;
     let mut found = Vec::new();
@@ -81,7 +82,7 @@ fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
     Ok(found)
 }
 
-/// A native object of any version that the API server has, or a PodGroup of coscheduling.
+/// Returns a native object in any version that the API server serves, or a PodGroup of coscheduling.
 async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError> {
     let (plural, in_words) = match kind {
         SourceKind::Workload => ("workloads", "Workload"),
@@ -118,7 +119,7 @@ fn missing(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
     CliError::NoSuchObject(format!("{plural} ({group}) {}/{name} does not exist", api.namespace))
 }
 
-/// Writes into an object what kind it is, where the API server left that out.
+/// Sets `kind` and `apiVersion` of an object if the API server left them out.
 fn settle(object: &mut Value, kind: &str, api_version: &str) {
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();

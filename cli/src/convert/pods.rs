@@ -1,10 +1,10 @@
-//! Pods and pod templates in manifests: how they name their group becomes our label.
+//! Pods and pod templates in manifests: replaces how they name their group with Giveway's label.
 
 use super::{Converted, coscheduling};
 use giveway_crds::keys::LABEL_POD_GROUP;
 use serde_json::{Value, json};
 
-/// An object whose pods name their groups by our label; one without such pods is as it was.
+/// Returns the object with Giveway's label in its pods and templates; an object without such pods is unchanged.
 pub(super) fn relabelled(from: &Value) -> Converted {
     let (mut object, mut notes) = (from.clone(), Vec::new());
     walk(&mut object, "", &mut notes);

@@ -1,53 +1,53 @@
-//! What both directions share: moving fields from one object into another, and naming those that stay behind.
+//! Used by both directions: moves fields from one object into another, and names the fields without a counterpart.
 
 use giveway_crds::keys;
 use serde_json::{Map, Value, json};
 
-/// Fields of an object that are taken one by one; what is left at the end has no counterpart.
+/// Fields of an object that are removed one by one; those that remain at the end have no counterpart.
 pub(super) struct Fields {
     path: String,
     left: Map<String, Value>,
-    /// The other form.
+    /// The converted object.
     pub(super) made: Map<String, Value>,
 }
 
 impl Fields {
-    /// The fields of `value`, which is at `path`.
+    /// Returns the fields of `value`, which is at `path`.
     pub(super) fn of(value: &Value, path: &str) -> Self {
         let left = value.as_object().cloned().unwrap_or_default();
         Self { path: path.to_owned(), left, made: Map::new() }
     }
 
-    /// The path of a field, for messages.
+    /// Returns the path of a field, for messages.
     pub(super) fn path(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
 
-    /// Takes a field out; `None` when it is not there, or is empty.
+    /// Removes and returns a field; `None` if it is not set or empty.
     pub(super) fn take(&mut self, field: &str) -> Option<Value> {
         self.left.remove(field).filter(|value| !is_empty(value))
     }
 
-    /// A field that is the same in both.
+    /// Copies a field that is the same in both forms.
     pub(super) fn same(&mut self, field: &str) {
         if let Some(value) = self.take(field) {
             self.made.insert(field.to_owned(), value);
         }
     }
 
-    /// Takes a field out where it has a value that says nothing.
+    /// Removes a field if it has a value without meaning.
     pub(super) fn drop_if(&mut self, field: &str, nothing: &Value) {
         if self.left.get(field) == Some(nothing) {
             self.left.remove(field);
         }
     }
 
-    /// Sets a field of the other form.
+    /// Sets a field of the converted object.
     pub(super) fn set(&mut self, field: &str, value: Value) {
         self.made.insert(field.to_owned(), value);
     }
 
-    /// The other form, and a note for every field that has no counterpart.
+    /// Returns the converted object, and adds a note for every field that has no counterpart.
     pub(super) fn done(self, notes: &mut Vec<String>) -> Value {
         for (field, value) in self.left.iter().filter(|(_, value)| !is_empty(value)) {
             notes.push(format!("{}.{field}: has no counterpart: {value} is left out", self.path));
@@ -56,7 +56,7 @@ impl Fields {
     }
 }
 
-/// Whether a value says nothing. An empty object says something: `basic: {}`.
+/// Returns true if a value counts as not set. An empty object has a meaning: `basic: {}`.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -66,7 +66,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Name, namespace, labels and annotations of an object; what the API server and Giveway wrote stays behind.
+/// Returns name, namespace, labels and annotations of an object, without those that the API server and Giveway wrote.
 pub(super) fn metadata(object: &Value) -> Value {
     let from = &object["metadata"];
     let mut made = Map::new();
@@ -87,18 +87,18 @@ pub(super) fn metadata(object: &Value) -> Value {
     Value::Object(made)
 }
 
-/// An object of these parts.
+/// Returns an object with these parts.
 pub(super) fn object(api_version: &str, kind: &str, from: &Value, spec: Value) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata(from), "spec": spec })
 }
 
-/// What pods have to say.
+/// Returns the note about the label that pods need.
 pub(super) fn label(group: &Value) -> String {
     let name = group["metadata"]["name"].as_str().unwrap_or_default();
     format!("pods belong to it by the label {}: {name} when they are created", keys::LABEL_POD_GROUP)
 }
 
-/// Pods name their group in a label.
+/// Adds a note if the name is too long for the label in which pods name their group.
 pub(super) fn long_name(group: &Value, notes: &mut Vec<String>) {
     let name = group["metadata"]["name"].as_str().unwrap_or_default();
     if name.len() > keys::MAX_GROUP_NAME {

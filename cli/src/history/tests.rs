@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
-/// A gang of namespace ml takes the place of a group of batch and of a single pod of web; then a pod of web takes that of
-/// one pod of the gang.
+/// A gang of namespace `ml` preempts a group of `batch` and a single pod of `web`; then a pod of `web` preempts one pod
+/// of the gang.
 fn stored() -> Vec<Preemption> {
     let pods = |names: &[&str]| -> Value {
         names.iter().map(|name| json!({"name": name, "uid": format!("u-{name}"), "node": "n1"})).collect()
@@ -121,7 +121,7 @@ fn of_one_pod_only_its_own_part_is_told_and_as_whose_victim() {
         lines(&one(Preemptor::Pod(ObjectKey::new("web", "nobody"))))[0],
         "No preemption that is kept concerns pod/web/nobody."
     );
-    // A member of a group that got a place, and lost it.
+    // A member of a group that was placed, and then preempted.
     assert_eq!(lines(&one(Preemptor::Pod(ObjectKey::new("ml", "train-0")))).len(), 4);
 }
 

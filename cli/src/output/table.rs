@@ -1,4 +1,4 @@
-//! Tables for people, as kubectl prints them: no frames, and no wider than the terminal.
+//! Tables as kubectl prints them: without frames, and no wider than the terminal.
 
 use super::style::{BAD, COSTS, GOOD, HEAD, paint};
 use super::tame;
@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The answer as tables.
+/// Returns the answer as tables.
 pub(crate) fn plan(answer: &Answer, explain: bool, width: Option<u16>) -> String {
     let mut out = String::new();
     if answer.decisions.is_empty() {

@@ -1,6 +1,6 @@
-//! What the API server and Giveway's webhook do to an object when it is created (design, section 3): defaults that
-//! matter for scheduling, the priority class, the group label, the gate. Quotas, limit ranges and other webhooks are
-//! not asked.
+//! Admission of an object at its creation by the API server and Giveway's webhook (design, section 3): defaults that
+//! affect scheduling, the priority class, the group label, the gate. Quotas, limit ranges and other webhooks are not
+//! applied.
 
 use super::gang::{self, Owner};
 use crate::world::World;
@@ -19,7 +19,7 @@ use kube::api::ObjectMeta;
 /// A problem as a text that begins with the field.
 type Problem = String;
 
-/// A managed class is stored with policy `Never`, and what it asked for in an annotation.
+/// Admits a class: a managed class is stored with policy `Never`, and its requested policy in an annotation.
 pub(super) fn class(class: &mut PriorityClass) {
     let annotations = class.metadata.annotations.get_or_insert_default();
     if annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|value| value == "true") {
@@ -120,7 +120,7 @@ pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result
     Ok(made)
 }
 
-/// The group that the operator creates when the first pod names a template.
+/// Returns the PodGroup that the operator creates when the first pod names a template.
 fn from_template(
     world: &World,
     key: &ObjectKey,
@@ -152,7 +152,7 @@ fn from_template(
     Ok(Some(Box::new(made)))
 }
 
-/// The pod's class; a member that names none, or only the default, takes its group's.
+/// Returns the pod's class; a member that names none, or only the default class, gets its group's.
 fn effective_class<'a>(
     spec: &mut PodSpec,
     group_class: Option<&str>,
@@ -203,7 +203,7 @@ fn annotate(pod: &mut Pod, key: &str, computed: Option<String>) -> Result<(), Pr
     }
 }
 
-/// Defaults of the API server that change what a pod asks of a node.
+/// Sets defaults of the API server that change what a pod requires of a node.
 fn set_defaults(spec: &mut PodSpec) {
     let host_network = spec.host_network == Some(true);
     let init = spec.init_containers.iter_mut().flatten();

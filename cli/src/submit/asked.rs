@@ -1,5 +1,5 @@
-//! Owners that ask for a gang by one label, as admission looks at them before they have pods: what it refuses is refused
-//! here, in its words.
+//! Owners that request a gang with one label, checked as by admission before they have pods: the same objects are
+//! rejected, with the same messages.
 
 use super::manifest::Manifest;
 use crate::error::CliError;
@@ -10,17 +10,17 @@ use kube::api::ObjectMeta;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is read of an owner.
+/// The fields of an owner that are read.
 #[derive(Deserialize)]
 struct Facts {
     metadata: ObjectMeta,
 }
 
-/// Looks at an object with the label. `served` says whether groups are served in its namespace: elsewhere there is no gang
-/// that could not start.
+/// Checks an object with the label. `served` is true if groups are served in its namespace: otherwise there is no gang
+/// that could fail to start.
 ///
 /// # Errors
-/// A label or an annotation with a value that cannot be, or a gang that could never start.
+/// A label or annotation has an invalid value, or the gang could never start.
 pub(super) fn check(manifest: &Manifest, served: bool) -> Result<(), CliError> {
     let object = &manifest.object;
     let row = kinds::of_version(object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind);
@@ -35,7 +35,7 @@ pub(super) fn check(manifest: &Manifest, served: bool) -> Result<(), CliError> {
     }
 }
 
-/// The text at a path, dots between the fields; `None` when there is something else.
+/// Returns the string at a path, dots between the fields; `None` if there is none.
 fn text(object: &Value, path: &str) -> Option<String> {
     path.split('.').try_fold(object, |value, field| value.get(field))?.as_str().map(str::to_owned)
 }

@@ -1,8 +1,8 @@
-//! From an object with pod templates to the pods that its controller would create.
+//! Creates the pods that the controller of an object with pod templates would create.
 //!
-//! A template is any `…emplate` field whose `spec` has containers; how many pods are made from it is said by
-//! `parallelism`, `completions` and `replicas` beside it and above it. That covers the kinds of Kubernetes, and those
-//! of others: LeaderWorkerSet, JobSet, PyTorchJob, RayCluster and so on. The names of the pods are made up.
+//! A template is any `…emplate` field whose `spec` has containers; `parallelism`, `completions` and `replicas` beside
+//! it and above it are the number of its pods. This covers the kinds of Kubernetes, and other kinds such as
+//! LeaderWorkerSet, JobSet, PyTorchJob and RayCluster. The names of the pods are invented.
 
 use super::gang::Owner;
 use super::manifest::Manifest;
@@ -12,30 +12,30 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-/// Pods that one template asks for. More than this are a mistake.
+/// Maximum number of pods of one template; more are an error.
 const MOST: u64 = 100_000;
 
-/// How the made-up UIDs of planned pods begin.
+/// Prefix of the invented UIDs of planned pods.
 pub(super) const PLANNED: &str = "planned/";
 
-/// A template, and how many pods are made from it.
+/// A template, and the number of its pods.
 #[derive(Debug)]
 pub(super) struct Source {
     /// Path of the template in its object; empty for a pod.
     pub(super) path: String,
-    /// How many pods.
+    /// Number of pods.
     pub(super) count: usize,
-    /// Whether the object is itself the pod.
+    /// True if the object is itself the pod.
     pub(super) is_pod: bool,
-    /// Whether it is the only template of its object.
+    /// True if it is the only template of its object.
     pub(super) alone: bool,
     /// Kind of the pods' owner; empty without one.
     pub(super) owner_kind: String,
     /// Name of the pods' owner.
     pub(super) owner_name: String,
-    /// What is worth knowing, as a sentence.
+    /// A note, as a sentence.
     pub(super) note: Option<String>,
-    /// The owner that the pods have in the end, if its kind is known.
+    /// The final owner of the pods, if its kind is in the table.
     pub(super) owner: Option<Owner>,
     /// Name of the native group that its pods belong to.
     pub(super) native_group: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The pod with this number.
+    /// Returns the pod with this number.
     pub(super) fn pod(&self, namespace: &str, index: usize) -> Pod {
         let mut pod = self.template.clone();
         let name = if self.is_pod { self.base.clone() } else { format!("{}-{index}", self.base) };
@@ -57,16 +57,16 @@ impl Source {
         pod
     }
 
-    /// A field of the pod, as a field of the object that the user wrote.
+    /// Translates a field of the pod into a field of the object that the user wrote.
     pub(super) fn place(&self, problem: &str) -> String {
         if self.is_pod { problem.to_owned() } else { format!("{}.{problem}", self.path) }
     }
 }
 
-/// The templates of an object; none when it has none.
+/// Returns the templates of an object; empty if it has none.
 ///
 /// # Errors
-/// A DaemonSet, a template that cannot be read, or a number that is none.
+/// A DaemonSet, an invalid template, or an invalid number.
 pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
     let object = &manifest.object;
     if manifest.kind == "DaemonSet" {
@@ -127,7 +127,7 @@ fn note(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// The labels and the owner that controllers add.
+/// Adds the labels and the owner that controllers add.
 fn dress(manifest: &Manifest, pod: &mut Pod) {
     let name = name(&manifest.object);
     let labels = pod.metadata.labels.get_or_insert_default();
@@ -152,7 +152,7 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads a pod, or the template of one.
+/// Parses a pod, or the template of one.
 fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliError> {
     fn read<T: serde::de::DeserializeOwned>(value: &Value, path: &str) -> Result<T, String> {
         serde_path_to_error::deserialize(value).map_err(|error| {
@@ -190,7 +190,7 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Looks for templates below `value`, of which there are `times`; `part` tells one of several from the others.
+    /// Finds templates below `value`, which exists `times` times; `part` distinguishes one of several.
     fn walk(&mut self, value: &'a Value, path: &str, times: u64, part: &str) -> Result<(), CliError> {
         if let Some(items) = value.as_array() {
             for (index, item) in items.iter().enumerate() {
@@ -226,7 +226,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// How many of what is below this object there are.
+    /// Returns how many instances of what is below this object exist.
     fn count(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let replicas = self.number(value, "replicas", path)?;
         let parallelism = self.number(value, "parallelism", path)?;
@@ -253,7 +253,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Workers of one replica of a LeaderWorkerSet: `size` counts the leader, which may have a template of its own.
+    /// Returns the workers of one replica of a LeaderWorkerSet: `size` includes the leader, which may have its own
+    /// template.
     fn workers(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let size = self.number(value, "size", path)?.unwrap_or(1);
         let led = value.pointer("/leaderTemplate/spec/containers").is_some();
@@ -265,7 +266,7 @@ fn times_of_worker(value: &Value, key: &str) -> bool {
     key == "workerTemplate" && value.get("size").is_some()
 }
 
-/// What tells the pods of this template from those of others of the object.
+/// Returns the name part that distinguishes the pods of this template from those of other templates of the object.
 fn part_of(key: &str, part: &str) -> String {
     match key.strip_suffix("Template") {
         Some(name) if !name.is_empty() => name.to_owned(),

@@ -1,6 +1,6 @@
-//! Which taints of a node are Giveway's. Pure.
+//! Finds Giveway's taints on a node. Pure functions.
 //!
-//! Nodes are read and written as JSON, so that foreign taints keep every field, also those of later versions.
+//! Nodes are read and written as JSON, so that other taints keep every field, including those of later versions.
 
 use giveway_crds::critical;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 /// The taints of a node that has one of Giveway's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Split {
-    /// Giveway's, as kubectl writes them: `KEY=VALUE:EFFECT`.
+    /// Giveway's taints, as kubectl prints them: `KEY=VALUE:EFFECT`.
     pub(super) ours: Vec<String>,
-    /// All others, as they are and in their order.
+    /// All other taints, unchanged and in their order.
     pub(super) others: Vec<Value>,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Tells Giveway's taints from others. `None` when it has none here.
+/// Separates Giveway's taints from others. `None` if the node has none of Giveway's.
 pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
     let mut split = Split { ours: Vec::new(), others: Vec::new() };
     for taint in node["spec"]["taints"].as_array()? {
@@ -35,7 +35,7 @@ pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
     (!split.ours.is_empty()).then_some(split)
 }
 
-/// The taints of a node, as kubectl writes them, that look like Giveway's: the value is a UID.
+/// Returns the taints of a node, as kubectl prints them, that look like Giveway's: the value is a UID.
 pub(super) fn alike(node: &Value) -> Vec<String> {
     let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let alike = taints.iter().filter_map(|taint| {
@@ -46,7 +46,7 @@ pub(super) fn alike(node: &Value) -> Vec<String> {
     alike.collect()
 }
 
-/// Whether it is a UID as API servers give them: 32 hexadecimal digits in five parts.
+/// Returns true if the text is a UID as API servers generate them: 32 hexadecimal digits in five parts.
 fn is_uid(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])

@@ -1,4 +1,4 @@
-//! The calls that releasing taints makes: nodes, and the plans that say which taints are Giveway's.
+//! API calls of `release --taints`: nodes, and the plans that identify Giveway's taints.
 
 use super::node::Nodes;
 use super::own;
@@ -28,7 +28,7 @@ pub(super) struct Store {
 impl Store {
     /// Every node.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
-        // Of each what is read here: a node has a hundred times as much.
+        // Keeps only the fields that are read here; a whole node is a hundred times as large.
         let taints = |mut node: Value| {
             mask::cut(&mut node, "metadata(name uid resourceVersion) spec(taints)");
             Some(node)
@@ -44,7 +44,7 @@ impl Store {
         for plan in &plans {
             match PreemptionSpec::deserialize(&plan["spec"]) {
                 Ok(spec) => uids.extend(critical::tainted_for(&spec).map(str::to_owned)),
-                // One plan of another version does not keep the taints of all others on their nodes.
+                // A plan of another version does not prevent the removal of other taints.
                 Err(error) => output::note(&format!(
                     "Preemption {} cannot be read, so a taint for its pod stays: {error}",
                     own::name(plan)
@@ -60,7 +60,7 @@ pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, Cl
     list_of(api, path, Some).await
 }
 
-/// The same, of which only this is kept: of a large cluster not everything fits into a Job's memory.
+/// Like [`list`], but keeps only what `keep` returns: all objects of a large cluster do not fit into a Job's memory.
 pub(crate) async fn list_of(
     api: &Api,
     path: &str,

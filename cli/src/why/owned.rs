@@ -1,4 +1,4 @@
-//! The groups that are made for an owner.
+//! The PodGroups that were created for an owner.
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use giveway_planner::ObjectKey;
 use kube::ResourceExt as _;
 use kube::core::ObjectList;
 
-/// Those that name this object of the namespace as their owner, by name.
+/// Returns the PodGroups that name this object of the namespace as their owner, by name.
 pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
     let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", api.namespace);
     let all = match api.get::<ObjectList<PodGroup>>(&path).await? {

@@ -1,4 +1,4 @@
-//! In which domain of topology a group is, or why in none.
+//! The topology domain of a group, or why it has none.
 
 use super::Facts;
 use std::collections::BTreeSet;

@@ -16,7 +16,7 @@ fn pod(name: &str, priority: i32, group: Option<&str>, node: Option<&str>) -> Va
     pod
 }
 
-/// A node that is full of native group `old` of mode `all`, and a waiting pod.
+/// A node that is full with native group `old` of mode `all`, and a pending pod.
 fn snapshot(waits: Value) -> (tempfile::TempDir, String) {
     let items = json!([
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}},

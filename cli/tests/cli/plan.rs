@@ -169,12 +169,12 @@ fn a_group_is_made_from_the_template_of_a_workload_that_its_pods_name() {
     assert_eq!(answer["victimPods"].as_array().unwrap().len(), 2, "{answer:#}");
 }
 
-/// Two pods of one zone, whose group is made from a template with this policy.
+/// Two pods of one zone, whose group is created from a template with this policy.
 fn zoned(policy: &str, more: &[&str]) -> Printed {
     constrained(policy, "[{key: zone}]", more)
 }
 
-/// Two pods, whose group is made from a template with this policy and these domains.
+/// Two pods, whose group is created from a template with this policy and these domains.
 fn constrained(policy: &str, topology: &str, more: &[&str]) -> Printed {
     let manifest = format!(
         "
@@ -196,7 +196,7 @@ fn a_group_that_asks_for_one_zone_is_told_which_and_with_explain_what_the_others
     for part in ["It fits in zone=b once its victims are gone: ", "\n  - zone=b: 2 members, 2 pods"] {
         assert!(table.contains(part), "{part} is not in:\n{table}");
     }
-    // A domain that can only be dearer need not be searched, and is counted.
+    // A domain that can only be more expensive is not searched, but counted.
     assert!(table.contains("\n  - zone=a: ") || table.contains("not searched"), "{table}");
 }
 
@@ -251,7 +251,7 @@ fn completion_scripts_are_printed_for_four_shells() {
     }
 }
 
-/// `p` of priority 9 with claim `data` waits; nodes `a` and `b` are full.
+/// `p` of priority 9 with claim `data` is pending; nodes `a` and `b` are full.
 fn with_volumes(more: &str) -> Printed {
     let node = |name: &str| {
         format!(

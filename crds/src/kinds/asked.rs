@@ -1,23 +1,23 @@
-//! What an owner of pods says beside their templates, and whether a gang of it can start. One check for admission and for
-//! the command line.
+//! Gang settings of an owner of pods, outside of its templates, and whether its gang can start. Admission and the CLI
+//! use the same check.
 
 use super::settings::{self, SettingError};
 use super::{Kind, Trap};
 use crate::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 
-/// What an owner asks for.
+/// Gang settings of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What its label says; `None` where there is none.
+    /// Value of its label; `None` if it is not set.
     pub gang: Option<bool>,
     min_count: Option<i32>,
 }
 
 impl Asked {
-    /// Reads it from whatever finds the label and the annotation under a key.
+    /// Reads the settings; `label` and `annotation` return the value of a key.
     ///
     /// # Errors
-    /// A label or an annotation with a value that cannot be.
+    /// A label or annotation has an invalid value.
     pub fn read<'a>(
         label: impl Fn(&str) -> Option<&'a str>,
         annotation: impl Fn(&str) -> Option<&'a str>,
@@ -28,8 +28,9 @@ impl Asked {
         Ok(Self { gang, min_count })
     }
 
-    /// What keeps a gang of this owner from ever starting: pods that come one after the other. One pod alone can start.
-    /// `text` finds the text at a path of the owner, dots between the fields.
+    /// Returns the field value that prevents a gang of this owner from starting, because its pods are created one after
+    /// the other. A gang of one pod can start. `text` returns the string at a path of the owner, dots between the
+    /// fields.
     pub fn trap(&self, row: &Kind, text: impl FnOnce(&str) -> Option<String>) -> Option<Trap> {
         let is_in = |trap: &Trap| {
             let said = text(trap.field).filter(|value| !value.is_empty());
@@ -40,7 +41,7 @@ impl Asked {
 }
 
 impl Trap {
-    /// Why no gang starts, and what to do.
+    /// Returns why no gang starts, and what to do.
     pub fn detail(&self) -> String {
         format!(
             "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them have a \
@@ -49,7 +50,7 @@ impl Trap {
         )
     }
 
-    /// The same with field and value, as an error of the API server.
+    /// Returns the same with field and value, as an error of the API server.
     pub fn refusal(&self) -> String {
         format!("{}: Invalid value: {:?}: {}", self.field, self.value, self.detail())
     }

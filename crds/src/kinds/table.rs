@@ -1,6 +1,6 @@
 //! The table: one row a kind.
 //!
-//! Of two rows that suit a pod the first one counts: a pod of a JobSet is a pod of a Job, too.
+//! The first matching row counts: a pod of a JobSet is also a pod of a Job.
 
 use super::size::Size;
 use super::{Kind, Told, Trap};

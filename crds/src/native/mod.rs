@@ -1,8 +1,8 @@
-//! Groups of Kubernetes itself: `PodGroup` of the API group `scheduling.k8s.io`, which pods name in `spec.schedulingGroup`.
+//! Native PodGroups: `PodGroup` of the API group `scheduling.k8s.io`, which pods name in `spec.schedulingGroup`.
 //!
-//! They are kube-scheduler's. Giveway holds none of their pods and preempts for none of them; as victims they are what they
-//! say: one priority, and one unit where their disruption mode is `all`. In every map and message that has groups of
-//! both sorts a native one has the API group in its [name](key_name), which no object can have.
+//! kube-scheduler schedules them. Giveway gates none of their pods and preempts for none of them. As victims they have
+//! one priority, and are disrupted together if their disruption mode is `all`. In every map and message with groups of
+//! both sorts, a native one has the API group in its [name](key_name), which is not possible in object names.
 
 mod group;
 mod member;
@@ -18,20 +18,20 @@ pub const KIND: &str = "PodGroup";
 /// Their resource.
 pub const PLURAL: &str = "podgroups";
 
-/// What the names of native groups begin with, where groups of both sorts have names.
+/// Prefix of the names of native groups, among groups of both sorts.
 const PREFIX: &str = "scheduling.k8s.io/";
 
-/// The name of a native group among groups of both sorts: `scheduling.k8s.io/NAME`.
+/// Returns the name of a native group among groups of both sorts: `scheduling.k8s.io/NAME`.
 pub fn key_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// The group's own name; `None` of a group of ours.
+/// Returns the group's own name; `None` for a PodGroup of Giveway.
 pub fn own_name(key_name: &str) -> Option<&str> {
     key_name.strip_prefix(PREFIX)
 }
 
-/// Whether a name among groups of both sorts is that of a native one.
+/// Returns true if a name among groups of both sorts is that of a native one.
 pub fn is_native(key_name: &str) -> bool {
     own_name(key_name).is_some()
 }

@@ -137,8 +137,8 @@ fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refus
     ))
 }
 
-/// Adds or removes the gate: members of gangs and of groups that nobody knows yet are held, members of basic groups
-/// are not. A pod that is created bound cannot be held.
+/// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups
+/// are not. A pod that is created with a node cannot be gated.
 fn hold(pod: &Facts<'_>, group: Option<&Group>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {
