@@ -24,14 +24,14 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long all look-ups of one round may take.
+/// Time limit of all look-ups of one round.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How many objects are asked for at the same time; the next one waits.
+/// Maximum number of concurrent look-ups; further ones wait.
 const MOST: usize = 32;
 
-/// Something that can find missing objects.
+/// Finds missing objects.
 pub trait Lookup: Send + Sync + 'static {
-    /// Looks for the objects until the deadline, and returns those that it found by then.
+    /// Looks up the objects until the deadline, and returns those that were found by then.
     fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> impl Future<Output = Found> + Send;
 }
 
@@ -45,7 +45,7 @@ impl Lookup for NoLookup {
     }
 }
 
-/// Asks the API server.
+/// Reads missing objects from the API server.
 #[derive(Clone)]
 pub struct ApiLookup {
     client: Client,
@@ -54,7 +54,7 @@ pub struct ApiLookup {
 }
 
 impl ApiLookup {
-    /// Asks through `client`.
+    /// Creates a look-up that reads through `client`.
     pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
         Self { client, metrics, slots: Arc::new(Semaphore::new(MOST)) }
     }

@@ -1,5 +1,5 @@
-//! Every metric of the webhook: its name, what it tells, and which values its labels have. docs/metrics.md is written from this
-//! list, and dashboard and rules are checked against it.
+//! Every metric of the webhook: its name, help text and label values. docs/metrics.md is generated from this list, and
+//! dashboard and alerting rules are checked against it.
 
 use giveway_serving::metrics::{About, Label, build_info, label};
 
@@ -78,7 +78,7 @@ pub(super) const GUARD_CLAIMS: About = About::counter(
     &[label("result", "`made`, `not_needed`, `spent`, `failed`")],
 );
 
-/// All of them; those of every process come on top.
+/// All metrics of the webhook, without those that every process has.
 pub const CATALOGUE: &[About] = &[
     BUILD,
     READY,

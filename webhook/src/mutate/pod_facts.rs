@@ -1,4 +1,4 @@
-//! What the rules read of a pod that is admitted.
+//! The fields of an admitted pod that the rules read.
 
 use crate::object::{MIRROR, Map, Metadata, Text};
 use giveway_crds::keys::GATE;
@@ -28,18 +28,18 @@ pub struct Spec<'a> {
     /// Its preemption policy; the Priority plugin has filled it before.
     #[serde(borrow, default)]
     pub preemption_policy: Option<Text<'a>>,
-    /// Its node, when it is created bound.
+    /// Its node, if it is created with one.
     #[serde(borrow, default)]
     pub node_name: Option<Text<'a>>,
     /// The native group that it belongs to.
     #[serde(borrow, default)]
     pub scheduling_group: Option<Map<SchedulingGroup<'a>>>,
-    /// What holds it.
+    /// Its scheduling gates.
     #[serde(borrow, default)]
     pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
 }
 
-/// What a pod says of its native group.
+/// The reference of a pod to its native group.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingGroup<'a> {
@@ -57,23 +57,23 @@ pub struct Gate<'a> {
 }
 
 impl Facts<'_> {
-    /// Whether this says that it is the API's copy of a static pod.
+    /// Returns true for a mirror pod, the API's copy of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotation(MIRROR).is_some()
     }
 
-    /// Whether Giveway's gate holds the pod.
+    /// Returns true if the pod has Giveway's scheduling gate.
     pub fn has_gate(&self) -> bool {
         self.gates().next().is_some()
     }
 
-    /// Where Giveway's gate is in the list of gates.
+    /// Returns the indexes of Giveway's gate in the list of gates.
     pub(super) fn gates(&self) -> impl Iterator<Item = usize> {
         let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
         gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
     }
 
-    /// Name of its native group.
+    /// Returns the name of its native group.
     pub(super) fn native_group(&self) -> Option<&str> {
         self.spec.scheduling_group.as_ref()?.pod_group_name.as_deref().filter(|name| !name.is_empty())
     }

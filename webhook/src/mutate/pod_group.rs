@@ -9,7 +9,7 @@ use crate::view::Known;
 use json_patch::Patch;
 use serde::Deserialize;
 
-/// The part of a PodGroup that this rule reads. The rest is the API server's to check.
+/// The fields of a PodGroup that this rule reads. The API server validates the others.
 #[derive(Debug, Deserialize)]
 struct Facts<'a> {
     #[serde(borrow, default)]
@@ -18,7 +18,7 @@ struct Facts<'a> {
     spec: Option<Map<Given<'a>>>,
 }
 
-/// Fills what follows from the priority class. On an update, what is stored stays.
+/// Fills in the fields that follow from the priority class. On an update, stored values are kept.
 pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let group: Facts = object::read("PodGroup", request.object)?;
     let Some(given) = group.spec.filter(|_| group.metadata.deletion_timestamp.is_none()) else { return Ok(None) };

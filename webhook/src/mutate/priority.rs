@@ -1,5 +1,5 @@
-//! Priority of groups and templates, resolved and refused as the API server's Priority plugin does it for pods
-//! (design, section 2, `spec.priorityClassName`, `spec.priority`, `spec.preemptionPolicy`).
+//! Priority of groups and templates, resolved and rejected as by the API server's Priority plugin for pods (design,
+//! section 2, `spec.priorityClassName`, `spec.priority`, `spec.preemptionPolicy`).
 
 use crate::object::Text;
 use crate::patch::Changes;
@@ -11,14 +11,14 @@ use giveway_crds::priority::Resolved;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The fields of a group or template that have to do with priority, as the user gave them.
+/// The priority fields of a group or template, as the user set them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Given<'a> {
     /// Name of the class.
     #[serde(borrow, default)]
     pub priority_class_name: Option<Text<'a>>,
-    /// The priority; wider than the field, so that any integer can be refused with its value.
+    /// The priority; wider than the field, so that any integer can be rejected with its value.
     #[serde(default)]
     pub priority: Option<i64>,
     /// The preemption policy.
@@ -26,22 +26,22 @@ pub struct Given<'a> {
     pub preemption_policy: Option<Text<'a>>,
 }
 
-/// A group's spec, or a template in a Workload's.
+/// The spec of a group, or a template in the spec of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(Option<usize>);
 
 impl Place {
-    /// The spec of a PodGroup.
+    /// Returns the spec of a PodGroup.
     pub fn spec() -> Self {
         Self(None)
     }
 
-    /// The template of this index in a Workload.
+    /// Returns the template with this index in a Workload.
     pub fn template(index: usize) -> Self {
         Self(Some(index))
     }
 
-    /// The path, as errors name it.
+    /// Returns the path as errors name it.
     pub fn path(self) -> String {
         match self.0 {
             None => "spec".to_owned(),
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// What the values are given in.
+    /// Returns the kind of the object that contains the values.
     fn kind(self) -> &'static str {
         match self.0 {
             None => "PodGroup",
@@ -66,13 +66,14 @@ impl Place {
     }
 }
 
-/// Fills the priority of a group or template, and compares what was given with what its class says.
+/// Fills in the priority of a group or template, and compares the user's values with its class.
 ///
-/// `stored` is the same group or template as it is stored, on an update. What is stored stays: fields that a manifest
-/// leaves out are restored, as the Priority plugin restores them on pods, so that it can be applied again; CEL rules
-/// refuse other changes. What was stored while the webhook was away has no priority, and gets one.
+/// `stored` is the same group or template as stored, on an update. Stored values are kept: fields that a manifest
+/// leaves out are restored, as the Priority plugin restores them on pods, so that the manifest can be applied again;
+/// CEL rules reject other changes. An object that was stored while the webhook was unavailable has no priority, and
+/// gets one.
 ///
-/// Returns what the class resolves to, unless the priority was stored already. Errors: an unknown class, or a value
+/// Returns what the class resolves to, unless the priority was already stored. Errors: an unknown class, or a value
 /// that differs from the class's (403).
 pub fn fill(
     place: &Place,
@@ -136,7 +137,7 @@ fn resolve(
     Ok(Some(resolved))
 }
 
-/// Compares the final values of a group or template with its class. Values that are stored already are accepted.
+/// Compares the final values of a group or template with its class. Already stored values are accepted.
 pub fn check(
     place: &Place,
     given: &Given<'_>,
@@ -196,7 +197,7 @@ fn compare(place: &Place, given: &Given<'_>, stored: Option<&Given<'_>>, resolve
     Ok(())
 }
 
-/// Where a value comes from: the class that was named, or that every pod without one has.
+/// Returns the origin of a value: the named class, or the default for pods without a class.
 fn origin(resolved: &Resolved, what: &str) -> String {
     match resolved.class_name.as_str() {
         "" => format!("{what} without a PriorityClass"),
