@@ -92,6 +92,16 @@ async fn pods_of_a_recreated_job_wait_for_a_new_group(world: &World) {
     wait_group(world, "train", 2, "Job/train").await;
     let old = field(world, "gpg/train", ".metadata.uid").await;
     let pods = world.kubectl(&["get", "pods", "-l", TRAIN, "-o", "name"]).await.unwrap();
+    // The garbage collector must not remove the group before the pods of the second Job exist.
+    wait_for("the group has the finalizer of the operator", MINUTE, async || {
+        match field(world, "gpg/train", ".metadata.finalizers").await.contains("pod-group-protection") {
+            true => Ok(()),
+            false => Err("it has not".to_owned()),
+        }
+    })
+    .await;
+    let keep = r#"[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/keep"}]"#;
+    world.kubectl(&["patch", "gpg", "train", "--type=json", "-p", keep]).await.unwrap();
     world.kubectl(&["delete", "job/train", "--wait=true", "--cascade=background"]).await.unwrap();
     wait_for("the pods of the first Job terminate", MINUTE, async || {
         let path = "jsonpath={.items[*].metadata.deletionTimestamp}";
@@ -117,6 +127,15 @@ async fn pods_of_a_recreated_job_wait_for_a_new_group(world: &World) {
     for pod in pods.lines() {
         world.kubectl(&["delete", pod, "--force", "--grace-period=0"]).await.unwrap();
     }
+    wait_for("the first group has only the finalizer of the test", MINUTE, async || {
+        let left = field(world, "gpg/train", ".metadata.finalizers").await;
+        if left == r#"["example.com/keep"]"# { Ok(()) } else { Err(left) }
+    })
+    .await;
+    world
+        .kubectl(&["patch", "gpg", "train", "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#])
+        .await
+        .unwrap();
     wait_for("all pods of the second Job are bound", MINUTE, async || match nodes().await {
         4 => Ok(()),
         n => Err(n.to_string()),
