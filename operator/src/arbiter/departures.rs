@@ -32,29 +32,10 @@ pub(super) fn hand_over(
 ) -> bool {
     for rest in rest {
         if let Some(request) = begin::partially_disrupted(model, rest) {
-            begin_and_store(model, request, (departures, store), (made, term), clock);
+            departures.begin(model, store, request, (next_id(made, term), term), clock);
         }
     }
     rest.iter().all(|rest| departures.are_stored(&rest.group, &rest.pods))
-}
-
-/// Returns the name of the departure; `None` if others evict the pods already.
-fn begin_and_store(
-    model: &Model,
-    request: Request,
-    (departures, store): (&mut Departures, &mut PlanStore),
-    (made, term): (&mut u64, &str),
-    clock: Clock,
-) -> Option<String> {
-    let group = request.group.clone();
-    let id = next_id(made, term);
-    if !departures.begin(model, request, id.clone(), term, clock) {
-        return None;
-    }
-    if let Some(record) = departures.record(&group, &id) {
-        store.open(&record);
-    }
-    Some(id)
 }
 
 impl Arbiter {
@@ -86,9 +67,11 @@ impl Arbiter {
     /// Begins a departure, and tells the PodGroup. Returns false if others evict the pods already.
     fn begin_departure(&mut self, request: Request, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
-        let (begun, ids) =
-            ((&mut self.departures, &mut self.plan_store), (&mut self.plans_made, self.leadership.term()));
-        let Some(id) = begin_and_store(&self.model, request, begun, ids, clock) else { return false };
+        let term = self.leadership.term();
+        let id = next_id(&mut self.plans_made, term);
+        if !self.departures.begin(&self.model, &mut self.plan_store, request, (id.clone(), term), clock) {
+            return false;
+        }
         self.tell_group(&group, reason, action, message.clone());
         self.note_disruption(group, cause, id, message);
         true
@@ -112,29 +95,22 @@ impl Arbiter {
         plans.sort_by_key(|plan| (Reverse(strength(plan.cause)), plan.id.clone()));
         for mut plan in plans {
             tracing::info!(plan = %plan.id, cause = plan.cause.as_str(), "resuming a stored departure");
-            let id = plan.id.clone();
+            let (id, cause, message) = (plan.id.clone(), plan.cause, Sentence::from(plan.reason.as_str()));
             self.leadership.term().clone_into(&mut plan.term);
             plan.message.clone_from(&plan.reason);
-            if !self.departures.resume(&self.model, plan, clock.now) {
-                self.strike(&id, "It names no PodGroup.".to_owned(), clock);
+            match self.departures.resume(&self.model, &mut self.plan_store, plan, clock.now) {
+                Some(group) => self.note_disruption(group, cause, id, message),
+                None => self.strike(&id, "It names no PodGroup.".to_owned(), clock),
             }
-        }
-        let told = self
-            .departures
-            .iter()
-            .map(|(group, cause, id, message)| (group.clone(), cause, id.to_owned(), message.clone()));
-        let told: Vec<(ObjectKey, Cause, String, Sentence)> = told.collect();
-        for (group, cause, id, message) in told {
-            if let Some(record) = self.departures.record(&group, &id) {
-                self.plan_store.reopen(&record);
-            }
-            self.note_disruption(group, cause, id, message);
         }
     }
 
     /// Goes on with departures and ends them.
     pub(super) fn depart(&mut self, clock: Clock) {
         self.disrupt_partially_scheduled(clock);
+        if self.departures.is_empty() {
+            return;
+        }
         let evicting = self.flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.asked()).collect();
         let restraint = self.restraint().map(|_| self.restraint_in_words());
@@ -228,12 +204,8 @@ impl Arbiter {
             (None, Some(why)) => (Reason::Protected, why.to_string()),
             (None, None) => return,
         };
-        let are = if others == 1 {
-            "1 other pod of the PodGroup is".to_owned()
-        } else {
-            format!("{others} other pods of the PodGroup are")
-        };
-        let message = format!("kube-scheduler preempted pod {}. The {are} not evicted: {why}.", pod.name);
+        let others_are = begin::others_are(others);
+        let message = format!("kube-scheduler preempted pod {}. The {others_are} not evicted: {why}.", pod.name);
         tracing::info!(%group, %message, "no departure");
         self.metrics.outcome(reason);
         self.tell_group(group, reason, "LeavingAlone", message.into());

@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::departures::history::Keep;
-use crate::departures::plan_store::{Answer, Record, Written};
+use crate::departures::plan_store::{Answer, Record, Written, controller};
 use crate::ledger::{Clock, Flight};
 use crate::model::plans::dropped;
 use crate::rates::MINUTE;
@@ -99,12 +99,7 @@ impl Arbiter {
 
     /// The `Preemption` of a plan or departure was deleted: an administrator wants it to end. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
-        if let Some(group) = self.departures.deleted(plan) {
-            if let Some(record) = self.departures.record(&group, plan) {
-                self.plan_store.open(&record);
-            }
-            self.dirty.insert(group);
-        }
+        self.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.flight_of(plan) {
             flight.is_not_written();
             flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
@@ -226,8 +221,6 @@ pub(super) fn stored(
     planned_at: Time,
 ) -> StoredPlan {
     let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let owner =
-        |pod: &ObjectKey| cluster.pod(pod)?.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name));
     StoredPlan {
         id,
         term,
@@ -253,7 +246,7 @@ pub(super) fn stored(
                 priority: v.priority,
                 violates_budget: v.violates_budget,
                 guaranteed: false,
-                owner: v.pods.first().and_then(|pod| owner(&pod.key)),
+                owner: v.pods.first().and_then(|pod| controller(cluster.pod(&pod.key)?)),
                 pods: v
                     .pods
                     .iter()

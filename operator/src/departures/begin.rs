@@ -1,7 +1,6 @@
 //! What begins a departure: an event at a PodGroup, as a [`Request`] that [`Departures::begin`](super::Departures::begin) carries out.
 
 use super::evictable;
-use crate::half_bound;
 use crate::ledger::Rest;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
@@ -52,6 +51,12 @@ pub fn others<'a>(model: &'a Model, preempted: &PreemptedByScheduler) -> impl It
     evictable(model, &preempted.group, false).filter(move |pod| whole && pod.existed_at(at))
 }
 
+/// The subject of a sentence about so many other pods, with its verb.
+pub fn others_are(count: usize) -> String {
+    let are = if count == 1 { "other pod of the PodGroup is" } else { "other pods of the PodGroup are" };
+    format!("{count} {are}")
+}
+
 /// The departure that follows when kube-scheduler preempted a pod; `None` if there are no other pods, or their namespace is protected.
 pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<Request> {
     let PreemptedByScheduler { pod, group, .. } = preempted;
@@ -59,16 +64,13 @@ pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Opti
     if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
         return None;
     }
-    let (count, are) = (
-        members.len(),
-        if members.len() == 1 { "other pod of the PodGroup is" } else { "other pods of the PodGroup are" },
-    );
+    let others_are = others_are(members.len());
     Some(Request {
         cause: Cause::MemberPreempted,
         guaranteed: is_guaranteed(model, group),
         priority: priority_of(model, group),
         preemptor: None,
-        message: format!("{OURS}{SCHEDULER}: it preempted pod {}, so the {count} {are} evicted.", pod.name).into(),
+        message: format!("{OURS}{SCHEDULER}: it preempted pod {}, so the {others_are} evicted.", pod.name).into(),
         group: group.clone(),
         pods: members,
     })
@@ -95,7 +97,7 @@ pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) 
 /// The departure of the pods that a cancelled plan leaves of a PodGroup; `None` if none is left.
 pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
     let Rest { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
-    let left = half_bound::live(model, group).filter(|pod| pod.bound() && named.contains(&pod.uid));
+    let left = evictable(model, group, false).filter(|pod| named.contains(&pod.uid));
     let members: BTreeSet<SmolStr> = left.map(|pod| pod.uid.clone()).collect();
     if members.is_empty() {
         return None;

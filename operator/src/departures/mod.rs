@@ -25,10 +25,9 @@ use crate::model::Model;
 use crate::words::Sentence;
 use begin::Request;
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};
-use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
-use plan_store::Record;
+use plan_store::{PlanStore, Record, controller};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -135,7 +134,7 @@ impl Departure {
     }
 
     /// The members that still exist, are not terminating and may be evicted. Only for a partially scheduled gang also pending ones.
-    fn left<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Pod> {
+    fn left<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m Pod> + use<'m, '_> {
         let pending_too = self.plan.cause == Cause::PartiallyScheduled;
         let members = evictable(model, &self.group, pending_too);
         members.filter(|pod| self.members.contains_key(&pod.uid))
@@ -168,13 +167,13 @@ impl Departure {
     }
 
     /// A member of a partially scheduled gang that was bound after the departure began: the gang may yet be completed.
-    fn bound_since<'a>(&self, model: &'a Model) -> Option<&'a Pod> {
-        let known = |pod: &Pod| {
-            let pods = self.plan.victims.iter().flat_map(|unit| &unit.pods);
-            pods.filter(|known| !known.node.is_empty()).any(|known| known.uid == *pod.uid)
-        };
-        let is_gang = self.plan.cause == Cause::PartiallyScheduled;
-        half_bound::live(model, &self.group).find(|pod| is_gang && pod.bound() && !known(pod))
+    fn bound_since<'m>(&self, model: &'m Model) -> Option<&'m Pod> {
+        if self.plan.cause != Cause::PartiallyScheduled {
+            return None;
+        }
+        let pods = self.plan.victims.iter().flat_map(|unit| &unit.pods).filter(|pod| !pod.node.is_empty());
+        let known: BTreeSet<&str> = pods.map(|pod| pod.uid.as_str()).collect();
+        half_bound::live(model, &self.group).find(|pod| pod.bound() && !known.contains(pod.uid.as_str()))
     }
 
     /// True if the gang has as many bound members as it needs again, without those whose eviction was requested: a partially scheduled
@@ -196,23 +195,15 @@ impl Departure {
             Some(refusal) if self.plan.state.in_flight() => format!("{} {refusal}", self.plan.message),
             _ => self.plan.message.clone(),
         };
-        let status = PreemptionStatus {
-            state: self.plan.state,
-            term: self.plan.term.clone(),
-            message,
-            evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
-            planned_at: self.plan.planned_at.clone(),
-            finished_at: None,
-        };
-        Record { plan: &self.plan, priority: self.priority, status }
+        Record::of(&self.plan, self.priority, message, accepted)
     }
 
     /// The evictions that are due. `taken` are pods that a plan evicts now.
     fn evict(&mut self, model: &Model, taken: &BTreeSet<&SmolStr>, now: Instant, step: &mut Step) {
-        let left: Vec<Pod> = self.left(model).filter(|pod| !taken.contains(&pod.uid)).cloned().collect();
+        let left: Vec<&Pod> = self.left(model).filter(|pod| !taken.contains(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
-        if !left.iter().any(|pod| is_due(&pod)) {
+        if !left.iter().any(is_due) {
             return;
         }
         let may_force = self.may_violate_budgets();
@@ -221,15 +212,15 @@ impl Departure {
             BTreeMap::new()
         } else {
             let asked = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
-            let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().partition(asked);
+            let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().copied().partition(asked);
             model.breaches(going.into_iter().chain(next))
         };
-        for pod in &left {
+        for pod in left {
             let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
             member.call.start();
             if let Some(why) = breaches.get(&pod.uid) {
                 member.call.answered(false, now);
-                self.refusal = Some(refused(pod, why));
+                self.refusal = Some(refusal(&pod.key, &pod.uid, why));
                 step.refused.push((self.group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
                 continue;
             }
@@ -256,18 +247,38 @@ impl Departures {
         self.of_group(group).next().is_some()
     }
 
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn of_group<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a Departure> {
         let from = (group.clone(), String::new());
         self.0.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
-    /// Begins a departure under this name. Returns false if every pod is evicted by another one already. Pods of departures with a
-    /// weaker cause, which may end without evicting them, become members of the new one.
-    pub fn begin(&mut self, model: &Model, request: Request, id: String, term: &str, clock: Clock) -> bool {
+    fn of_group_mut<'a>(&'a mut self, group: &'a ObjectKey) -> impl Iterator<Item = &'a mut Departure> {
+        let from = (group.clone(), String::new());
+        self.0.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
+    }
+
+    fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
+        self.0.values_mut().find(|departure| departure.plan.id == id)
+    }
+
+    /// Begins a departure under this name, which is to be stored. Returns false if every pod is evicted by another one already. Pods of
+    /// departures with a weaker cause, which may end without evicting them, become members of the new one.
+    pub fn begin(
+        &mut self,
+        model: &Model,
+        store: &mut PlanStore,
+        request: Request,
+        (id, term): (String, &str),
+        clock: Clock,
+    ) -> bool {
         let mut pods = request.pods.clone();
         let mut taken_over = BTreeMap::new();
-        let of_group = self.0.range_mut((request.group.clone(), String::new())..);
-        for (_, other) in of_group.take_while(|((of, _), _)| *of == request.group) {
+        for other in self.of_group_mut(&request.group) {
             if strength(request.cause) > strength(other.plan.cause) {
                 let members = std::mem::take(&mut other.members).into_iter();
                 let (ours, theirs): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
@@ -285,15 +296,23 @@ impl Departures {
         let key = (request.group, plan.id.clone());
         let mut departure = Departure::of(plan, request.priority, request.message, clock.now);
         departure.members.extend(taken_over);
+        store.open(&departure.record());
         self.0.insert(key, departure);
         true
     }
 
-    /// Resumes a departure that an earlier leader stored. Returns false if its `Preemption` names no PodGroup.
-    pub fn resume(&mut self, model: &Model, mut plan: StoredPlan, now: Instant) -> bool {
+    /// Resumes a departure that an earlier leader stored, and which is to be stored in this term. Returns its PodGroup; `None` if its
+    /// `Preemption` names none.
+    pub fn resume(
+        &mut self,
+        model: &Model,
+        store: &mut PlanStore,
+        mut plan: StoredPlan,
+        now: Instant,
+    ) -> Option<ObjectKey> {
         // The earlier leader may have ended before it wrote the first status.
         plan.state = PlanState::Evicting;
-        let Some(unit) = plan.victims.first().filter(|unit| unit.kind == "PodGroup") else { return false };
+        let unit = plan.victims.first().filter(|unit| unit.kind == "PodGroup")?;
         let (group, message) = (ObjectKey::new(&unit.namespace, &unit.name), Sentence::from(plan.reason.as_str()));
         let mut departure = Departure::of(plan, begin::priority_of(model, &group), message, now);
         let others: BTreeSet<SmolStr> = self.of_group(&group).flat_map(|other| other.members.keys().cloned()).collect();
@@ -302,13 +321,9 @@ impl Departures {
         for (uid, member) in &mut departure.members {
             member.accepted = !live.contains(uid);
         }
-        self.0.insert((group, departure.plan.id.clone()), departure);
-        true
-    }
-
-    /// Every departure: PodGroup, cause, name and message.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, Cause, &str, &Sentence)> {
-        self.0.iter().map(|((group, id), departure)| (group, departure.plan.cause, id.as_str(), &departure.message))
+        store.reopen(&departure.record());
+        self.0.insert((group.clone(), departure.plan.id.clone()), departure);
+        Some(group)
     }
 
     /// The number of pods that are still to be evicted before replacement pods may be ungated: replacements would otherwise take part in
@@ -349,36 +364,33 @@ impl Departures {
         }
     }
 
-    /// What is to be stored of a departure.
-    pub fn record(&self, group: &ObjectKey, id: &str) -> Option<Record<'_>> {
-        self.0.get(&(group.clone(), id.to_owned())).map(Departure::record)
-    }
-
     /// Notes that the API server has rejected a departure again and again: nothing waits for it any more, and it is tried again.
     pub fn cannot_be_stored(&mut self, id: &str) {
-        if let Some((_, departure)) = self.0.iter_mut().find(|((_, known), _)| known == id) {
+        if let Some(departure) = self.by_id(id) {
             departure.cannot_be_stored = true;
         }
     }
 
     /// Notes that the API server acknowledged a departure. Returns its PodGroup.
     pub fn stored(&mut self, id: &str) -> Option<ObjectKey> {
-        let (_, departure) = self.0.iter_mut().find(|((_, known), _)| known == id)?;
+        let departure = self.by_id(id)?;
         departure.stored = true;
         Some(departure.group.clone())
     }
 
     /// Notes that the `Preemption` of a departure was deleted: a committed one is to be stored again, another one ends. Returns the
     /// PodGroup; `None` if no departure has this name.
-    pub fn deleted(&mut self, id: &str) -> Option<ObjectKey> {
-        let key = self.0.keys().find(|(_, known)| known == id)?.clone();
-        let departure = self.0.get_mut(&key)?;
+    pub fn deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
+        let departure = self.by_id(id)?;
+        let group = departure.group.clone();
         departure.stored = false;
-        if !departure.is_committed() {
+        if departure.is_committed() {
+            store.open(&departure.record());
+        } else {
             departure.permission.cancel();
-            self.0.remove(&key);
+            self.0.remove(&(group.clone(), id.to_owned()));
         }
-        Some(key.0)
+        Some(group)
     }
 
     /// Notes the answer to an eviction. Returns the message for the pod's event.
@@ -390,8 +402,7 @@ impl Departures {
         outcome: &EvictOutcome,
         now: Instant,
     ) -> Option<Sentence> {
-        let mut of_group = self.0.range_mut((group.clone(), String::new())..).take_while(|((of, _), _)| of == group);
-        let (_, departure) = of_group.find(|(_, departure)| departure.members.contains_key(uid))?;
+        let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         let member = departure.members.get_mut(uid)?;
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
@@ -400,11 +411,11 @@ impl Departures {
             }
             EvictOutcome::Forbidden(why) => {
                 member.call = Call::Failed(now + AFTER_REJECTION, member.call.tries() + 1);
-                departure.refusal = Some(refused_pod(pod, uid, why));
+                departure.refusal = Some(refusal(pod, uid, why));
             }
             EvictOutcome::Refused(why) => {
                 member.call.answered(false, now);
-                departure.refusal = Some(refused_pod(pod, uid, why));
+                departure.refusal = Some(refusal(pod, uid, why));
             }
             EvictOutcome::Withdrawn => member.call.withdrawn(now),
             EvictOutcome::Unanswered(_) => member.call.unanswered(now),
@@ -419,7 +430,7 @@ impl Departures {
     pub fn pass(
         &mut self,
         model: &Model,
-        store: &mut plan_store::PlanStore,
+        store: &mut PlanStore,
         taken: &BTreeSet<&SmolStr>,
         restraint: Option<&str>,
         clock: Clock,
@@ -458,11 +469,7 @@ fn evictable<'a>(model: &'a Model, group: &ObjectKey, pending_too: bool) -> impl
     half_bound::live(model, group).filter(evictable).filter(|pod| !model.cluster.is_critical_addon(pod))
 }
 
-fn refused(pod: &Pod, why: &str) -> Sentence {
-    refused_pod(&pod.key, &pod.uid, why)
-}
-
-fn refused_pod(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
+fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     Sentence::from("The eviction of ").object("pod", pod, uid).text(" was refused and is retried: ").detail(
         &pod.namespace,
         why,
@@ -482,7 +489,7 @@ fn stored(
 ) -> StoredPlan {
     let members = || model.cluster.members(group).filter(|pod| pods.contains(&pod.uid));
     let priority = members().map(|pod| model.cluster.effective_priority(pod)).min().unwrap_or(0);
-    let owner = members().find_map(|pod| pod.owner.as_ref()).map(|owner| format!("{}/{}", owner.kind, owner.name));
+    let owner = members().find_map(controller);
     let pod = |pod: &Pod| StoredVictimPod {
         name: pod.key.name.to_string(),
         uid: pod.uid.to_string(),

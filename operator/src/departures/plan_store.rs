@@ -7,6 +7,7 @@ use crate::command::Command;
 use crate::ledger::{Call, Flight};
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
+use giveway_planner::model::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -27,8 +28,29 @@ pub struct Record<'a> {
 
 impl<'a> From<&'a Flight> for Record<'a> {
     fn from(flight: &'a Flight) -> Self {
-        Self { plan: &flight.plan, priority: flight.priority, status: status(flight) }
+        let accepted = flight.victims.iter().filter(|victim| victim.accepted).count();
+        Self::of(&flight.plan, flight.priority, flight.told_message(), accepted)
     }
+}
+
+impl<'a> Record<'a> {
+    /// The record of a plan of which so many evictions were accepted.
+    pub fn of(plan: &'a StoredPlan, priority: i32, message: String, accepted: usize) -> Self {
+        let status = PreemptionStatus {
+            state: plan.state,
+            term: plan.term.clone(),
+            message,
+            evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
+            planned_at: plan.planned_at.clone(),
+            finished_at: None,
+        };
+        Self { plan, priority, status }
+    }
+}
+
+/// The controller of a pod as a `Preemption` names it: `KIND/NAME`.
+pub fn controller(pod: &Pod) -> Option<String> {
+    pod.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name))
 }
 
 /// What of each plan is stored, by the plan's name.
@@ -212,18 +234,6 @@ fn same(written: &PreemptionStatus, wanted: &PreemptionStatus) -> bool {
         && written.finished_at == wanted.finished_at
 }
 
-fn status(flight: &Flight) -> PreemptionStatus {
-    let accepted = flight.victims.iter().filter(|victim| victim.accepted).count();
-    PreemptionStatus {
-        state: flight.plan.state,
-        term: flight.plan.term.clone(),
-        message: flight.told_message(),
-        evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
-        planned_at: flight.plan.planned_at.clone(),
-        finished_at: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,7 +257,7 @@ mod tests {
     }
 
     fn at(state: PlanState) -> PreemptionStatus {
-        status(&flight(state))
+        Record::from(&flight(state)).status
     }
 
     fn end() -> Time {

@@ -6,6 +6,7 @@ use super::*;
 use crate::ledger::Rest;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::StoredPreemptor;
+use giveway_crds::preemption::PreemptionStatus;
 
 const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
@@ -37,6 +38,13 @@ struct Run {
 }
 
 impl Run {
+    /// What a new leader resumes of a stored departure.
+    fn of_next_leader(world: &World, plan: StoredPlan, now: Instant) -> Self {
+        let mut run = Self::default();
+        assert!(run.departures.resume(&world.model, &mut run.store, plan, now).is_some());
+        run
+    }
+
     /// Begins a departure that is stored at once. Returns its name, or `None` if none began.
     fn begin(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
         let id = self.begin_unstored(world, request, now)?;
@@ -47,12 +55,8 @@ impl Run {
     fn begin_unstored(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
         self.begun += 1;
         let (request, id) = (request?, format!("d-{}", self.begun));
-        let group = request.group.clone();
-        if !self.departures.begin(&world.model, request, id.clone(), "term", at(now)) {
-            return None;
-        }
-        self.store.open(&self.departures.record(&group, &id)?);
-        Some(id)
+        let begun = self.departures.begin(&world.model, &mut self.store, request, (id.clone(), "term"), at(now));
+        begun.then_some(id)
     }
 
     /// Begins what follows from the preemptions by kube-scheduler. Returns the messages.
@@ -373,8 +377,7 @@ fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_ter
     assert_eq!(run.evictions(&world, now), ["l2 ask", "l3 ask"]);
     // Also for the next leader.
     let plan = run.departures.0.values().next().unwrap().plan.clone();
-    let mut next = Run::default();
-    assert!(next.departures.resume(&world.model, plan, now));
+    let mut next = Run::of_next_leader(&world, plan, now);
     next.departures.stored("d-1");
     assert_eq!(next.evictions(&world, now), ["l2 ask", "l3 ask"]);
 }
@@ -477,8 +480,7 @@ fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
     let plan = run.departures.0.values().next().unwrap().plan.clone();
     // A replacement that was created in the same second.
     world.remove_pod("l2").pod(member("again").created(200));
-    let mut next = Run::default();
-    assert!(next.departures.resume(&world.model, plan, now));
+    let mut next = Run::of_next_leader(&world, plan, now);
     assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");
     next.departures.stored("d-1");
     assert_eq!(next.evictions(&world, now), ["l1 ask", "l3 ask"]);
@@ -489,13 +491,13 @@ fn a_committed_departure_is_stored_again_if_its_preemption_is_deleted_and_anothe
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.group("low", 5, 10, "PodGroup");
     let id = run.gang(&world, now).unwrap();
-    assert_eq!(run.departures.deleted(&id), Some(world.key("low")));
-    assert!(run.departures.record(&world.key("low"), &id).is_none(), "no pod was evicted");
+    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
+    assert!(run.departures.by_id(&id).is_none(), "no pod was evicted");
     let id = run.gang(&world, now).unwrap();
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Accepted, now);
-    assert_eq!(run.departures.deleted(&id), Some(world.key("low")));
-    assert!(run.departures.record(&world.key("low"), &id).is_some());
+    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
+    assert!(run.departures.by_id(&id).is_some());
     assert!(run.evictions(&world, now + Duration::from_secs(9)).is_empty(), "it is not stored");
-    assert_eq!(run.departures.deleted("other"), None);
+    assert_eq!(run.departures.deleted(&mut run.store, "other"), None);
 }

@@ -79,10 +79,11 @@ impl Flight {
         if self.victims.iter().any(|victim| victim.call.pending()) {
             return;
         }
-        let rest = self.rest(model);
-        if !self.handed_over && !rest.is_empty() {
-            out.rest = rest;
-            return;
+        if !self.handed_over {
+            out.rest = self.rest(model);
+            if !out.rest.is_empty() {
+                return;
+            }
         }
         if !untainted {
             return;
