@@ -257,8 +257,10 @@ impl Group {
                     && (plan.preemptor.namespace.as_str(), plan.preemptor.name.as_str())
                         == (self.kit.namespace.as_str(), self.name.as_str())
             };
-            // The plan may have left the state before it is probed.
-            let as_far = |plan: &StoredPlan| plan.state == state || (plan.state.in_flight() && plan.state >= state);
+            // The plan may have left the state before it is probed. A plan without a term has no status yet.
+            let as_far = |plan: &StoredPlan| {
+                !plan.term.is_empty() && (plan.state == state || (plan.state.in_flight() && plan.state >= state))
+            };
             match plans.into_iter().rev().find(its) {
                 Some(plan) if as_far(&plan) => Ok(plan),
                 _ => Err(self.state(&[]).await),

@@ -2,9 +2,8 @@
 
 use super::Kit;
 use crate::wait::wait_for;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta};
 use std::collections::BTreeMap;
@@ -117,17 +116,13 @@ impl NodesBuilder {
         names
     }
 
+    /// Returns the node without a condition `Ready`, which kwok sets: the node controller taints a node that says that it is not ready,
+    /// and may do so from an old copy, after the node is ready.
     fn node(&self, index: usize) -> Node {
         let name = format!("{}-{index:03}", self.prefix);
         let mut labels = self.labels.clone();
         labels.insert("kubernetes.io/hostname".to_owned(), name.clone());
         labels.insert("kubernetes.io/os".to_owned(), "linux".to_owned());
-        let ready = NodeCondition {
-            type_: "Ready".to_owned(),
-            status: "False".to_owned(),
-            last_heartbeat_time: Some(Time(jiff::Timestamp::now())),
-            ..NodeCondition::default()
-        };
         Node {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -142,7 +137,6 @@ impl NodesBuilder {
             status: Some(NodeStatus {
                 allocatable: Some(self.capacity.clone()),
                 capacity: Some(self.capacity.clone()),
-                conditions: Some(vec![ready]),
                 ..NodeStatus::default()
             }),
         }
