@@ -144,8 +144,8 @@ properties: need-cargo ## Try the planner's properties on other random inputs (S
 	SEED=$(or $(SEED),$(shell date +%s)) CASES=$(or $(CASES),1) $(DEV) test -p giveway-planner --test planner -- --nocapture --test-threads=1 \
 		properties:: least_cost:: kept_answers::
 
-bench-operator: need-cargo ## Measure what a thousand gangs without hope cost while pods come and go (20 seconds)
-	$(CARGO) bench -p giveway-operator --bench hopeless
+bench-operator: need-cargo ## Measure passes of the operator: gangs that do not fit, and thousands of plans in flight (some minutes; ROWS="plans-1000")
+	$(CARGO) bench -p giveway-operator --bench arbiter -- $(ROWS)
 
 bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
 	$(DEV) test --workspace --test e2e -- --test-threads=1 --include-ignored guard_cost::

@@ -1,12 +1,16 @@
 //! What the operator knows: the planner's cluster, and beside it what only the controllers need ([stored plans](plans),
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
 
+pub mod changes;
+pub mod pending;
 pub mod plans;
 pub mod preempted_by_scheduler;
 mod unheard;
 
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
+use crate::model::changes::{Changes, Trace};
+use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
@@ -127,6 +131,8 @@ pub struct Model {
     pub groups: BTreeMap<ObjectKey, GroupRecord>,
     /// Workloads.
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
+    /// By Workload: the groups that were made from its templates.
+    templated: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Pods of which more is known than the planner needs.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
     /// UIDs of terminating pods, and when they should be gone, in seconds since the epoch.
@@ -165,6 +171,10 @@ pub struct Model {
     pub arrivals: u64,
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
+    /// What changed since the last pass, as far as a plan in flight may depend on it.
+    pub changes: Changes,
+    /// The live pods without a node.
+    pub pending: Pending,
     overdue: BTreeSet<SmolStr>,
     unheard: Unheard,
     classes: BTreeMap<SmolStr, Since>,
@@ -351,6 +361,7 @@ impl Model {
             let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
             if outcome.unwrap_or(true) {
                 model.version += 1;
+                model.changes.note_kind(kind);
             }
             match error {
                 Some(error) => {
@@ -387,6 +398,7 @@ impl Model {
     }
 
     fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
+        self.changes.note_node(&key.name);
         match node {
             Some(node) => {
                 self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
@@ -540,6 +552,17 @@ impl Model {
     }
 
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
+        let before = Trace::of(&self.cluster, key);
+        let changed = self.take_pod(key, pod);
+        self.pending.note(key, self.cluster.pod(key));
+        // A pod that cannot be read may have been known before.
+        if *changed.as_ref().unwrap_or(&true) {
+            self.changes.note_pod(before, Trace::of(&self.cluster, key));
+        }
+        changed
+    }
+
+    fn take_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         self.touch_group_of(key);
         self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
         let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
@@ -628,9 +651,8 @@ impl Model {
         let Some(group) = group else {
             // The next one of its name may come before anybody looks.
             self.namesakes.push(key.clone());
-            if let Some((workload, _)) = self.groups.remove(key).and_then(|record| record.template) {
-                self.touched_workloads.insert(ObjectKey::new(&key.namespace, workload));
-            }
+            let before = self.groups.remove(key);
+            self.note_workload(key, before.as_ref());
             return Ok(self.cluster.remove_group(key));
         };
         let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
@@ -654,10 +676,38 @@ impl Model {
             status: group.status.unwrap_or_default(),
         };
         let uid = record.uid.clone();
-        if self.groups.insert(key.clone(), record).is_some_and(|earlier| earlier.uid != uid) {
+        let before = self.groups.insert(key.clone(), record);
+        self.note_workload(key, before.as_ref());
+        if before.is_some_and(|earlier| earlier.uid != uid) {
             self.namesakes.push(key.clone());
         }
         changed
+    }
+
+    /// Notes of which Workload a group is, and was.
+    fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
+        let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
+        let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
+        if before != now
+            && let Some(before) = before
+        {
+            if let Some(groups) = self.templated.get_mut(&before) {
+                groups.remove(key);
+                if groups.is_empty() {
+                    self.templated.remove(&before);
+                }
+            }
+            self.touched_workloads.insert(before);
+        }
+        if let Some(now) = now {
+            self.templated.entry(now).or_default().insert(key.clone());
+        }
+    }
+
+    /// The groups that were made from the templates of a Workload.
+    pub fn groups_of_workload(&self, workload: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &GroupRecord)> {
+        let keys = self.templated.get(workload).into_iter().flatten();
+        keys.filter_map(|key| Some((key, self.groups.get(key)?)))
     }
 
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
@@ -698,6 +748,13 @@ impl Model {
         let grace_is_over = second.saturating_sub(30);
         let overdue: BTreeSet<SmolStr> = self.uids_due(|at| at < grace_is_over).collect();
         if overdue != self.overdue {
+            for (key, (uid, _)) in &self.deadlines {
+                if overdue.contains(uid) != self.overdue.contains(uid)
+                    && let Some(node) = self.cluster.pod(key).and_then(|pod| pod.node.as_deref())
+                {
+                    self.changes.note_node(node);
+                }
+            }
             self.overdue = overdue;
             self.version += 1;
         }

@@ -173,41 +173,40 @@ impl Waiting {
     }
 }
 
-/// Every preemptor without a decision in flight, most urgent first.
+/// Every preemptor without a plan in flight, most urgent first. Of PodGroups that have a plan no pod is looked at.
 pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
     let cluster = &model.cluster;
-    let mut found: BTreeMap<Preemptor, (Reverse<i32>, i64)> = BTreeMap::new();
-    for pod in cluster.unbound().filter(|p| !p.gated_by_others) {
-        let group = cluster.group_of(pod);
-        let preemptor = match group {
-            // kube-scheduler preempts for its own groups.
-            Some(group) if group.native => continue,
-            // A group whose class does not exist has no priority to decide by.
-            Some(group) if group.class_problem.is_some() => continue,
-            Some(group) if group.min_count.is_some() || pod.unschedulable || pod.held => {
-                Preemptor::Group(group.key.clone())
-            }
-            Some(_) => continue,
-            None if preempts_alone(model, pod, scheduler_names) => Preemptor::Pod(pod.key.clone()),
-            None => continue,
+    let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
+    for (key, pods) in model.pending.of_groups() {
+        // kube-scheduler preempts for its own groups. A group whose class does not exist has no priority to decide by.
+        let Some(group) = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none()) else {
+            continue;
         };
-        if flights.contains_key(&preemptor) {
+        let preemptor = Preemptor::Group(key.clone());
+        if flights.contains(&preemptor) {
             continue;
         }
-        let created = group.map_or(pod.created, |g| g.created).unwrap_or(i64::MAX);
-        let priority = group.map_or_else(|| cluster.effective_priority(pod), |group| group.priority);
-        found.insert(preemptor, (Reverse(priority), created));
+        let waits = |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.held);
+        if pods.iter().any(|pod| cluster.pod(pod).is_some_and(waits)) {
+            order.push((Reverse(group.priority), group.created.unwrap_or(i64::MAX), preemptor));
+        }
     }
-    let mut order: Vec<_> = found.into_iter().collect();
-    order.sort_by(|(a, x), (b, y)| x.cmp(y).then_with(|| a.cmp(b)));
-    order.into_iter().map(|(preemptor, _)| preemptor).collect()
+    for pod in model.pending.single().filter_map(|pod| cluster.pod(pod)) {
+        let preemptor = Preemptor::Pod(pod.key.clone());
+        if preempts_alone(model, pod, scheduler_names) && !flights.contains(&preemptor) {
+            let created = pod.created.unwrap_or(i64::MAX);
+            order.push((Reverse(cluster.effective_priority(pod)), created, preemptor));
+        }
+    }
+    order.sort();
+    order.into_iter().map(|(_, _, preemptor)| preemptor).collect()
 }
 
 /// Whether Giveway preempts for this pod on its own: a pod of a managed class that the scheduler could not place.
 fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool {
     pod.unschedulable
         && !pod.held
-        && pod.group.is_none()
+        && !pod.gated_by_others
         && !pod.placeholder()
         && scheduler_names.contains(&pod.scheduler_name)
         && model.cluster.effective_policy(pod) == PreemptionPolicy::PreemptLowerPriority
@@ -220,7 +219,7 @@ mod tests {
 
     fn names(world: &World) -> Vec<String> {
         let schedulers = ["default-scheduler".to_owned()];
-        preemptors(&world.model, &Flights::new(), &schedulers).iter().map(ToString::to_string).collect()
+        preemptors(&world.model, &Flights::default(), &schedulers).iter().map(ToString::to_string).collect()
     }
 
     #[test]

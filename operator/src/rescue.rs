@@ -47,18 +47,17 @@ pub struct Rescues {
 impl Rescues {
     /// Notes who waits now. Who has a plan in flight goes on waiting until it is over.
     pub fn note(&mut self, model: &Model, flights: &Flights, terms: &Terms, schedulers: &[String], now: Instant) {
-        let in_flight = |pod: &Pod| flights.contains_key(&Preemptor::Pod(pod.key.clone()));
+        let in_flight = |pod: &Pod| flights.contains(&Preemptor::Pod(pod.key.clone()));
         let waits = |pod: &&Pod| {
             pod.unschedulable
                 && terms.is_critical(pod)
-                && pod.group.is_none()
                 && !pod.placeholder()
                 && !pod.held
                 && !pod.gated_by_others
                 && schedulers.contains(&pod.scheduler_name)
         };
         let mut before = std::mem::take(&mut self.waiting);
-        for pod in model.cluster.unbound().filter(waits) {
+        for pod in model.pending.single().filter_map(|pod| model.cluster.pod(pod)).filter(waits) {
             let new = || Waits { pod: pod.key.clone(), since: now, asked: None, hopeless: 0, helped: None };
             let mut entry = before.remove(&pod.uid).unwrap_or_else(new);
             if in_flight(pod) {
@@ -71,7 +70,7 @@ impl Rescues {
             }
         }
         // Their plan says in a moment whether they were bound.
-        before.retain(|_, waits| flights.contains_key(&Preemptor::Pod(waits.pod.clone())));
+        before.retain(|_, waits| flights.contains(&Preemptor::Pod(waits.pod.clone())));
         self.waiting.append(&mut before);
         self.pulse.note(model.scheduler_decisions, now);
     }
@@ -143,7 +142,7 @@ mod tests {
     }
 
     fn due(rescues: &mut Rescues, world: &World, now: Instant) -> Vec<String> {
-        rescues.note(&world.model, &Flights::new(), &terms(), &["default-scheduler".to_owned()], now);
+        rescues.note(&world.model, &Flights::default(), &terms(), &["default-scheduler".to_owned()], now);
         rescues.due(&world.model, AFTER, now).into_iter().map(|(pod, _)| pod.name.to_string()).collect()
     }
 
@@ -221,8 +220,8 @@ mod tests {
         due(&mut rescues, &world, now);
         world.pod(addon("dns", 0).nominated("n1"));
         let pod = Preemptor::Pod(world.key("dns"));
-        let flight = Flight::new(pod.clone(), 0, StoredPlan::default(), now);
-        let (flights, schedulers) = (Flights::from([(pod, flight)]), ["default-scheduler".to_owned()]);
+        let flight = Flight::new(pod, 0, StoredPlan::default(), now);
+        let (flights, schedulers) = (Flights::from([flight]), ["default-scheduler".to_owned()]);
         rescues.note(&world.model, &flights, &terms(), &schedulers, now + AFTER);
         assert_eq!(due(&mut rescues, &world, now + AFTER), ["dns"], "at once, not after another half minute");
         assert_eq!(due(&mut rescues, &world, now + AFTER + WITHDRAWN), Vec::<String>::new(), "a nomination of others");

@@ -112,7 +112,7 @@ mod tests {
     impl Look {
         fn at(&mut self, world: &World, seconds: i64) -> WhoWaits {
             let clock = Clock { now: Instant::now(), epoch_seconds: EPOCH + seconds };
-            self.survey.look(&world.model, &Flights::new(), &self.words, &self.metrics, clock)
+            self.survey.look(&world.model, &Flights::default(), &self.words, &self.metrics, clock)
         }
 
         fn none(&self) -> ClassLabel {

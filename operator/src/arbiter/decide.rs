@@ -36,9 +36,10 @@ impl Arbiter {
         }
         let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
         let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
-        let present: BTreeSet<&Preemptor> = order.iter().chain(self.flights.keys()).chain(&critical).collect();
+        let present: BTreeSet<&Preemptor> = order.iter().chain(&critical).collect();
+        let is_present = |preemptor: &Preemptor| present.contains(preemptor) || self.flights.contains(preemptor);
         self.waiting.retain(|preemptor, waiting| {
-            let waits = present.contains(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
+            let waits = is_present(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
             if !waits
                 && waiting.last_word.take().is_some()
                 && let Preemptor::Group(key) = preemptor
@@ -49,7 +50,7 @@ impl Arbiter {
             // kube-scheduler may be trying it, and then it does not wait for us.
             waits || (waiting.remembers(clock.now) && self.model.uid_of(preemptor).is_some())
         });
-        self.observed.retain(|preemptor| present.contains(preemptor));
+        self.observed.retain(is_present);
         let off = self.switch.mode() == Mode::Off;
         let mut in_flight = None;
         for preemptor in order {

@@ -122,6 +122,8 @@ impl Arbiter {
         for (group, pod, uid, why) in step.refused {
             self.tell_refusal(&pod, &uid, &action_of(&group), &why, clock.now);
         }
+        // Plans may count on the capacity of pods that stay.
+        self.model.changes.everything |= !step.ended.is_empty();
         self.dirty.extend(step.ended);
     }
 

@@ -71,6 +71,9 @@ const GATHER: Duration = Duration::from_millis(5);
 const UNSEEN: Duration = Duration::from_secs(60);
 /// How long the watch may take to show that a nomination was withdrawn.
 const SHOWN: Duration = Duration::from_secs(2);
+/// How long no plan that has begun to evict is cancelled for a nomination that a plan left which is over. A nomination without a next plan
+/// is withdrawn within some seconds.
+const KEPT: Duration = Duration::from_secs(10);
 /// How often timers (delays, time-outs, repeated calls) are looked at.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -82,6 +85,8 @@ pub struct Arbiter {
     evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
     /// Places of plans that were given up just now, and when: the watch may show their nominations still.
     given_up: Vec<(Reservation, Instant)>,
+    /// Places of plans that are over and whose members stay nominated for their next plan, and since when.
+    kept_nominations: Vec<(Reservation, Instant)>,
     /// Nodes that are not ready for a short time only.
     recovering: BTreeSet<SmolStr>,
     waiting: BTreeMap<Preemptor, Waiting>,
@@ -141,9 +146,10 @@ impl Arbiter {
         model.cluster.spare_critical_addons(config.critical_addons().map(|terms| terms.namespaces));
         Self {
             model,
-            flights: Flights::new(),
+            flights: Flights::default(),
             evicted: BTreeMap::new(),
             given_up: Vec::new(),
+            kept_nominations: Vec::new(),
             recovering: BTreeSet::new(),
             waiting: BTreeMap::new(),
             round: Round::default(),
@@ -262,12 +268,13 @@ impl Arbiter {
         self.metrics.watches_broken(broken.is_some());
         if broken.is_some() {
             // What was asked for and waits for its turn is not done either; it is asked for anew when the model is true again.
-            self.flights.values_mut().for_each(Flight::hold);
+            self.flights.all_mut().for_each(Flight::hold);
             self.departures.hold();
             self.store_plans(clock);
             return;
         }
         self.forget_the_dead();
+        self.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.dirty.append(&mut self.model.touched);
         self.gangs.heed(&self.model, &self.dirty, clock.now);
         self.follow_switch();
@@ -333,7 +340,7 @@ impl Arbiter {
             }
             self.dirty.insert(key.clone());
         }
-        self.flights.insert(flight.preemptor.clone(), flight);
+        self.flights.insert(flight, &self.model.cluster);
         self.model.version += 1;
     }
 
@@ -343,7 +350,7 @@ impl Arbiter {
 
     /// The decisions in flight as the planner needs them for a preemptor of this priority.
     fn context(&self, priority: i32) -> Context {
-        let mut context = ledger::context(&self.flights, priority);
+        let mut context = ledger::context(&self.flights, &self.model.cluster, priority);
         context.departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
         context
     }
@@ -352,7 +359,10 @@ impl Arbiter {
     /// node cancels it.
     fn context_of_begun(&self, context: Context, priority: i32) -> Context {
         let recovering = self.recovering.clone();
-        Context { recovering, ..ledger::without_guests(context, &self.flights, priority) }
+        let ending = self.flights.values().flat_map(Flight::kept_nominations);
+        let kept: Vec<Reservation> =
+            self.kept_nominations.iter().map(|(place, _)| place.clone()).chain(ending).collect();
+        Context { recovering, ..ledger::without_guests(context, &self.flights, &kept, priority) }
     }
 
     /// Notes which nodes are not ready for a short time only.
@@ -360,6 +370,9 @@ impl Arbiter {
         let grace = i64::try_from(self.config.node_outage_grace.as_secs()).unwrap_or(i64::MAX);
         let recovering = self.model.recovering(clock.epoch_seconds, grace);
         // Plans are checked again when the time of a node is over.
+        for node in recovering.symmetric_difference(&self.recovering) {
+            self.model.changes.note_node(node);
+        }
         self.model.version += u64::from(recovering != self.recovering);
         self.recovering = recovering;
     }
@@ -368,13 +381,14 @@ impl Arbiter {
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let mut spent = Duration::ZERO;
         // Of plans that do not fit side by side any more the least important and youngest is given up, and the others keep their places.
-        let mut order: Vec<Preemptor> = self.flights.keys().cloned().collect();
+        let mut order: Vec<Preemptor> = self.flights.take_due(clock.now);
         order.sort_by_key(|preemptor| {
             self.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
         });
         // A critical add-on cannot wait as long as others can.
         let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_begun_to_evict());
-        let kinds: BTreeSet<(i32, bool, bool)> = self.flights.values().map(kind).collect();
+        let kinds: BTreeSet<(i32, bool, bool)> =
+            order.iter().filter_map(|preemptor| self.flights.get(preemptor)).map(kind).collect();
         let context = |(priority, critical, evicting)| {
             let lingering =
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
@@ -387,21 +401,23 @@ impl Arbiter {
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         self.given_up.retain(|(_, at)| clock.now.duration_since(*at) < SHOWN);
+        self.kept_nominations.retain(|(_, at)| clock.now.duration_since(*at) < KEPT);
         let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
         given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
-        contexts.values_mut().for_each(|context| ledger::without_given_up(context, &given_up));
+        let flights = &self.flights;
+        contexts.values_mut().for_each(|context| ledger::without_given_up(context, flights, &given_up));
         let version = self.model.version;
         self.evicted.retain(|uid, (pod, at)| {
             let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
-            unseen && clock.now.duration_since(*at) < UNSEEN
+            let expected = clock.now.duration_since(*at) < UNSEEN;
+            // Plans that count on its capacity find out that it stays.
+            self.model.changes.everything |= unseen && !expected;
+            unseen && expected
         });
-        let asked =
-            self.flights.values().flat_map(Flight::asked).chain(self.evicted.keys()).chain(self.departures.asked());
-        let mut under_way: BTreeSet<SmolStr> = asked.cloned().collect();
         for preemptor in order {
-            let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
+            let Some(flight) = self.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
-            let (before, went_on) = (flight.plan.state, flight.ending.is_none());
+            let (before, went_on, was_put_off) = (flight.plan.state, flight.ending.is_none(), flight.is_put_off());
             if before == PlanState::Planned
                 && let Preemptor::Group(key) = &preemptor
             {
@@ -423,16 +439,27 @@ impl Arbiter {
             if waits {
                 spent += begun.elapsed();
             }
-            flight.leave_to_others(&mut advance.commands, &mut under_way, clock.now);
+            let requested = self.requested_by_others(&preemptor, &advance.commands);
+            let Some(flight) = self.flights.advancing(&preemptor) else { continue };
+            flight.leave_to_others(&mut advance.commands, &requested, clock.now);
             let places = if went_on { flight.given_up_places() } else { Vec::new() };
             if !places.is_empty() {
                 contexts.values_mut().for_each(|context| ledger::give_up(context, &places));
             }
             let now = flight.plan.state;
+            let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off());
+            let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
+            if flight.evicts() {
+                self.plan_store.note(&Record::from(&*flight));
+            }
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
                 self.staged(&preemptor, now);
             }
+            if differs {
+                self.flights.reserves_differently(&preemptor);
+            }
+            self.flights.advanced(&preemptor, had_effect, clock.now);
             if let Preemptor::Group(key) = &preemptor {
                 self.dirty.insert(key.clone());
             }
@@ -453,6 +480,21 @@ impl Arbiter {
         if self.model.version != version {
             self.model.version += 1;
         }
+    }
+
+    /// UIDs of the pods among those that these commands evict whose eviction is requested for another plan or departure.
+    fn requested_by_others(&self, preemptor: &Preemptor, commands: &[Command]) -> BTreeSet<SmolStr> {
+        let uids = commands.iter().filter_map(|command| match command {
+            Command::Evict(call) => Some(&call.uid),
+            _ => None,
+        });
+        let is_requested = |uid: &&SmolStr| {
+            let mut others = self.flights.with_pod(uid).filter(|flight| flight.preemptor != *preemptor);
+            others.any(|flight| flight.has_asked(uid))
+                || self.evicted.contains_key(*uid)
+                || self.departures.has_asked(uid)
+        };
+        uids.filter(is_requested).cloned().collect()
     }
 
     /// A flight reached its next stage: tell it, on the preemptor and on the groups that give way.
@@ -481,7 +523,7 @@ impl Arbiter {
 
     /// Tells the groups that give way who takes their place, once for each plan.
     fn tell_victims(&mut self, preemptor: &Preemptor) {
-        let Some(flight) = self.flights.get_mut(preemptor) else { return };
+        let Some(flight) = self.flights.advancing(preemptor) else { return };
         if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
             return;
         }
@@ -549,6 +591,7 @@ impl Arbiter {
         self.round.hurry();
         let unseen = flight.evicted_unseen(&self.model.cluster);
         self.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
+        self.kept_nominations.extend(flight.kept_nominations().into_iter().map(|place| (place, clock.now)));
         self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());

@@ -28,9 +28,6 @@ impl Arbiter {
         if std::mem::take(&mut self.model.plans.listed) {
             self.plan_store.doubt(|plan| self.model.plans.get(plan).is_some());
         }
-        for flight in self.flights.values().filter(|flight| flight.evicts()) {
-            self.plan_store.note(&Record::from(flight));
-        }
         let keep = Keep {
             age: self.config.preemption_history,
             count: self.config.preemption_history_limit as usize,
@@ -74,7 +71,7 @@ impl Arbiter {
         match self.plan_store.answered(plan, status, written, now) {
             Answer::Stored(state) => {
                 self.dirty.extend(self.departures.stored(plan));
-                let Some(flight) = self.flight_of(plan) else { return };
+                let Some(flight) = self.flights.with_id(plan) else { return };
                 flight.stored = Some(state);
                 if let Preemptor::Group(key) = flight.preemptor.clone() {
                     self.dirty.insert(key);
@@ -82,7 +79,7 @@ impl Arbiter {
             }
             Answer::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
-                if let Some(flight) = self.flight_of(plan) {
+                if let Some(flight) = self.flights.with_id(plan) {
                     let so = if flight.resumed || flight.begun() > 0 {
                         "it is not carried on"
                     } else {
@@ -100,14 +97,10 @@ impl Arbiter {
     /// The `Preemption` of a plan or departure was deleted: an administrator wants it to end. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
         self.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
-        if let Some(flight) = self.flight_of(plan) {
+        if let Some(flight) = self.flights.with_id(plan) {
             flight.is_not_written();
             flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
         }
-    }
-
-    fn flight_of(&mut self, plan: &str) -> Option<&mut Flight> {
-        self.flights.values_mut().find(|flight| flight.plan.id == plan)
     }
 
     /// Takes over the plans that an earlier leader stored: whole ones are checked like our own, the others are dropped.
@@ -184,7 +177,7 @@ impl Arbiter {
             if let Some(ending) = &flight.ending {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
             }
-            self.flights.insert(preemptor, flight);
+            self.flights.insert(flight, &self.model.cluster);
         }
         self.end_stale_summaries();
     }

@@ -44,17 +44,22 @@ impl Arbiter {
         }
         let mut tally = self.tally(clock);
         let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = Vec::new();
-        for (preemptor, flight) in &self.flights {
+        for (preemptor, flight) in self.flights.iter() {
             order.push((Reverse(flight.priority), flight.started, preemptor.clone()));
         }
         order.sort();
         let mut held_back = 0;
         for (_, _, preemptor) in order {
-            let Some(flight) = self.flights.get_mut(&preemptor) else { continue };
-            let was_put_off = flight.is_put_off();
+            let Some(flight) = self.flights.advancing(&preemptor) else { continue };
+            let before = (flight.is_put_off(), flight.ration.clone(), flight.held_back.clone());
             flight.ration(&self.model, clock, &mut tally);
-            // What it reserved is available to others, or not any more.
-            self.model.version += u64::from(flight.is_put_off() != was_put_off);
+            let after = (flight.is_put_off(), &flight.ration, &flight.held_back);
+            if (before.0, &before.1, &before.2) != after {
+                // What it reserved is available to others, or not any more.
+                self.model.version += u64::from(before.0 != after.0);
+                self.flights.reserves_differently(&preemptor);
+            }
+            let Some(flight) = self.flights.get(&preemptor) else { continue };
             let Some(held) = &flight.held_back else { continue };
             held_back += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());

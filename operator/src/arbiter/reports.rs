@@ -74,6 +74,9 @@ impl Arbiter {
                 (sentence, flight.plan.preemptor.uid.clone())
             }
             Cause::Departure { group, .. } => {
+                let accepted = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone);
+                // Plans may count on the capacity of a pod that stays.
+                self.model.changes.everything |= !accepted;
                 (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
             }
         };

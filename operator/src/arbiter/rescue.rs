@@ -44,7 +44,7 @@ impl Arbiter {
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
             let anew = waiting.seen.is_none();
-            if self.flights.contains_key(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
+            if self.flights.contains(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
             if !self.rescues.pulse.is_alive(since, clock.now) {

@@ -51,7 +51,7 @@ impl Arbiter {
     /// Drops the plans that must not go on in this mode, or in this namespace.
     pub(super) fn restrain(&mut self) {
         let unserved: Vec<Preemptor> =
-            self.flights.keys().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
+            self.flights.preemptors().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
         for preemptor in unserved {
             if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.state != PlanState::Releasing) {
                 flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
@@ -59,7 +59,10 @@ impl Arbiter {
         }
         let Some(restraint) = self.restraint() else { return };
         let words = self.restraint_in_words();
-        for flight in self.flights.values_mut().filter(|flight| !may_go_on(flight, restraint)) {
+        let stopped = self.flights.values().filter(|flight| flight.ending.is_none() && !may_go_on(flight, restraint));
+        let stopped: Vec<Preemptor> = stopped.map(|flight| flight.preemptor.clone()).collect();
+        for flight in stopped {
+            let Some(flight) = self.flights.get_mut(&flight) else { continue };
             let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
             flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
         }

@@ -144,7 +144,7 @@ impl Arbiter {
             if to == record.status && writing.failures == 0 {
                 writing.gathering = None;
                 // Told, and written: it is over once nothing takes anything from the group any more.
-                let taken = || self.flights.values().any(|f| f.takes_from(&self.model.cluster, &key));
+                let taken = || self.flights.take_from(&self.model.cluster, &key);
                 if self.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
                     self.victims.remove(&key);
                     // What it was told may be over already, and nothing else may happen to it.

@@ -335,9 +335,9 @@ impl Departures {
         self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
     }
 
-    /// UIDs of the pods whose eviction was requested and not refused.
-    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
-        self.members().filter(|(_, member)| member.is_asked()).map(|(uid, _)| uid)
+    /// Returns true if an eviction of the pod with this UID was requested and not refused.
+    pub fn has_asked(&self, uid: &str) -> bool {
+        self.0.values().any(|departure| departure.members.get(uid).is_some_and(Member::is_asked))
     }
 
     /// UIDs of the pods that are expected to terminate: all but those whose eviction failed or was refused.

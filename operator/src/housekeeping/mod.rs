@@ -31,9 +31,13 @@ pub struct Housekeeping {
     calls: Calls,
     /// Groups that have to be looked at again, because a call for them has not shown its effect.
     again: BTreeSet<ObjectKey>,
-    /// Workloads, likewise.
+    /// Workloads that have to be summarized again, because the status was not written yet, or was summarized just now.
     again_workloads: BTreeSet<ObjectKey>,
+    /// When Workloads were summarized in the last second.
+    summarized: BTreeMap<ObjectKey, Instant>,
     unused: Unused,
+    /// When nominations were last looked for that no plan stands behind.
+    looked_for_nominations: Option<Instant>,
 }
 
 impl Housekeeping {
@@ -87,6 +91,7 @@ impl Housekeeping {
             }
         }
         self.orphans.emit(model, now, &mut commands);
+        self.summarized.retain(|_, at| now.duration_since(*at) < workloads::EVERY);
         for workload in workloads {
             commands.extend(self.summarize(model, workload, clock));
         }
@@ -123,7 +128,7 @@ mod tests {
         let clock = Clock { now, epoch_seconds: 0 };
         let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);
         assert!(commands.is_empty(), "{commands:?}");
-        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), clock);
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::default(), clock);
         assert!(commands.is_empty(), "{commands:?}");
     }
 

@@ -6,9 +6,10 @@ use crate::ledger::{Clock, Flights};
 use crate::model::Model;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
-use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How often they are looked for.
+const EVERY: Duration = Duration::from_secs(1);
 /// How long after its end a plan for a critical add-on may have left a nomination, in seconds.
 const LATELY: i64 = 600;
 
@@ -19,8 +20,12 @@ impl Housekeeping {
     /// critical add-ons whose plan was over in the last ten minutes and had this node.
     pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, clock: Clock) -> Vec<Command> {
         let now = clock.now;
-        let meant: BTreeSet<&str> = flights.values().flat_map(|f| &f.members).map(|m| m.uid.as_str()).collect();
         let mut commands = Vec::new();
+        if self.looked_for_nominations.is_some_and(|at| now.duration_since(at) < EVERY) {
+            return commands;
+        }
+        self.looked_for_nominations = Some(now);
+        let is_member = |uid: &str| flights.with_pod(uid).any(|flight| flight.places(uid));
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let node = pod.nominated_node.as_deref().unwrap_or_default();
             let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);
@@ -30,7 +35,7 @@ impl Housekeeping {
             }
             let member = pod.group.is_some() && pod.spec_policy == PreemptionPolicy::Never;
             let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || member || rescued()));
-            if !ours || meant.contains(pod.uid.as_str()) {
+            if !ours || is_member(&pod.uid) {
                 continue;
             }
             if self.calls.start_unheard(nomination_of(&pod.uid), now) {
@@ -72,11 +77,14 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod");
         world.pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
         world.pod(TestPod::new("scheduler-s", 10).nominated("n1"));
-        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 });
+        let commands =
+            housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 });
         let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(pod.name, "held");
         assert!(
-            housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).is_empty(),
+            housekeeping
+                .stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 })
+                .is_empty(),
             "not twice at once"
         );
     }
@@ -86,8 +94,9 @@ mod tests {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
         housekeeping.withdrawn("uid-held", now);
-        let mut strays =
-            |now| housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 }).len();
+        let mut strays = |now| {
+            housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 }).len()
+        };
         assert_eq!(strays(now), 0);
         assert_eq!(strays(now + Duration::from_secs(2)), 1, "it had no effect");
     }
@@ -98,7 +107,8 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod");
         let released = |name: &str| TestPod::new(name, 10).of("g").unschedulable().nominated("n1");
         world.pod(released("never").spec("preemptionPolicy", json!("Never"))).pod(released("scheduler-s"));
-        let commands = housekeeping.stray_nominations(&world.model, &Flights::new(), Clock { now, epoch_seconds: 0 });
+        let commands =
+            housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 });
         let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(pod.name, "never");
     }
@@ -120,7 +130,7 @@ mod tests {
             let plan = Box::new(serde_json::from_value(plan).unwrap());
             world.model.apply(Input::Preemption(Update::Applied(plan)));
             let clock = Clock { now, epoch_seconds: second };
-            housekeeping.stray_nominations(&world.model, &Flights::new(), clock).len()
+            housekeeping.stray_nominations(&world.model, &Flights::default(), clock).len()
         };
         assert_eq!(withdrawn("n1", "Cancelled", 1600), 1);
         assert_eq!(withdrawn("n1", "Cancelled", 1601), 0, "ten minutes later it is the scheduler's");

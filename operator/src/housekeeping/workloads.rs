@@ -7,11 +7,20 @@ use crate::model::Model;
 use crate::status;
 use giveway_planner::model::ObjectKey;
 use kube::ResourceExt;
+use std::time::Duration;
+
+/// How often a Workload is summarized at most: it may have thousands of groups.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 impl Housekeeping {
-    /// Writes it when it differs from what is there.
+    /// Writes the summary if it differs from the status.
     pub(super) fn summarize(&mut self, model: &Model, workload: ObjectKey, clock: Clock) -> Option<Command> {
         let record = model.workloads.get(&workload)?;
+        if self.summarized.contains_key(&workload) {
+            self.again_workloads.insert(workload);
+            return None;
+        }
+        self.summarized.insert(workload.clone(), clock.now);
         let wanted = status::workload_status(model, &workload, clock.time());
         if record.object.status.as_ref() == Some(&wanted) {
             return None;

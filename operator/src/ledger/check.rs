@@ -17,13 +17,13 @@ use std::time::Duration;
 /// How often a plan is checked while it evicts, at the most.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// What checking a plan found. It stays true until the model changes, and checking is the dearest thing that is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Check {
-    /// The members fit at this moment.
-    pub fits_now: bool,
-    /// Other room was looked for, and none was found.
-    pub no_other_room: bool,
+/// When the members of a plan fit. It stays true until something changes that the plan depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Now.
+    FitsNow,
+    /// When the pods that are terminating, and those that will be evicted, have terminated.
+    FitsThen,
 }
 
 /// What the preemptor has to know for which these pods keep room: they are as good as gone.
@@ -242,7 +242,7 @@ impl Flight {
     /// Between two evictions: a plan that does not hold any more evicts nobody else. Looked at when something changed; ten times a
     /// second at the most, but for the one victim or few of a critical add-on.
     pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
-        let known = self.checked.is_some_and(|(version, _)| version == model.version);
+        let known = self.checked.is_some();
         let just_now = self.rescue.is_none() && self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
         // With all of them on their way, other questions are asked.
         let all_asked = self.victims.iter().all(|victim| victim.accepted);
@@ -252,7 +252,7 @@ impl Flight {
         let misfit = || self.fits_then(&model.cluster, context).err().map(Sentence::from);
         let another = || self.another_unit(&model.cluster);
         let Some(why) = self.must_stay(model).or_else(another).or_else(misfit) else {
-            self.checked = Some((model.version, Check::default()));
+            self.checked = Some(Check::FitsThen);
             self.rechecked = Some(clock.now);
             return;
         };
@@ -268,9 +268,13 @@ impl Flight {
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
         let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
         gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
+        // Pods on other nodes only matter for affinity, anti-affinity and topology spread.
         let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
-        for node in nodes {
-            gone.extend(cluster.pods_on(node).filter(|p| p.leaves).map(|p| p.uid.clone()));
+        if self.members.iter().any(|m| cluster.pod(&m.pod).is_some_and(Pod::depends_on_other_nodes)) {
+            gone.extend(cluster.terminating().map(|p| p.uid.clone()));
+        } else {
+            let here = nodes.into_iter().flat_map(|node| cluster.pods_on(node));
+            gone.extend(here.filter(|p| p.leaves).map(|p| p.uid.clone()));
         }
         gone.retain(|uid| !context.lingering.contains(uid));
         gone

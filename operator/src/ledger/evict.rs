@@ -99,17 +99,16 @@ impl Flight {
         }
     }
 
-    /// Of two plans that share a victim, because the more important one is going to displace the other, one evicts it, and
-    /// the other waits until it sees that: takes evictions of pods out of `commands` that are `under_way`, and adds the
-    /// others to these.
-    pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, under_way: &mut BTreeSet<SmolStr>, now: Instant) {
+    /// Takes the evictions of the pods with these UIDs out of `commands`, because others have requested them. Two plans share a victim if
+    /// one of them is going to displace the other; the second one waits until the pod terminates.
+    pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, requested: &BTreeSet<SmolStr>, now: Instant) {
         commands.retain(|command| {
             let Command::Evict(call) = command else { return true };
-            let first = call.rehearsal || under_way.insert(call.uid.clone());
-            if !first {
+            let is_requested = !call.rehearsal && requested.contains(&call.uid);
+            if is_requested {
                 self.evicted(&call.uid, &EvictOutcome::Withdrawn, now);
             }
-            first
+            !is_requested
         });
     }
 

@@ -18,6 +18,7 @@ mod check;
 mod crowding;
 mod domain;
 mod evict;
+mod flights;
 mod overlap;
 mod protection;
 mod ration;
@@ -32,6 +33,7 @@ mod wind_down;
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
 pub use crowding::Crowding;
+pub use flights::Flights;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use sentences::{describe, taker, victim_message};
@@ -128,6 +130,8 @@ pub struct VictimPod {
     pub accepted: bool,
     /// Whether it was seen to be gone or on its way out, and not only to have ended by itself.
     pub left: bool,
+    /// True if the cluster shows that it terminates, or does not have it any more.
+    pub leaves: bool,
     /// The grace that it had, in seconds, where it was shortened.
     pub shortened: Option<i64>,
     /// From which priority on its budgets may be violated, as it was last seen: it guards the others of its unit also when it is gone.
@@ -176,16 +180,16 @@ pub struct Flight {
     pub stages: Vec<(PlanState, Instant)>,
     /// When every victim was on its way.
     pub awaited: Option<Instant>,
-    /// What was found when the plan was last checked, and the [`Model::version`] it was found in.
-    pub checked: Option<(u64, Check)>,
+    /// What was found when the plan was last checked; `None` after something changed that the plan depends on.
+    pub checked: Option<Check>,
     /// Since when none of the released members was bound: at first since their release.
     pub released: Option<Instant>,
     /// How many members were bound then.
     pub bound_then: usize,
     /// When the plan was last checked while it evicts.
     pub rechecked: Option<Instant>,
-    /// When it was last compared with other plans while it waited.
-    pub looked: Option<Instant>,
+    /// When the planner was last asked whether a better plan exists, and the [`Model::version`] at that time.
+    pub looked: Option<(Instant, u64)>,
     /// Set when the plan is dropped but units that were begun have to be finished first.
     pub ending: Option<Ending>,
     /// The members that keep each other out while they are nominated, once all have started.
@@ -256,6 +260,7 @@ impl Flight {
                     call: Call::Idle,
                     accepted: false,
                     left: false,
+                    leaves: false,
                     shortened: None,
                     threshold: None,
                 })
@@ -302,23 +307,51 @@ impl Flight {
         !self.plan.victims.is_empty()
     }
 
+    /// Returns true if its placements are reserved.
+    fn reserves(&self) -> bool {
+        self.ending.is_none() && !self.is_put_off()
+    }
+
+    /// Returns true if the cluster shows the placement of a member as a nomination, which reserves as much as the plan does.
+    fn is_shown(&self, cluster: &Cluster, member: &Member) -> bool {
+        let started = self.has_begun_to_evict() || self.plan.state >= PlanState::Releasing;
+        let shows = |pod: &Pod| pod.nominated_node.as_deref() == Some(member.node.as_str());
+        let same = |pod: &Pod| cluster.effective_priority(pod) == self.priority;
+        started && current(cluster, &member.pod, &member.uid).is_some_and(|pod| shows(pod) && same(pod))
+    }
+
     /// The places this flight holds against preemptors of equal or lower priority (ASYNC, nomination).
     pub fn reservations(&self) -> impl Iterator<Item = Reservation> + '_ {
-        self.members.iter().map(|m| Reservation {
-            uid: m.uid.clone(),
-            pod: m.pod.clone(),
-            node: m.node.clone(),
+        self.members.iter().map(|member| self.reservation(member))
+    }
+
+    fn reservation(&self, member: &Member) -> Reservation {
+        Reservation {
+            uid: member.uid.clone(),
+            pod: member.pod.clone(),
+            node: member.node.clone(),
             holds: Holds::UpTo(self.priority),
-        })
+        }
+    }
+
+    /// Returns true if the plan ends, and its members stay nominated for their next plan.
+    fn stays_nominated(&self) -> bool {
+        let for_next = |ending: &Ending| ending.again || !self.refused.is_empty();
+        self.ending.as_ref().is_some_and(|ending| ending.state != PlanState::Completed && for_next(ending))
     }
 
     /// The places that it has given up: until its nominations are withdrawn, nobody is kept from them.
     pub fn given_up_places(&self) -> Vec<Reservation> {
-        let keeps = |ending: &Ending| ending.state == PlanState::Completed || ending.again || !self.refused.is_empty();
+        let is_completed = |ending: &Ending| ending.state == PlanState::Completed;
         match &self.ending {
-            Some(ending) if !keeps(ending) => self.reservations().collect(),
+            Some(ending) if !is_completed(ending) && !self.stays_nominated() => self.reservations().collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The places that its members stay nominated for until they have another plan.
+    pub fn kept_nominations(&self) -> Vec<Reservation> {
+        if self.stays_nominated() { self.reservations().collect() } else { Vec::new() }
     }
 
     /// The placements as the planner takes them.
@@ -371,6 +404,23 @@ impl Flight {
         let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
         let unseen = |v: &&VictimPod| current(cluster, &v.pod, &v.uid).is_some_and(Pod::live);
         self.victims.iter().filter(done).filter(unseen).map(|v| (&v.uid, &v.pod))
+    }
+
+    /// The nodes of the members and victims.
+    pub fn nodes(&self) -> BTreeSet<SmolStr> {
+        let members = self.plan.placements.iter().map(|placement| &placement.node);
+        let victims = self.plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| &pod.node);
+        members.chain(victims).map(SmolStr::new).collect()
+    }
+
+    /// Returns true if the pod with this UID is a member.
+    pub fn places(&self, uid: &str) -> bool {
+        self.members.iter().any(|member| member.uid == uid)
+    }
+
+    /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one.
+    pub fn has_asked(&self, uid: &str) -> bool {
+        self.victims.iter().any(|victim| victim.uid == uid && victim.asked())
     }
 
     /// How many victims are gone.
@@ -479,6 +529,7 @@ impl Flight {
             victim.threshold = victim.threshold.max(pod.and_then(|pod| model.threshold(pod)));
             victim.accepted |= pod.is_none_or(|p| p.leaves || p.ended());
             victim.left |= pod.is_none_or(|p| p.terminating);
+            victim.leaves = pod.is_none_or(|p| p.leaves);
         }
     }
 }
@@ -508,35 +559,38 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
 }
 
-/// Every flight, by preemptor.
-pub type Flights = BTreeMap<Preemptor, Flight>;
-
 /// The plans in flight as the planner needs them when it plans at this priority, for any preemptor: a preemptor's own reservations do not
 /// block it. A plan that is put off reserves nothing, because it may be put off for a day. Of the victims of such a plan, and of a plan of
-/// lower priority, which may be cancelled for this one, only those count as leaving that leave in any case.
-pub fn context(flights: &Flights, priority: i32) -> Context {
-    let all = || flights.values();
-    Context {
-        reservations: all().filter(|f| f.ending.is_none() && !f.is_put_off()).flat_map(Flight::reservations).collect(),
-        departing: all().flat_map(|f| f.going(f.may_not_go(priority))).cloned().collect(),
-        ..Context::default()
+/// lower priority, which may be cancelled for this one, only those count as leaving that leave in any case. What the cluster shows itself
+/// is left out: nominations, and victims that are terminating or gone.
+pub fn context(flights: &Flights, cluster: &Cluster, priority: i32) -> Context {
+    let mut context = Context::default();
+    for flight in flights.values() {
+        if flight.reserves() {
+            let hidden = flight.members.iter().filter(|member| !flight.is_shown(cluster, member));
+            context.reservations.extend(hidden.map(|member| flight.reservation(member)));
+        }
+        if flight.victims.iter().any(|victim| !victim.leaves) {
+            context.departing.extend(flight.going(flight.may_not_go(priority)).cloned());
+        }
     }
+    context
 }
 
 /// The same after these places were given up, of which the cluster still has the nominations: two equal plans that do not fit side by
-/// side any more must not be given up for each other, nor the second one for what is left of the first. Who has a place anew keeps it.
-pub fn without_given_up(context: &mut Context, places: &[Reservation]) {
-    // Most of the time there are none.
-    if places.is_empty() {
-        return;
-    }
-    let kept: BTreeSet<&SmolStr> = context.reservations.iter().map(|reservation| &reservation.uid).collect();
-    let free: Vec<Reservation> = places.iter().filter(|place| !kept.contains(&place.uid)).cloned().collect();
+/// side any more must not be given up for each other, nor the second one for what is left of the first. Pods that have another plan keep
+/// the placements that it gives them.
+pub fn without_given_up(context: &mut Context, flights: &Flights, places: &[Reservation]) {
+    let keeps = |uid: &str| flights.with_pod(uid).any(|flight| flight.reserves() && flight.places(uid));
+    let free: Vec<Reservation> = places.iter().filter(|place| !keeps(&place.uid)).cloned().collect();
     give_up(context, &free);
 }
 
 /// The same where what these pods have are the places that are given up.
 pub fn give_up(context: &mut Context, places: &[Reservation]) {
+    if places.is_empty() {
+        return;
+    }
     let pods: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
     context.reservations.retain(|reservation| !pods.contains(&reservation.uid));
     // A reservation that holds nothing: without any, the pod's nomination would hold the place.
@@ -544,8 +598,9 @@ pub fn give_up(context: &mut Context, places: &[Reservation]) {
 }
 
 /// The same for a plan that has begun to evict: it is not cancelled for the reservation of a plan of equal or lower priority for which
-/// no pod was evicted or ungated yet. Such a plan may count on victims of others, which may stay for their budgets or the rates.
-pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) -> Context {
+/// no pod was evicted or ungated yet. Such a plan may count on victims of others, which may stay for their budgets or the rates. `kept` are
+/// the nominations that plans left which are over.
+pub fn without_guests(mut context: Context, flights: &Flights, kept: &[Reservation], priority: i32) -> Context {
     let nothing_done = |f: &Flight| f.plan.state == PlanState::Planned || !f.evicts();
     let guest = |f: &&Flight| nothing_done(f) && f.plan.state < PlanState::Releasing && f.priority <= priority;
     let guests: BTreeSet<&SmolStr> =
@@ -554,6 +609,10 @@ pub fn without_guests(mut context: Context, flights: &Flights, priority: i32) ->
     for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
         reservation.holds = Holds::NotYet;
     }
+    let has_plan = |uid: &str| flights.with_pod(uid).any(|flight| flight.reserves() && flight.places(uid));
+    let is_higher = |place: &Reservation| matches!(place.holds, Holds::UpTo(of) if of > priority);
+    let kept = kept.iter().filter(|place| !is_higher(place) && !has_plan(&place.uid));
+    context.reservations.extend(kept.map(|place| Reservation { holds: Holds::NotYet, ..place.clone() }));
     context
 }
 

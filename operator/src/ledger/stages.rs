@@ -14,15 +14,16 @@ use std::time::{Duration, Instant};
 /// How long victims may take to leave before other room is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a plan that waits is compared with other plans, when something changed.
+/// How often the planner is asked whether a better plan exists than one that waits, when something changed.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Flight {
-    /// Whether it is compared with other plans now.
-    fn looks(&mut self, clock: Clock, limits: Limits) -> bool {
-        let looks = limits.look && self.looked.is_none_or(|at| clock.now.duration_since(at) >= LOOK);
+    /// Returns true if the planner is asked now whether a better plan exists: not twice about the same version of the model.
+    fn looks(&mut self, model: &Model, clock: Clock, limits: Limits) -> bool {
+        let since = |(at, version)| version != model.version && clock.now.duration_since(at) >= LOOK;
+        let looks = limits.look && self.looked.is_none_or(since);
         if looks {
-            self.looked = Some(clock.now);
+            self.looked = Some((clock.now, model.version));
         }
         looks
     }
@@ -42,15 +43,15 @@ impl Flight {
             }
             let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
             let begins = self.is_due(cluster, clock) && any_may_begin;
-            // One that is put off costs nobody anything: it is looked at now and then, and always before it begins.
-            if self.checked.is_none_or(|(version, _)| version != model.version)
-                && (begins || !self.put_off || self.looks(clock, limits))
-            {
+            // A plan that is put off holds nothing: it is checked now and then, and always before it begins.
+            let is_news = self.looked.is_none_or(|(_, version)| version != model.version);
+            if is_news && (begins || !self.put_off || self.looks(model, clock, limits)) {
+                self.looked = Some((clock.now, model.version));
                 if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
                     return;
                 }
-                self.checked = Some((model.version, Check::default()));
+                self.checked = Some(Check::FitsThen);
             }
             if !begins {
                 self.put_off = true;
@@ -132,9 +133,9 @@ impl Flight {
         };
         let placements: Vec<Placement> = self.placements().into_iter().filter(|p| !elsewhere(p)).collect();
         let fits = |gone: &BTreeSet<SmolStr>| self.still_fits(cluster, &placements, context, gone);
-        let known = self.checked.filter(|(version, _)| *version == model.version && self.awaited.is_some());
+        let known = self.checked.filter(|_| self.awaited.is_some());
         let mut check = match known {
-            Some((_, check)) => check,
+            Some(check) => check,
             None => {
                 let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
                 let fits_now = victims_gone && fits(&BTreeSet::new()).is_ok();
@@ -148,29 +149,26 @@ impl Flight {
                     self.drop_plan(PlanState::Cancelled, what.text(format!(": {why}")));
                     return;
                 }
-                Check { fits_now, no_other_room: false }
+                if fits_now { Check::FitsNow } else { Check::FitsThen }
             }
         };
         let since = *self.awaited.get_or_insert(clock.now);
-        if check.fits_now {
+        if check == Check::FitsNow {
             if self.places_kept(cluster) {
                 self.plan.state = PlanState::Releasing;
             }
-        } else if clock.now.duration_since(since) >= PATIENCE && !check.no_other_room {
-            // Of those who are still there all containers have ended, and what is left of them takes no room: nobody waits
-            // for it any longer, and the place is not given up to be taken again, which others would do first.
+        } else if clock.now.duration_since(since) >= PATIENCE && self.looks(model, clock, limits) {
+            // The containers of all victims that still exist have ended, so that they use no capacity that the members need: the plan
+            // keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
-                check.fits_now = true;
-            } else if self.looks(clock, limits) {
-                if self.fits_elsewhere(cluster, &with_guests(context)) {
-                    // Second attempt (KEP-5710): other room that is free may be taken, without any further eviction.
-                    self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
-                    return;
-                }
-                check.no_other_room = true;
+                check = Check::FitsNow;
+            } else if self.fits_elsewhere(cluster, &with_guests(context)) {
+                // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction.
+                self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
+                return;
             }
         }
-        self.checked = Some((model.version, check));
+        self.checked = Some(check);
     }
 
     /// Whether all members were released, and, where room was made for them, the scheduler has bound none of them for so long. A plan for
@@ -238,7 +236,7 @@ impl Flight {
         if !late && !given_up {
             return;
         }
-        let looks = self.looks(clock, limits);
+        let looks = self.looks(model, clock, limits);
         // Those who kept each other out go where there is room in turn, which need not be where they were planned.
         let in_turn = self.crowding.as_ref().is_some_and(|crowding| !crowding.is_empty());
         let have_room =

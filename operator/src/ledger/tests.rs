@@ -17,6 +17,7 @@ use crate::command::EvictOutcome;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVictim, StoredVictimPod};
 use std::collections::BTreeSet;
+use std::mem::take;
 
 const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30), look: true };
 
@@ -100,6 +101,10 @@ impl Run {
     /// With these decisions in flight.
     fn step_within(&mut self, context: &Context) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
+        let (changes, groups) = (take(&mut self.world.model.changes), take(&mut self.world.model.touched));
+        let mut flights = Flights::from([self.flight.clone()]);
+        flights.note(&changes, &groups);
+        self.flight.checked = flights.values().next().unwrap().checked;
         self.flight.advance(&self.world.model, context, clock, LIMITS)
     }
 
@@ -148,25 +153,24 @@ impl Run {
 #[test]
 fn of_two_plans_that_share_a_victim_one_evicts_it() {
     let (mut first, mut second) = (Run::new(), Run::new());
-    let mut under_way = BTreeSet::new();
-    let mut step = |run: &mut Run| {
+    let step = |run: &mut Run, other: &Flight| {
         let mut advance = run.step();
-        run.flight.leave_to_others(&mut advance.commands, &mut under_way, run.now);
+        let requested = other.asked().cloned().collect();
+        run.flight.leave_to_others(&mut advance.commands, &requested, run.now);
         names(&advance)
     };
     for run in [&mut first, &mut second] {
         run.flight.stored = Some(PlanState::Evicting);
-        assert_eq!(step(run), ["nominate g1 n1", "nominate g2 n2"], "only evictions are shared");
+        assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
         run.nominated();
     }
-    assert_eq!(step(&mut first), ["evict l1", "evict l2"]);
-    assert!(step(&mut second).is_empty());
+    assert_eq!(step(&mut first, &second.flight), ["evict l1", "evict l2"]);
+    assert!(step(&mut second, &first.flight).is_empty());
     assert_eq!((first.flight.asked().count(), second.flight.asked().count()), (2, 0));
-    // The first plan is gone, and its evictions with it: the second one is not stuck.
-    under_way.clear();
-    let mut advance = second.step();
-    second.flight.leave_to_others(&mut advance.commands, &mut under_way, second.now);
-    assert_eq!(names(&advance), ["evict l1", "evict l2"]);
+    assert!(first.flight.has_asked("uid-l1") && !second.flight.has_asked("uid-l1"));
+    // The first plan is over, and its evictions with it.
+    let over = flight(first.now);
+    assert_eq!(step(&mut second, &over), ["evict l1", "evict l2"]);
 }
 
 #[test]
@@ -458,21 +462,21 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
             ..StoredPlan::default()
         };
         let preemptor = Preemptor::Pod(ObjectKey::new("default", name));
-        let mut flight = Flight::new(preemptor.clone(), 100, plan, Instant::now());
+        let mut flight = Flight::new(preemptor, 100, plan, Instant::now());
         flight.plan.state = PlanState::WaitingForVictims;
         flight.stored = Some(PlanState::WaitingForVictims);
         flight.victims.iter_mut().for_each(|victim| victim.accepted = true);
-        (preemptor, flight)
+        flight
     };
     let mut flights = Flights::from([flight_of("one", "l1"), flight_of("other", "l2")]);
     let clock = Clock { now: Instant::now(), epoch_seconds: 0 };
-    let mut known = context(&flights, 100);
+    let mut known = context(&flights, &world.model.cluster, 100);
     let mut first = flights.remove(&other()).unwrap();
     first.advance(&world.model, &known, clock, LIMITS);
     assert_eq!(first.given_up_places().len(), 1, "there is room for one only: {:?}", first.ending);
     let places = first.given_up_places();
     known.reservations.retain(|reservation| reservation.uid != "uid-other");
-    let (_, second) = flights.iter_mut().next().unwrap();
+    let second = flights.all_mut().next().unwrap();
     let mut kept_away = second.clone();
     kept_away.advance(&world.model, &known, clock, LIMITS);
     assert!(kept_away.ending.is_some(), "the nomination of the other one would hold the place");
@@ -481,32 +485,34 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
     assert_eq!(second.ending, None, "neither its place nor its nomination counts any more");
     // One that has another place by now keeps it.
     let mut anew = Context { reservations: places.clone(), ..Context::default() };
-    without_given_up(&mut anew, &places);
+    without_given_up(&mut anew, &Flights::from([flight_of("other", "l2")]), &places);
     assert_eq!(anew.reservations, places);
 }
 
 #[test]
 fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
     let mut run = Run::evicting();
-    let mut flights = Flights::new();
-    let departing = |flights: &Flights| context(flights, 1000).departing.len();
-    flights.insert(gang(), run.flight.clone());
+    let mut flights = Flights::default();
+    let cluster = &run.world.model.cluster.clone();
+    let departing = |flights: &Flights| context(flights, cluster, 1000).departing.len();
+    flights.insert(run.flight.clone(), cluster);
     assert_eq!(departing(&flights), 2);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.flight.drop_plan(PlanState::Cancelled, "Not needed any more.");
-    flights.insert(gang(), run.flight.clone());
+    flights.insert(run.flight.clone(), cluster);
     assert_eq!(departing(&flights), 2, "the group was begun");
     let mut fresh = flight(run.now);
     fresh.drop_plan(PlanState::Cancelled, "Not needed any more.");
-    flights.insert(gang(), fresh);
+    flights.insert(fresh, cluster);
     assert_eq!(departing(&flights), 0);
 }
 
 #[test]
 fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_way_out_for_it() {
     let run = Run::evicting();
-    let departing =
-        |flight: Flight, priority: i32| context(&Flights::from([(gang(), flight)]), priority).departing.len();
+    let departing = |flight: Flight, priority: i32| {
+        context(&Flights::from([flight]), &Cluster::default(), priority).departing.len()
+    };
     assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
     assert_eq!(departing(flight(run.now), 101), 0, "the plan will be dropped before anybody is evicted");
     assert_eq!(departing(run.flight, 101), 2, "both were asked to go already");
@@ -516,8 +522,8 @@ fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_
 fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
-    let flights = Flights::from([(gang(), run.flight.clone())]);
-    let advance = run.step_within(&context(&flights, 1000));
+    let flights = Flights::from([run.flight.clone()]);
+    let advance = run.step_within(&context(&flights, &run.world.model.cluster, 1000));
     assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
     assert!(advance.ended.is_none());
 }

@@ -537,11 +537,7 @@ fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
 pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> WorkloadStatus {
     let mut counts = GroupCounts::default();
     let mut waits: Option<(&ObjectKey, &str)> = None;
-    for (key, record) in &model.groups {
-        let made_from = record.template.as_ref().is_some_and(|(name, _)| *name == workload.name);
-        if key.namespace != workload.namespace || !made_from {
-            continue;
-        }
+    for (key, record) in model.groups_of_workload(workload) {
         counts.total += 1;
         let conditions = &record.status.conditions;
         let told = condition::find(conditions, types::INITIALLY_SCHEDULED);

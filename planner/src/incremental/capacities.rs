@@ -11,7 +11,7 @@ use super::violations::Violations;
 use crate::api::Refusal;
 use crate::filters::{Nodes, Rank, unsuitable};
 use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, Pod, UnitRef};
-use crate::problem::InFlight;
+use crate::problem::{Difference, InFlight};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(super) struct Capacities {
     pub(super) domains_are_nodes: bool,
     /// How many changes of the model are in it.
     seen: Option<u64>,
-    /// Nodes that the last decision saw otherwise than the model.
-    patched: BTreeSet<Rank>,
+    /// Nodes that the last decision saw otherwise than the model, and how.
+    patched: BTreeMap<Rank, Difference>,
     /// And budgets.
     patched_budgets: BTreeSet<BudgetIndex>,
 }
@@ -128,7 +128,7 @@ impl Capacities {
             best_nodes: [None, None],
             domains_are_nodes: true,
             seen: None,
-            patched: BTreeSet::new(),
+            patched: BTreeMap::new(),
             patched_budgets: BTreeSet::new(),
         })
     }
@@ -150,6 +150,8 @@ impl Capacities {
             _ => false,
         };
         let known = changes.filter(|changes| !changes.iter().any(relabels));
+        // The number of a class may have been that of another class.
+        let renumbered = known.iter().flatten().any(|change| matches!(change, Change::Class(_)));
         let mut stale = Stale::default();
         match known {
             Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale),
@@ -171,8 +173,12 @@ impl Capacities {
         }
         self.seen = Some(cluster.changes());
         self.patched_budgets = in_flight.budgets(cluster);
-        stale.nodes.extend(std::mem::replace(&mut self.patched, in_flight.nodes(cluster, nodes)));
-        stale.nodes.extend(&self.patched);
+        let before = std::mem::replace(&mut self.patched, in_flight.nodes(cluster, nodes));
+        let differs = |(rank, how): &(&Rank, &Difference), than: &BTreeMap<Rank, Difference>| {
+            renumbered || than.get(rank) != Some(*how)
+        };
+        stale.nodes.extend(before.iter().filter(|node| differs(node, &self.patched)).map(|(rank, _)| *rank));
+        stale.nodes.extend(self.patched.iter().filter(|node| differs(node, &before)).map(|(rank, _)| *rank));
         stale.nodes.sort_unstable();
         stale.nodes.dedup();
         let mut reader = Reader {

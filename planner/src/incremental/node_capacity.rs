@@ -175,9 +175,7 @@ pub(super) fn free_now(
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
     let mut free: Amounts = scale.ids.iter().map(free).collect();
-    for (pod, _) in in_flight.held.iter().filter(|(_, on)| *on == rank) {
-        add(&mut free, scale.of(cluster.row(*pod).class), -1);
-    }
+    in_flight.held_on(rank).for_each(|pod| add(&mut free, scale.of(cluster.row(pod).class), -1));
     free
 }
 

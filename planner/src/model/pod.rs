@@ -180,6 +180,18 @@ impl Pod {
             && self.claims == other.claims
     }
 
+    /// Returns true if pods on other nodes can make a node infeasible for it: it has pod affinity, pod anti-affinity or topology spread
+    /// constraints.
+    pub fn depends_on_other_nodes(&self) -> bool {
+        let Constraints { affinity, anti_affinity, spread, .. } = &self.constraints;
+        !(affinity.is_empty() && anti_affinity.is_empty() && spread.is_empty())
+    }
+
+    /// Returns true if it can make other nodes than its own infeasible for other pods, by its pod anti-affinity.
+    pub fn repels_from_other_nodes(&self) -> bool {
+        !self.constraints.anti_affinity.is_empty()
+    }
+
     /// Whether it asks for the same as another one.
     pub fn asks_as(&self, other: &Self) -> bool {
         self.requests == other.requests && self.constraints == other.constraints && self.claims == other.claims

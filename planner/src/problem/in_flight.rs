@@ -3,15 +3,33 @@
 
 use crate::api::Context;
 use crate::filters::{Nodes, Rank};
-use crate::model::{BudgetIndex, Cluster, NodeIndex, PodIndex, Role, Row, Unit, UnitRef};
+use crate::model::{BudgetIndex, ClassId, Cluster, PodIndex, Role, Row, Unit, UnitRef};
 use crate::problem::demand::Demand;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What makes a node different: pods, their classes, and how they differ.
+pub(crate) type Difference = Vec<(PodIndex, ClassId, Differs)>;
+
+/// How a pod of a decision's cluster differs from the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Differs {
+    /// It reserves capacity.
+    Held,
+    /// It is expected to terminate.
+    Departing,
+    /// It terminates, and counts as running.
+    Lingering,
+    /// It cannot be evicted.
+    Exempt,
+    /// A pod of its unit is expected to terminate.
+    OfUnit,
+}
+
 /// The differences between a decision's cluster and the model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
-    /// Nominated pods that are not bound, and whose reservations count against the preemptor.
+    /// Nominated pods that are not bound, and whose reservations count against the preemptor; by node.
     pub(crate) held: Vec<(PodIndex, Rank)>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
@@ -92,29 +110,45 @@ impl InFlight {
 
     /// Pods that are leaving anyway, by node and key, with their nodes.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
-        let leavers: BTreeSet<PodIndex> =
-            cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied()).collect();
-        let leavers = leavers.difference(&self.lingering).copied();
+        let leavers = cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied());
         let place = |index: PodIndex| Some((index, nodes.rank(cluster.row(index).node?)?));
-        let mut leaving: Vec<(PodIndex, Rank)> = leavers.filter_map(place).collect();
+        let here: BTreeSet<(PodIndex, Rank)> = leavers.filter_map(place).collect();
+        let mut leaving: Vec<(PodIndex, Rank)> =
+            here.into_iter().filter(|(index, _)| !self.lingering.contains(index)).collect();
         let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
         leaving.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
         leaving
     }
 
-    /// The nodes that it makes different.
-    pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeSet<Rank> {
-        let mut changed: BTreeSet<NodeIndex> = BTreeSet::new();
-        changed.extend(self.departing.iter().chain(&self.lingering).filter_map(|pod| cluster.row(*pod).node));
+    /// The nodes that it makes different, and how.
+    pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeMap<Rank, Difference> {
+        let mut changed: BTreeMap<Rank, Difference> = BTreeMap::new();
+        let mut note = |pod: PodIndex, rank: Option<Rank>, differs: Differs| {
+            if let Some(rank) = rank {
+                changed.entry(rank).or_default().push((pod, cluster.row(pod).class, differs));
+            }
+        };
+        let rank = |pod: PodIndex| nodes.rank(cluster.row(pod).node?);
+        self.held.iter().for_each(|(pod, rank)| note(*pod, Some(*rank), Differs::Held));
+        self.departing.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Departing));
+        self.lingering.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Lingering));
         let departing = self.departing.iter().filter_map(|pod| match cluster.row(*pod).role {
             Role::Goes(unit) => Some(unit),
             _ => None,
         });
-        for unit in self.exempt.iter().copied().chain(departing).filter_map(|unit| cluster.unit(unit)) {
-            changed.extend(unit.pods.iter().filter_map(|pod| cluster.row(*pod).node));
+        let departing: BTreeSet<UnitRef> = departing.collect();
+        for (units, differs) in [(&self.exempt, Differs::Exempt), (&departing, Differs::OfUnit)] {
+            for unit in units.iter().filter_map(|unit| cluster.unit(*unit)) {
+                unit.pods.iter().for_each(|pod| note(*pod, rank(*pod), differs));
+            }
         }
-        let held = self.held.iter().map(|(_, rank)| *rank);
-        changed.into_iter().filter_map(|node| nodes.rank(node)).chain(held).collect()
+        changed
+    }
+
+    /// The pods that reserve capacity on a node.
+    pub(crate) fn held_on(&self, rank: Rank) -> impl Iterator<Item = PodIndex> {
+        let first = self.held.partition_point(|(_, on)| *on < rank);
+        self.held[first..].iter().take_while(move |(_, on)| *on == rank).map(|(pod, _)| *pod)
     }
 }
 
@@ -132,7 +166,7 @@ fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<Budge
     counts
 }
 
-/// Returns the reservations of preemptors of equal or higher priority (KEP-4832): of decisions in flight, and nominations. Pods with a UID
+/// Returns the reservations of preemptors of equal or higher priority (KEP-4832) by node: of decisions in flight, and nominations. Pods with a UID
 /// in `own` reserve nothing against themselves.
 pub(crate) fn held_places<'o>(
     cluster: &Cluster,
@@ -162,5 +196,7 @@ pub(crate) fn held_places<'o>(
             places.entry(index).or_insert_with(|| rank(node).filter(|_| holds));
         }
     }
-    places.into_iter().filter_map(|(pod, rank)| Some((pod, rank?))).collect()
+    let mut held: Vec<(PodIndex, Rank)> = places.into_iter().filter_map(|(pod, rank)| Some((pod, rank?))).collect();
+    held.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
+    held
 }

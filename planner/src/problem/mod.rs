@@ -12,7 +12,7 @@ mod potential_victims;
 pub(crate) use budgets::{Budgets, Tally};
 pub(crate) use demand::{Demand, MemberClass};
 pub(crate) use effort::{Effort, ON_ONE_NODE};
-pub(crate) use in_flight::{InFlight, held_places};
+pub(crate) use in_flight::{Difference, InFlight, held_places};
 pub(crate) use placements::placements;
 pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks, weight};
 

@@ -32,7 +32,7 @@ fn a_plan_that_evicts_is_cancelled_for_a_node_that_is_not_ready_only_after_the_g
     assert_eq!(run.world.model.recovering(159, 60), recovering, "it is ready, and its taint is not removed yet");
     run.step_within(&Context { recovering, ..Context::default() });
     assert!(run.flight.ending.is_none() && run.flight.plan.state == PlanState::WaitingForVictims);
-    run.world.model.version += 1;
+    run.flight.checked = None;
     run.step();
     let why = "The place was taken while victims left: Pod default/g2 does not fit on node n2 any more: \
                the node has the untolerated taint {node.kubernetes.io/not-ready: }.";
@@ -76,11 +76,13 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     };
     let context = Context { reservations: vec![reservation], ..Context::default() };
     run.later(1);
+    // The plans on the nodes of a new plan are checked again.
+    run.flight.checked = None;
     let advance = run.step_within(&context);
     // A call that failed may have been carried out: the group counts as begun.
     assert_eq!(names(&advance), ["leave uid-l1", "leave uid-l2"]);
     assert!(run.flight.ending.is_some(), "its places are not held any more");
-    assert_eq!(super::super::context(&Flights::from([(gang(), run.flight)]), 0).reservations.len(), 0);
+    assert_eq!(super::super::context(&Flights::from([run.flight]), &run.world.model.cluster, 0).reservations.len(), 0);
 }
 
 #[test]
@@ -220,10 +222,14 @@ fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
     run.epoch = 100;
     run.step();
     assert!(run.flight.put_off);
-    let mut flights = Flights::from([(gang(), run.flight.clone())]);
-    assert_eq!(super::super::context(&flights, 100).departing.len(), 0, "nobody has asked them to go");
-    flights.values_mut().for_each(|flight| flight.put_off = false);
-    assert_eq!(super::super::context(&flights, 100).departing.len(), 2);
+    let mut flights = Flights::from([run.flight.clone()]);
+    assert_eq!(
+        super::super::context(&flights, &run.world.model.cluster, 100).departing.len(),
+        0,
+        "nobody has asked them to go"
+    );
+    flights.all_mut().for_each(|flight| flight.put_off = false);
+    assert_eq!(super::super::context(&flights, &run.world.model.cluster, 100).departing.len(), 2);
 }
 
 #[test]
@@ -239,8 +245,8 @@ fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
 #[test]
 fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_reservations_of_one_that_has_evicted_no_pod() {
     let holds = |flight: &Flight, priority: i32| {
-        let flights = Flights::from([(gang(), flight.clone())]);
-        let context = without_guests(context(&flights, priority), &flights, priority);
+        let flights = Flights::from([flight.clone()]);
+        let context = without_guests(context(&flights, &Cluster::default(), priority), &flights, &[], priority);
         assert_eq!(context.reservations.len(), 2, "their nominations hold nothing either");
         context.reservations.iter().filter(|reservation| reservation.holds.against(priority)).count()
     };
@@ -281,9 +287,10 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     }
     run.step();
     run.later(10);
+    run.world.node("n3", 1);
     assert!(run.step().ended.is_none(), "there is no other room");
-    run.world.node("n3", 1).node("n4", 1);
-    assert!(run.step().ended.is_none(), "it was looked for just now");
+    run.world.node("n4", 1);
+    assert!(run.step().ended.is_none(), "the planner was asked less than a second ago");
     run.later(1);
     let ended = run.step().ended.unwrap();
     let why = "Victims take long to leave, and other room is free by now.";
@@ -393,4 +400,26 @@ fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins
         let ended = run.flight.advance(&run.world.model, &Context::default(), clock, limits).ended;
         assert_eq!(ended.is_some(), second == 10);
     }
+}
+
+#[test]
+fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_nominations_of_a_plan_that_is_over() {
+    let now = Instant::now();
+    let mut refused = flight(now);
+    refused.refused.insert("uid-l1".into(), "its budget does not allow it".into());
+    assert_eq!(refused.kept_nominations(), [], "it goes on");
+    refused.drop_plan(PlanState::Cancelled, "A budget refused it.");
+    assert_eq!(refused.given_up_places(), []);
+    let kept = refused.kept_nominations();
+    assert_eq!(kept.iter().map(|place| place.uid.as_str()).collect::<Vec<_>>(), ["uid-g1", "uid-g2"]);
+    let holds = |flights: &Flights, priority: i32| {
+        let context = without_guests(Context::default(), flights, &kept, priority);
+        context.reservations.iter().map(|place| place.holds).collect::<Vec<_>>()
+    };
+    assert_eq!(holds(&Flights::default(), 100), [Holds::NotYet, Holds::NotYet]);
+    assert_eq!(holds(&Flights::default(), 99), [], "nominations of a higher priority hold their nodes");
+    assert_eq!(holds(&Flights::from([flight(now)]), 100), [], "the next plan reserves them");
+    let mut cancelled = flight(now);
+    cancelled.drop_plan(PlanState::Cancelled, "Not needed any more.");
+    assert_eq!((cancelled.kept_nominations().len(), cancelled.given_up_places().len()), (0, 2));
 }

@@ -5,7 +5,7 @@ use super::*;
 impl Run {
     fn protect(&mut self, namespace: &str) {
         self.world.model.cluster.protect_namespaces([namespace.to_owned()].into());
-        self.world.model.version += 1;
+        self.flight.checked = None;
     }
 }
 

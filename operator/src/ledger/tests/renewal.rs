@@ -54,7 +54,8 @@ fn who_waits_for_room_in_a_minute_spares_some_too() {
 fn a_plan_whose_time_has_not_come_reserves_nothing() {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
-    let reserved = |run: &Run| context(&Flights::from([(gang(), run.flight.clone())]), 99).reservations.len();
+    let reserved =
+        |run: &Run| context(&Flights::from([run.flight.clone()]), &Cluster::default(), 99).reservations.len();
     let clock = Clock { now: run.now, epoch_seconds: run.epoch };
     run.flight.put_off_until_due(&run.world.model.cluster, clock);
     assert_eq!(reserved(&run), 0, "from its first moment");

@@ -83,6 +83,11 @@ impl Cluster {
         self.with_pods(&self.special.leaving)
     }
 
+    /// Pods that terminate, and are still on a node.
+    pub fn terminating(&self) -> impl Iterator<Item = &Pod> {
+        self.leaving().map(|(_, pod)| pod)
+    }
+
     /// Bound pods with host ports.
     pub(crate) fn with_ports(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.with_ports)

@@ -52,7 +52,7 @@ fn too_many(world: &World, history: &History) -> Option<String> {
 fn something_to_do(world: &World) -> Vec<String> {
     let model = model(&world.server);
     let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
-    for preemptor in queue::preemptors(&model, &Flights::new(), &world.config.scheduler_names) {
+    for preemptor in queue::preemptors(&model, &Flights::default(), &world.config.scheduler_names) {
         let context = Context { lingering: model.overdue().clone(), ..Context::default() };
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
             Decision::Fits { .. } => broken.push(format!("{preemptor} is pending although it fits")),

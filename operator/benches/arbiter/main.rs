@@ -1,0 +1,108 @@
+//! What passes of the arbiter cost, without an API server, in two clusters (`make bench-operator`):
+//!
+//! * 1,000 gangs that do not fit wait on a full cluster of 100 nodes, 500 events per second change it, and now and then a gang comes that
+//!   fits. Prints how long passes take, which share of a core that is, and how long the gang that fits waits until it is ungated.
+//! * 1,000 and 5,000 plans are in flight, among 10,000 groups that were made from a template. Prints how long a pass takes after one pod
+//!   event, and how long it takes until the plan of an urgent gang is stored.
+// A bench ends on the spot, with a message, when something is not as it must be.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_precision_loss, clippy::print_stdout)]
+
+mod hopeless;
+mod in_flight;
+mod world;
+
+use hopeless::{HOPELESS, Hopeless};
+use in_flight::InFlight;
+use std::time::{Duration, Instant};
+
+const EVENTS_A_SECOND: usize = 500;
+/// A burst of events is gathered for this long before a pass, and a pass has its own time beside.
+const GATHER: Duration = Duration::from_millis(5);
+const SECONDS: u64 = 10;
+
+fn main() {
+    let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let runs = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    if runs("hopeless") {
+        gangs_that_do_not_fit();
+    }
+    for plans in [1_000, 5_000] {
+        if runs(&format!("plans-{plans}")) {
+            plans_in_flight(plans);
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Median and maximum, in milliseconds.
+fn spread(times: &mut [Duration]) -> (f64, f64) {
+    times.sort_unstable();
+    let at = |index: usize| times.get(index).map_or(f64::NAN, |time| milliseconds(*time));
+    (at(times.len() / 2), at(times.len().saturating_sub(1)))
+}
+
+fn gangs_that_do_not_fit() {
+    let mut all = Hopeless::new();
+    all.pass();
+    println!("first pass over {HOPELESS} gangs: {:.0} ms", milliseconds(all.world.passes[0]));
+    all.world.passes.clear();
+    let (begun, mut waits) = (Instant::now(), Vec::new());
+    let mut urgent: Option<(String, Instant)> = None;
+    while begun.elapsed() < Duration::from_secs(SECONDS) {
+        std::thread::sleep(GATHER);
+        all.change((begun.elapsed().as_secs_f64() * EVENTS_A_SECOND as f64) as usize);
+        // Once a second a gang comes that fits.
+        let second = begun.elapsed().as_secs() as usize;
+        if urgent.is_none() && waits.len() < second {
+            urgent = Some((all.come(), Instant::now()));
+        }
+        let ungated = all.pass();
+        if let Some((member, since)) = &urgent
+            && ungated.contains(member)
+        {
+            waits.push(since.elapsed());
+            all.go(member);
+            urgent = None;
+        }
+    }
+    let busy: Duration = all.world.passes.iter().sum();
+    let share = busy.as_secs_f64() / begun.elapsed().as_secs_f64();
+    let passes = all.world.passes.len();
+    let (median, longest) = spread(&mut all.world.passes);
+    println!(
+        "{HOPELESS} gangs that do not fit, {EVENTS_A_SECOND} events per second, {SECONDS} s: {passes} passes, median {median:.1} ms, longest {longest:.1} ms; {share:.2} of a core"
+    );
+    let (median, longest) = spread(&mut waits);
+    println!(
+        "{} gangs that fit were ungated after {median:.0} ms (median), {longest:.0} ms at the longest",
+        waits.len()
+    );
+}
+
+/// How many passes are measured.
+const PASSES: usize = 100;
+
+fn plans_in_flight(plans: usize) {
+    let begun = Instant::now();
+    let mut all = InFlight::new(plans);
+    println!("{plans} plans in flight, after {:.1} s", begun.elapsed().as_secs_f64());
+    for _ in 0..PASSES {
+        all.change();
+        assert!(!all.pass(), "no urgent gang has come");
+    }
+    let (median, longest) = spread(&mut all.world.passes);
+    println!("  a pass after one pod event: median {median:.2} ms, longest {longest:.2} ms");
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        all.come();
+        let begun = Instant::now();
+        let passes = (1..=100).find(|_| all.pass()).expect("the urgent gang has a plan after 100 passes");
+        waits.push(begun.elapsed());
+        assert!(passes <= 100);
+    }
+    let (median, longest) = spread(&mut waits);
+    println!("  the plan of an urgent gang was stored after {median:.1} ms (median), {longest:.1} ms at the longest");
+}

@@ -1,0 +1,400 @@
+//! The plans in flight, and which of them a pass advances: those to which something happened, and every other one about once a second,
+//! because time passes for it.
+
+use super::Flight;
+use crate::model::changes::Changes;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use giveway_planner::{Preemptor, SmolStr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// After how long a plan is advanced to which nothing happened. The times that plans wait for are whole seconds.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How many plans to which nothing happened one pass advances.
+const MOST_AT_ONCE: usize = 500;
+
+/// Plans by something that they concern.
+type Index<K> = BTreeMap<K, BTreeSet<Preemptor>>;
+
+/// The plans in flight, by preemptor.
+#[derive(Debug, Default)]
+pub struct Flights {
+    all: BTreeMap<Preemptor, Flight>,
+    by_id: BTreeMap<String, Preemptor>,
+    /// By UID of a member or victim.
+    by_pod: Index<SmolStr>,
+    /// By node of a member or victim.
+    by_node: Index<SmolStr>,
+    /// By PodGroup that is the preemptor, or a victim.
+    by_group: Index<ObjectKey>,
+    /// Plans whose members can be refused a node because of pods on other nodes.
+    wide: BTreeSet<Preemptor>,
+    /// Plans that the next pass advances.
+    awake: BTreeSet<Preemptor>,
+    /// The others, by the time at which they were advanced last.
+    asleep: BTreeSet<(Instant, Preemptor)>,
+    slept: BTreeMap<Preemptor, Instant>,
+}
+
+impl Flights {
+    /// Adds a plan; the next pass advances it. What is known of other plans on its nodes must be found again.
+    pub fn insert(&mut self, flight: Flight, cluster: &Cluster) {
+        let preemptor = flight.preemptor.clone();
+        self.remove(&preemptor);
+        let depends = |pod: &ObjectKey| cluster.pod(pod).is_some_and(Pod::depends_on_other_nodes);
+        if flight.members.iter().any(|member| depends(&member.pod)) {
+            self.wide.insert(preemptor.clone());
+        }
+        self.index(&flight, true);
+        self.awake.insert(preemptor.clone());
+        self.nodes_changed(&preemptor, flight.nodes());
+        self.all.insert(preemptor, flight);
+    }
+
+    /// Removes a plan. What is known of other plans on its nodes must be found again.
+    pub fn remove(&mut self, preemptor: &Preemptor) -> Option<Flight> {
+        let flight = self.all.remove(preemptor)?;
+        self.index(&flight, false);
+        self.wide.remove(preemptor);
+        self.awake.remove(preemptor);
+        self.get_up(preemptor);
+        self.nodes_changed(preemptor, flight.nodes());
+        Some(flight)
+    }
+
+    fn index(&mut self, flight: &Flight, add: bool) {
+        let (preemptor, plan) = (&flight.preemptor, &flight.plan);
+        match add {
+            true => drop(self.by_id.insert(plan.id.clone(), preemptor.clone())),
+            false => drop(self.by_id.remove(&plan.id)),
+        }
+        let members = plan.placements.iter().map(|placement| (&placement.uid, &placement.node));
+        let victims = plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| (&pod.uid, &pod.node));
+        for (uid, node) in members.chain(victims) {
+            enter(&mut self.by_pod, SmolStr::new(uid), preemptor, add);
+            enter(&mut self.by_node, SmolStr::new(node), preemptor, add);
+        }
+        let victims = plan.victims.iter().filter(|victim| victim.kind == "PodGroup");
+        let mut groups: Vec<ObjectKey> =
+            victims.map(|victim| ObjectKey::new(&victim.namespace, &victim.name)).collect();
+        if let Preemptor::Group(key) = preemptor {
+            groups.push(key.clone());
+        }
+        groups.into_iter().for_each(|group| enter(&mut self.by_group, group, preemptor, add));
+    }
+
+    /// Returns a plan.
+    pub fn get(&self, preemptor: &Preemptor) -> Option<&Flight> {
+        self.all.get(preemptor)
+    }
+
+    /// Returns a plan to which something happened: the next pass advances it.
+    pub fn get_mut(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
+        let flight = self.all.get_mut(preemptor)?;
+        self.awake.insert(preemptor.clone());
+        Some(flight)
+    }
+
+    /// Returns the plan with this identity, to which something happened.
+    pub fn with_id(&mut self, id: &str) -> Option<&mut Flight> {
+        let preemptor = self.by_id.get(id)?.clone();
+        self.get_mut(&preemptor)
+    }
+
+    /// Returns a plan that is being advanced.
+    pub fn advancing(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
+        self.all.get_mut(preemptor)
+    }
+
+    /// Returns every plan, because something happened to all of them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
+        self.awake.extend(self.all.keys().cloned());
+        self.all.values_mut()
+    }
+
+    /// Returns true if there is a plan for this preemptor.
+    pub fn contains(&self, preemptor: &Preemptor) -> bool {
+        self.all.contains_key(preemptor)
+    }
+
+    /// The plans, by preemptor.
+    pub fn iter(&self) -> impl Iterator<Item = (&Preemptor, &Flight)> {
+        self.all.iter()
+    }
+
+    /// The plans.
+    pub fn values(&self) -> impl Iterator<Item = &Flight> {
+        self.all.values()
+    }
+
+    /// The preemptors.
+    pub fn preemptors(&self) -> impl Iterator<Item = &Preemptor> {
+        self.all.keys()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The plans that have a pod with this UID as member or victim.
+    pub fn with_pod(&self, uid: &str) -> impl Iterator<Item = &Flight> {
+        self.by_pod.get(uid).into_iter().flatten().filter_map(|preemptor| self.all.get(preemptor))
+    }
+
+    /// Returns true if a plan evicts pods of this PodGroup.
+    pub fn take_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
+        let of_group = self.by_group.get(group).into_iter().flatten().filter_map(|preemptor| self.all.get(preemptor));
+        let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
+        of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
+    }
+
+    /// Notes what changed in the cluster: the next pass advances the plans that depend on it, and finds out again whether they fit.
+    pub fn note(&mut self, changes: &Changes, groups: &BTreeSet<ObjectKey>) {
+        let mut changed: BTreeSet<Preemptor> = BTreeSet::new();
+        if changes.everything {
+            changed.extend(self.all.keys().cloned());
+        } else {
+            let find = |of: Option<&BTreeSet<Preemptor>>| of.into_iter().flatten().cloned().collect::<Vec<_>>();
+            changes.pods.iter().for_each(|uid| changed.extend(find(self.by_pod.get(uid))));
+            changes.nodes.iter().for_each(|node| changed.extend(find(self.by_node.get(node))));
+            groups.iter().for_each(|group| changed.extend(find(self.by_group.get(group))));
+            if changes.any_pod || !changes.nodes.is_empty() {
+                changed.extend(self.wide.iter().cloned());
+            }
+            if changes.budgets {
+                let evicting = |flight: &&Flight| flight.evicts() && flight.plan.state <= PlanState::Evicting;
+                changed.extend(self.all.values().filter(evicting).map(|flight| flight.preemptor.clone()));
+            }
+        }
+        self.wake(changed);
+    }
+
+    /// Notes that a plan reserves its placements now, or does not any more.
+    pub fn reserves_differently(&mut self, preemptor: &Preemptor) {
+        self.awake.insert(preemptor.clone());
+        if let Some(flight) = self.all.get(preemptor) {
+            let nodes = flight.nodes();
+            self.nodes_changed(preemptor, nodes);
+        }
+    }
+
+    /// Notes that the capacity of nodes has changed, because this plan reserves it or does not any more.
+    fn nodes_changed(&mut self, by: &Preemptor, nodes: BTreeSet<SmolStr>) {
+        let on = nodes.iter().filter_map(|node| self.by_node.get(node)).flatten();
+        let changed = on.chain(&self.wide).filter(|other| *other != by).cloned().collect();
+        self.wake(changed);
+    }
+
+    fn wake(&mut self, preemptors: BTreeSet<Preemptor>) {
+        for preemptor in preemptors {
+            if let Some(flight) = self.all.get_mut(&preemptor) {
+                flight.checked = None;
+                self.awake.insert(preemptor);
+            }
+        }
+    }
+
+    fn get_up(&mut self, preemptor: &Preemptor) {
+        if let Some(since) = self.slept.remove(preemptor) {
+            self.asleep.remove(&(since, preemptor.clone()));
+        }
+    }
+
+    /// Takes the plans that a pass at this time advances.
+    pub fn take_due(&mut self, now: Instant) -> Vec<Preemptor> {
+        let mut due = std::mem::take(&mut self.awake);
+        let long_ago = self.asleep.iter().take_while(|(since, _)| now.duration_since(*since) >= AGAIN);
+        due.extend(long_ago.take(MOST_AT_ONCE).map(|(_, preemptor)| preemptor.clone()));
+        due.iter().for_each(|preemptor| self.get_up(preemptor));
+        due.into_iter().filter(|preemptor| self.all.contains_key(preemptor)).collect()
+    }
+
+    /// Notes that a plan was advanced. If that had an effect, the next pass advances it again.
+    pub fn advanced(&mut self, preemptor: &Preemptor, had_effect: bool, now: Instant) {
+        if !self.all.contains_key(preemptor) {
+            return;
+        }
+        if had_effect {
+            self.awake.insert(preemptor.clone());
+        } else if !self.slept.contains_key(preemptor) {
+            self.slept.insert(preemptor.clone(), now);
+            self.asleep.insert((now, preemptor.clone()));
+        }
+    }
+}
+
+fn enter<K: Ord>(index: &mut Index<K>, key: K, preemptor: &Preemptor, add: bool) {
+    if add {
+        index.entry(key).or_default().insert(preemptor.clone());
+    } else if let Some(preemptors) = index.get_mut(&key) {
+        preemptors.remove(preemptor);
+        if preemptors.is_empty() {
+            index.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<const N: usize> From<[Flight; N]> for Flights {
+    fn from(flights: [Flight; N]) -> Self {
+        let mut all = Self::default();
+        flights.into_iter().for_each(|flight| all.insert(flight, &Cluster::default()));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Check;
+    use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
+
+    /// A plan that places the pod `NAME-0` of gang `name` on a node and evicts a pod from it.
+    fn flight(name: &str, node: &str) -> Flight {
+        let victim = StoredVictim {
+            kind: "PodGroup".into(),
+            namespace: "default".into(),
+            name: format!("victims-of-{name}"),
+            pods: vec![StoredVictimPod { name: "v".into(), uid: format!("victim-of-{name}"), node: node.into() }],
+            ..StoredVictim::default()
+        };
+        let placement = StoredPlacement { pod: format!("{name}-0"), uid: format!("uid-{name}"), node: node.into() };
+        let plan = StoredPlan {
+            id: format!("plan-of-{name}"),
+            placements: vec![placement],
+            victims: vec![victim],
+            ..StoredPlan::default()
+        };
+        let mut flight = Flight::new(gang(name), 10, plan, Instant::now());
+        flight.checked = Some(Check::FitsThen);
+        flight
+    }
+
+    fn gang(name: &str) -> Preemptor {
+        Preemptor::Group(ObjectKey::new("default", name))
+    }
+
+    /// Plans a on n1 and b on n2, to which nothing happened since `now`.
+    fn asleep(now: Instant) -> Flights {
+        let mut flights = Flights::from([flight("a", "n1"), flight("b", "n2")]);
+        assert_eq!(advance(&mut flights, now), ["a", "b"], "each is advanced after it was added");
+        flights
+    }
+
+    /// The plans that a pass advances, without an effect.
+    fn advance(flights: &mut Flights, now: Instant) -> Vec<String> {
+        let due = flights.take_due(now);
+        due.iter().for_each(|preemptor| flights.advanced(preemptor, false, now));
+        due.iter().map(|preemptor| preemptor.key().name.to_string()).collect()
+    }
+
+    fn unchecked(flights: &Flights) -> Vec<String> {
+        let unchecked = flights.values().filter(|flight| flight.checked.is_none());
+        unchecked.map(|flight| flight.preemptor.key().name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_plan_is_advanced_and_checked_when_something_changed_that_it_depends_on() {
+        let change = |change: &dyn Fn(&mut Changes, &mut BTreeSet<ObjectKey>)| {
+            let now = Instant::now();
+            let (mut flights, mut changes, mut groups) = (asleep(now), Changes::default(), BTreeSet::new());
+            change(&mut changes, &mut groups);
+            flights.note(&changes, &groups);
+            let (due, unchecked) = (advance(&mut flights, now), unchecked(&flights));
+            assert_eq!(due, unchecked);
+            due
+        };
+        let none = Vec::<String>::new();
+        assert_eq!(change(&|_, _| {}), none);
+        assert_eq!(change(&|changes, _| drop(changes.pods.insert("uid-a".into()))), ["a"], "a member");
+        assert_eq!(change(&|changes, _| drop(changes.pods.insert("victim-of-b".into()))), ["b"], "a victim");
+        assert_eq!(change(&|changes, _| drop(changes.pods.insert("uid-c".into()))), none);
+        assert_eq!(change(&|changes, _| drop(changes.nodes.insert("n2".into()))), ["b"], "its node");
+        assert_eq!(change(&|changes, _| drop(changes.nodes.insert("n3".into()))), none);
+        let group = |name: &'static str| {
+            move |_: &mut Changes, groups: &mut BTreeSet<ObjectKey>| {
+                drop(groups.insert(ObjectKey::new("default", name)))
+            }
+        };
+        assert_eq!(change(&group("a")), ["a"], "its preemptor");
+        assert_eq!(change(&group("victims-of-b")), ["b"], "a PodGroup that it evicts");
+        assert_eq!(change(&group("c")), none);
+        assert_eq!(change(&|changes, _| changes.budgets = true), ["a", "b"], "both have victims to evict");
+        assert_eq!(change(&|changes, _| changes.everything = true), ["a", "b"]);
+    }
+
+    #[test]
+    fn budgets_concern_no_plan_whose_victims_are_terminating() {
+        let now = Instant::now();
+        let mut flights = asleep(now);
+        flights.advancing(&gang("a")).unwrap().plan.state = PlanState::WaitingForVictims;
+        flights.note(&Changes { budgets: true, ..Changes::default() }, &BTreeSet::new());
+        assert_eq!(unchecked(&flights), ["b"]);
+    }
+
+    #[test]
+    fn a_plan_to_which_nothing_happens_is_advanced_once_a_second_and_not_checked_again() {
+        let now = Instant::now();
+        let mut flights = asleep(now);
+        assert_eq!(advance(&mut flights, now + AGAIN / 2), Vec::<String>::new());
+        flights.get_mut(&gang("a")).unwrap();
+        assert_eq!(advance(&mut flights, now + AGAIN / 2), ["a"], "it was changed");
+        assert_eq!(advance(&mut flights, now + AGAIN), ["b"]);
+        assert_eq!(advance(&mut flights, now + AGAIN * 3 / 2), ["a"]);
+        assert_eq!(unchecked(&flights), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_plan_whose_advance_had_an_effect_is_advanced_in_the_next_pass() {
+        let now = Instant::now();
+        let mut flights = asleep(now);
+        flights.get_mut(&gang("a")).unwrap();
+        for preemptor in flights.take_due(now) {
+            flights.advanced(&preemptor, true, now);
+        }
+        assert_eq!(advance(&mut flights, now), ["a"]);
+        assert_eq!(advance(&mut flights, now), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pass_advances_a_bounded_number_of_plans_to_which_nothing_happened_the_longest_ago_first() {
+        let now = Instant::now();
+        let mut flights = Flights::default();
+        for number in 0..=MOST_AT_ONCE {
+            flights.insert(flight(&format!("{number:04}"), &format!("n{number}")), &Cluster::default());
+            advance(&mut flights, now + Duration::from_nanos(u64::try_from(number).unwrap()));
+        }
+        let last = format!("{MOST_AT_ONCE:04}");
+        let first = advance(&mut flights, now + AGAIN * 2);
+        assert_eq!((first.len(), first.contains(&last)), (MOST_AT_ONCE, false));
+        assert_eq!(advance(&mut flights, now + AGAIN * 2), [last]);
+    }
+
+    #[test]
+    fn plans_on_the_nodes_of_a_plan_that_is_added_or_removed_are_checked_again() {
+        let now = Instant::now();
+        let mut flights = asleep(now);
+        flights.insert(flight("c", "n2"), &Cluster::default());
+        assert_eq!(unchecked(&flights), ["b"]);
+        flights.advancing(&gang("b")).unwrap().checked = Some(Check::FitsThen);
+        assert_eq!(advance(&mut flights, now), ["b", "c"]);
+        flights.reserves_differently(&gang("b"));
+        assert_eq!(unchecked(&flights), ["c"]);
+        flights.advancing(&gang("c")).unwrap().checked = Some(Check::FitsThen);
+        assert_eq!(flights.remove(&gang("b")).unwrap().plan.id, "plan-of-b");
+        assert_eq!(unchecked(&flights), ["c"]);
+        assert!(flights.with_id("plan-of-b").is_none() && flights.with_id("plan-of-c").is_some());
+        assert_eq!(advance(&mut flights, now), ["c"], "a plan that was removed is not advanced");
+        flights.remove(&gang("a"));
+        flights.remove(&gang("c"));
+        assert!(flights.is_empty() && flights.by_pod.is_empty() && flights.by_node.is_empty());
+        assert!(flights.by_group.is_empty() && flights.by_id.is_empty() && flights.asleep.is_empty());
+    }
+}

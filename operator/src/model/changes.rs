@@ -1,0 +1,89 @@
+//! What changed since the last pass, as far as a plan in flight may depend on it.
+
+use giveway_planner::SmolStr;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use std::collections::BTreeSet;
+
+/// Of more changes than this it is not noted which they are, also while another process leads and no pass takes them.
+const MOST: usize = 10_000;
+
+/// Changes of the model since the last pass.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// UIDs of pods that were added, changed or removed.
+    pub pods: BTreeSet<SmolStr>,
+    /// Nodes that changed, and the nodes on which such pods run or for which they are nominated.
+    pub nodes: BTreeSet<SmolStr>,
+    /// True if a pod changed at all.
+    pub any_pod: bool,
+    /// True if a PodDisruptionBudget changed.
+    pub budgets: bool,
+    /// True if something changed that any plan may depend on.
+    pub everything: bool,
+}
+
+/// What other pods may depend on of a pod.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    uid: SmolStr,
+    nodes: Vec<SmolStr>,
+    repels: bool,
+}
+
+impl Trace {
+    /// Returns what other pods may depend on of a pod as it is known now.
+    pub(super) fn of(cluster: &Cluster, key: &ObjectKey) -> Option<Self> {
+        let pod: &Pod = cluster.pod(key)?;
+        let nodes = pod.node.iter().chain(&pod.nominated_node).cloned().collect();
+        Some(Self { uid: pod.uid.clone(), nodes, repels: pod.repels_from_other_nodes() })
+    }
+}
+
+impl Changes {
+    /// Notes a pod that changed, as it was and as it is.
+    pub(super) fn note_pod(&mut self, before: Option<Trace>, now: Option<Trace>) {
+        self.any_pod = true;
+        for trace in before.into_iter().chain(now) {
+            self.everything |= trace.repels;
+            self.pods.insert(trace.uid);
+            self.nodes.extend(trace.nodes);
+        }
+        self.limit();
+    }
+
+    /// Notes a node that changed.
+    pub fn note_node(&mut self, node: &str) {
+        self.nodes.insert(node.into());
+        self.limit();
+    }
+
+    /// Notes a change of an object of this kind. Pods and nodes are noted one by one, and PodGroups as touched.
+    pub(super) fn note_kind(&mut self, kind: &'static str) {
+        match kind {
+            "Pod" | "Node" | "PodGroup" | "Workload" | "Preemption" | "ProvisioningRequest" => {}
+            "PodDisruptionBudget" => self.budgets = true,
+            _ => self.everything = true,
+        }
+    }
+
+    fn limit(&mut self) {
+        if self.pods.len() > MOST || self.nodes.len() > MOST {
+            *self = Self { any_pod: true, budgets: true, everything: true, ..Self::default() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_changes_only_their_existence_is_noted() {
+        let mut changes = Changes::default();
+        for number in 0..=MOST {
+            assert!(!changes.everything, "after {number}");
+            changes.note_node(&format!("n{number}"));
+        }
+        assert!(changes.everything && changes.nodes.is_empty(), "{changes:?}");
+    }
+}
