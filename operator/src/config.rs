@@ -54,6 +54,11 @@ pub struct Config {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evictions_per_second: u32,
 
+    /// How many plans that evict pods may be in flight for preemptors of the same or a higher priority. A preemptor waits while there are so
+    /// many: the time and memory that plans take are bounded for each priority.
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_plans: u32,
+
     /// Most evictions a minute in one namespace, that of the victims; 0 forbids them all. Default: no limit.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub evictions_per_minute_per_namespace: Option<u32>,

@@ -186,6 +186,12 @@ impl Arbiter {
                     self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
+                if !plan.victims.is_empty()
+                    && let Some(message) = self.too_many_plans(preemptor)
+                {
+                    self.word(preemptor, Some(LastWord { reason: Reason::EvictionsLimited, message }), clock.now);
+                    return;
+                }
                 match self.restraint().filter(|_| !plan.victims.is_empty()) {
                     None => {}
                     Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, &plan, clock),
@@ -299,6 +305,20 @@ impl Arbiter {
         Some(format!(
             "Nobody is evicted again for pod {pod}, which had a place on node {node}, for {minutes} minutes. {why}"
         ))
+    }
+
+    /// Why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not wait.
+    /// It is decided again when a plan is over.
+    fn too_many_plans(&self, preemptor: &Preemptor) -> Option<String> {
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
+        let (count, most) = (self.flights.values().filter(counts).count(), self.config.max_plans as usize);
+        (count >= most).then(|| {
+            let plans = if count == 1 { "1 plan is".to_owned() } else { format!("{count} plans are") };
+            format!(
+                "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them is over."
+            )
+        })
     }
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {

@@ -313,14 +313,14 @@ mod tests {
         };
         let none = Vec::<String>::new();
         assert_eq!(change(&|_, _| {}), none);
-        assert_eq!(change(&|changes, _| drop(changes.pods.insert("uid-a".into()))), ["a"], "a member");
-        assert_eq!(change(&|changes, _| drop(changes.pods.insert("victim-of-b".into()))), ["b"], "a victim");
-        assert_eq!(change(&|changes, _| drop(changes.pods.insert("uid-c".into()))), none);
-        assert_eq!(change(&|changes, _| drop(changes.nodes.insert("n2".into()))), ["b"], "its node");
-        assert_eq!(change(&|changes, _| drop(changes.nodes.insert("n3".into()))), none);
+        assert_eq!(change(&|changes, _| changes.pods.extend(["uid-a".into()])), ["a"], "a member");
+        assert_eq!(change(&|changes, _| changes.pods.extend(["victim-of-b".into()])), ["b"], "a victim");
+        assert_eq!(change(&|changes, _| changes.pods.extend(["uid-c".into()])), none);
+        assert_eq!(change(&|changes, _| changes.nodes.extend(["n2".into()])), ["b"], "its node");
+        assert_eq!(change(&|changes, _| changes.nodes.extend(["n3".into()])), none);
         let group = |name: &'static str| {
             move |_: &mut Changes, groups: &mut BTreeSet<ObjectKey>| {
-                drop(groups.insert(ObjectKey::new("default", name)))
+                groups.extend([ObjectKey::new("default", name)]);
             }
         };
         assert_eq!(change(&group("a")), ["a"], "its preemptor");

@@ -16,7 +16,8 @@ use std::time::Duration;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            with_limit_zero_no_plan_is_made_and_gangs_that_fit_are_bound;
+            with_limit_zero_no_plan_is_made_and_gangs_that_fit_are_bound,
+            gangs_wait_while_as_many_plans_are_in_flight_as_max_plans_allows;
         release:
             each_namespace_has_its_own_limit_and_a_new_leader_keeps_the_count,
             a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leaders;
@@ -32,6 +33,26 @@ async fn world(flag: &str) -> World {
     world.class("mid", 20).managed().create().await;
     world.class("high", 1000).managed().create().await;
     world
+}
+
+async fn gangs_wait_while_as_many_plans_are_in_flight_as_max_plans_allows() {
+    let world = world("--max-plans=1").await;
+    let nodes = world.nodes(4).cpus(2).create().await;
+    world.fill(&nodes).priority("low").whole().grace_seconds(20).groups_of(2).await;
+    let first = world.gang("first", 2).priority("mid").create().await;
+    first.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
+    let second = world.gang("second", 2).priority("mid").create().await;
+    let text = "1 plan is in flight for preemptors of priority 20 or higher, and --max-plans is 1. No pod is evicted for this \
+                preemptor until one of them is over.";
+    expect_condition(&second, SCHEDULED, "False EvictionsLimited", text).await;
+    assert_eq!(world.audit().await.evicted().len(), 2, "for the first gang");
+    // Plans for preemptors of lower priority do not count. It uses the capacity for which the first gang waits, and more.
+    let urgent = world.gang("urgent", 4).priority("high").create().await;
+    urgent.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
+    for gang in [&first, &second, &urgent] {
+        gang.wait_bound(2 * MINUTE).await;
+    }
+    world.check_promises().await;
 }
 
 /// Waits until the limit delays the plan of a group. Returns the time after which further evictions are permitted, as reported.
