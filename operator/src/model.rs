@@ -1,7 +1,7 @@
 //! What the operator knows: the planner's cluster, and beside it what only the controllers need ([stored plans](plans),
 //! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
 
-pub mod changes;
+pub mod changed;
 pub mod pending;
 pub mod plans;
 pub mod preempted_by_scheduler;
@@ -9,7 +9,7 @@ mod unheard;
 
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
-use crate::model::changes::{Changes, Trace};
+use crate::model::changed::{ChangedObjects, Footprint};
 use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
@@ -172,7 +172,7 @@ pub struct Model {
     /// Grows whenever something changed that may change a decision.
     pub version: u64,
     /// What changed since the last pass, as far as a plan in flight may depend on it.
-    pub changes: Changes,
+    pub changes: ChangedObjects,
     /// The live pods without a node.
     pub pending: Pending,
     overdue: BTreeSet<SmolStr>,
@@ -552,12 +552,12 @@ impl Model {
     }
 
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
-        let before = Trace::of(&self.cluster, key);
+        let before = Footprint::of(&self.cluster, key);
         let changed = self.take_pod(key, pod);
         self.pending.note(key, self.cluster.pod(key));
         // A pod that cannot be read may have been known before.
         if *changed.as_ref().unwrap_or(&true) {
-            self.changes.note_pod(before, Trace::of(&self.cluster, key));
+            self.changes.note_pod(before, Footprint::of(&self.cluster, key));
         }
         changed
     }

@@ -2,7 +2,7 @@
 //! because time passes for it.
 
 use super::Flight;
-use crate::model::changes::Changes;
+use crate::model::changed::ChangedObjects;
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Preemptor, SmolStr};
@@ -156,7 +156,7 @@ impl Flights {
     }
 
     /// Notes what changed in the cluster: the next pass advances the plans that depend on it, and finds out again whether they fit.
-    pub fn note(&mut self, changes: &Changes, groups: &BTreeSet<ObjectKey>) {
+    pub fn note(&mut self, changes: &ChangedObjects, groups: &BTreeSet<ObjectKey>) {
         let mut changed: BTreeSet<Preemptor> = BTreeSet::new();
         if changes.everything {
             changed.extend(self.all.keys().cloned());
@@ -302,9 +302,9 @@ mod tests {
 
     #[test]
     fn a_plan_is_advanced_and_checked_when_something_changed_that_it_depends_on() {
-        let change = |change: &dyn Fn(&mut Changes, &mut BTreeSet<ObjectKey>)| {
+        let change = |change: &dyn Fn(&mut ChangedObjects, &mut BTreeSet<ObjectKey>)| {
             let now = Instant::now();
-            let (mut flights, mut changes, mut groups) = (asleep(now), Changes::default(), BTreeSet::new());
+            let (mut flights, mut changes, mut groups) = (asleep(now), ChangedObjects::default(), BTreeSet::new());
             change(&mut changes, &mut groups);
             flights.note(&changes, &groups);
             let (due, unchecked) = (advance(&mut flights, now), unchecked(&flights));
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(change(&|changes, _| changes.nodes.extend(["n2".into()])), ["b"], "its node");
         assert_eq!(change(&|changes, _| changes.nodes.extend(["n3".into()])), none);
         let group = |name: &'static str| {
-            move |_: &mut Changes, groups: &mut BTreeSet<ObjectKey>| {
+            move |_: &mut ChangedObjects, groups: &mut BTreeSet<ObjectKey>| {
                 groups.extend([ObjectKey::new("default", name)]);
             }
         };
@@ -335,7 +335,7 @@ mod tests {
         let now = Instant::now();
         let mut flights = asleep(now);
         flights.advancing(&gang("a")).unwrap().plan.state = PlanState::WaitingForVictims;
-        flights.note(&Changes { budgets: true, ..Changes::default() }, &BTreeSet::new());
+        flights.note(&ChangedObjects { budgets: true, ..ChangedObjects::default() }, &BTreeSet::new());
         assert_eq!(unchecked(&flights), ["b"]);
     }
 

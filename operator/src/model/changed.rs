@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 /// Of more changes than this it is not noted which they are, also while another process leads and no pass takes them.
 const MOST: usize = 10_000;
 
-/// Changes of the model since the last pass.
+/// The objects that changed since the last pass.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct ChangedObjects {
     /// UIDs of pods that were added, changed or removed.
     pub pods: BTreeSet<SmolStr>,
     /// Nodes that changed, and the nodes on which such pods run or for which they are nominated.
@@ -24,13 +24,13 @@ pub struct Changes {
 
 /// What other pods may depend on of a pod.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct Footprint {
     uid: SmolStr,
     nodes: Vec<SmolStr>,
     repels: bool,
 }
 
-impl Trace {
+impl Footprint {
     /// Returns what other pods may depend on of a pod as it is known now.
     pub(super) fn of(cluster: &Cluster, key: &ObjectKey) -> Option<Self> {
         let pod: &Pod = cluster.pod(key)?;
@@ -39,14 +39,14 @@ impl Trace {
     }
 }
 
-impl Changes {
+impl ChangedObjects {
     /// Notes a pod that changed, as it was and as it is.
-    pub(super) fn note_pod(&mut self, before: Option<Trace>, now: Option<Trace>) {
+    pub(super) fn note_pod(&mut self, before: Option<Footprint>, now: Option<Footprint>) {
         self.any_pod = true;
-        for trace in before.into_iter().chain(now) {
-            self.everything |= trace.repels;
-            self.pods.insert(trace.uid);
-            self.nodes.extend(trace.nodes);
+        for footprint in before.into_iter().chain(now) {
+            self.everything |= footprint.repels;
+            self.pods.insert(footprint.uid);
+            self.nodes.extend(footprint.nodes);
         }
         self.limit();
     }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn of_too_many_changes_only_their_existence_is_noted() {
-        let mut changes = Changes::default();
+        let mut changes = ChangedObjects::default();
         for number in 0..=MOST {
             assert!(!changes.everything, "after {number}");
             changes.note_node(&format!("n{number}"));
