@@ -25,7 +25,7 @@ pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;
 pub use leftovers::{remove_pods, tidy};
-pub use nodes::NodesBuilder;
+pub use nodes::{NodesBuilder, is_ready};
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
 pub use policies::Denial;
 pub use preemptions::stored_plans;

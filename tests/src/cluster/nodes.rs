@@ -144,7 +144,7 @@ impl NodesBuilder {
 }
 
 /// Returns true if the node is ready and without the taint that Kubernetes sets until then.
-fn is_ready(node: &Node) -> bool {
+pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());

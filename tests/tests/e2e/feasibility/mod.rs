@@ -26,6 +26,7 @@ use board::Board;
 use compare::Tally;
 use futures::{StreamExt as _, stream};
 use giveway_tests::World;
+use giveway_tests::cluster::is_ready;
 use giveway_tests::random::{Random, share};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -60,7 +61,7 @@ async fn the_planner_and_the_scheduler_agree_on_every_pod_and_node_of_random_clu
     wait_for("all nodes are ready", super::MINUTE, async || {
         let nodes =
             Api::<Node>::all(client.clone()).list(&Default::default()).await.map_err(|error| error.to_string())?;
-        let unready = nodes.items.iter().filter(|node| !ready(node)).count();
+        let unready = nodes.items.iter().filter(|node| !is_ready(node)).count();
         if unready == 0 { Ok(()) } else { Err(format!("{unready} nodes are not ready")) }
     })
     .await;
@@ -159,11 +160,4 @@ async fn create_classes(client: &Client) {
     let heavy = json!({"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}}});
     let heavy: RuntimeClass = serde_json::from_value(heavy).unwrap();
     Api::all(client.clone()).create(&post, &heavy).await.unwrap();
-}
-
-fn ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let ready = conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    ready && !taints.is_some_and(|all| all.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/")))
 }

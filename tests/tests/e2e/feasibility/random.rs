@@ -40,8 +40,7 @@ pub fn node(slot: usize, index: usize, random: &mut Random) -> Value {
     }
     json!({
         "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"slot": slot.to_string()}},
-        "status": {"allocatable": offers, "capacity": offers,
-            "conditions": [{"type": "Ready", "status": "False", "reason": "New", "message": "new"}]}
+        "status": {"allocatable": offers, "capacity": offers}
     })
 }
 
