@@ -21,6 +21,7 @@ pub mod gather;
 pub mod half_bound;
 pub mod health;
 pub mod housekeeping;
+pub mod index;
 pub mod input;
 pub mod lease;
 pub mod ledger;

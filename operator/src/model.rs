@@ -7,6 +7,7 @@ pub mod plans;
 pub mod preempted_by_scheduler;
 mod unheard;
 
+use crate::index::Index;
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::changed::{ChangedObjects, Footprint};
@@ -132,7 +133,7 @@ pub struct Model {
     /// Workloads.
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
     /// By Workload: the groups that were made from its templates.
-    templated: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    templated: Index<ObjectKey, ObjectKey>,
     /// Pods of which more is known than the planner needs.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
     /// UIDs of terminating pods, and when they should be gone, in seconds since the epoch.
@@ -361,7 +362,7 @@ impl Model {
             let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
             if outcome.unwrap_or(true) {
                 model.version += 1;
-                model.changes.note_kind(kind);
+                model.changes.note(kind, &key);
             }
             match error {
                 Some(error) => {
@@ -398,7 +399,6 @@ impl Model {
     }
 
     fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
-        self.changes.note_node(&key.name);
         match node {
             Some(node) => {
                 self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
@@ -691,23 +691,17 @@ impl Model {
         if before != now
             && let Some(before) = before
         {
-            if let Some(groups) = self.templated.get_mut(&before) {
-                groups.remove(key);
-                if groups.is_empty() {
-                    self.templated.remove(&before);
-                }
-            }
+            self.templated.remove(&before, key);
             self.touched_workloads.insert(before);
         }
         if let Some(now) = now {
-            self.templated.entry(now).or_default().insert(key.clone());
+            self.templated.insert(now, key.clone());
         }
     }
 
     /// The groups that were made from the templates of a Workload.
     pub fn groups_of_workload(&self, workload: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &GroupRecord)> {
-        let keys = self.templated.get(workload).into_iter().flatten();
-        keys.filter_map(|key| Some((key, self.groups.get(key)?)))
+        self.templated.of(workload).filter_map(|key| Some((key, self.groups.get(key)?)))
     }
 
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {

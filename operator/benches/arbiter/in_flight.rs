@@ -87,7 +87,7 @@ impl InFlight {
         self.events += 1;
     }
 
-    /// An urgent gang of one pod comes. Its victim is a member of the plans' preemptors, or of their victims' nodes.
+    /// An urgent gang of one pod comes: it can use the capacity for which a plan in flight waits.
     pub fn come(&mut self) {
         self.urgent += 1;
         let name = format!("urgent-{}", self.urgent);

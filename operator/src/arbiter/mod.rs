@@ -402,10 +402,12 @@ impl Arbiter {
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         self.given_up.retain(|(_, at)| clock.now.duration_since(*at) < SHOWN);
         self.kept_nominations.retain(|(_, at)| clock.now.duration_since(*at) < KEPT);
-        let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
-        given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
-        let flights = &self.flights;
-        contexts.values_mut().for_each(|context| ledger::without_given_up(context, flights, &given_up));
+        if !contexts.is_empty() {
+            let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
+            given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
+            let flights = &self.flights;
+            contexts.values_mut().for_each(|context| ledger::without_given_up(context, flights, &given_up));
+        }
         let version = self.model.version;
         self.evicted.retain(|uid, (pod, at)| {
             let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());

@@ -269,10 +269,10 @@ impl Flight {
         let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
         gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
         // Pods on other nodes only matter for affinity, anti-affinity and topology spread.
-        let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
-        if self.members.iter().any(|m| cluster.pod(&m.pod).is_some_and(Pod::depends_on_other_nodes)) {
+        if self.depends_on_other_nodes(cluster) {
             gone.extend(cluster.terminating().map(|p| p.uid.clone()));
         } else {
+            let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
             let here = nodes.into_iter().flat_map(|node| cluster.pods_on(node));
             gone.extend(here.filter(|p| p.leaves).map(|p| p.uid.clone()));
         }

@@ -2,9 +2,10 @@
 //! because time passes for it.
 
 use super::Flight;
+use crate::index::Index;
 use crate::model::changed::ChangedObjects;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,20 +15,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// How many plans to which nothing happened one pass advances.
 const MOST_AT_ONCE: usize = 500;
 
-/// Plans by something that they concern.
-type Index<K> = BTreeMap<K, BTreeSet<Preemptor>>;
-
 /// The plans in flight, by preemptor.
 #[derive(Debug, Default)]
 pub struct Flights {
     all: BTreeMap<Preemptor, Flight>,
     by_id: BTreeMap<String, Preemptor>,
     /// By UID of a member or victim.
-    by_pod: Index<SmolStr>,
+    by_pod: Index<SmolStr, Preemptor>,
     /// By node of a member or victim.
-    by_node: Index<SmolStr>,
+    by_node: Index<SmolStr, Preemptor>,
     /// By PodGroup that is the preemptor, or a victim.
-    by_group: Index<ObjectKey>,
+    by_group: Index<ObjectKey, Preemptor>,
     /// Plans whose members can be refused a node because of pods on other nodes.
     wide: BTreeSet<Preemptor>,
     /// Plans that the next pass advances.
@@ -42,8 +40,7 @@ impl Flights {
     pub fn insert(&mut self, flight: Flight, cluster: &Cluster) {
         let preemptor = flight.preemptor.clone();
         self.remove(&preemptor);
-        let depends = |pod: &ObjectKey| cluster.pod(pod).is_some_and(Pod::depends_on_other_nodes);
-        if flight.members.iter().any(|member| depends(&member.pod)) {
+        if flight.depends_on_other_nodes(cluster) {
             self.wide.insert(preemptor.clone());
         }
         self.index(&flight, true);
@@ -145,12 +142,12 @@ impl Flights {
 
     /// The plans that have a pod with this UID as member or victim.
     pub fn with_pod(&self, uid: &str) -> impl Iterator<Item = &Flight> {
-        self.by_pod.get(uid).into_iter().flatten().filter_map(|preemptor| self.all.get(preemptor))
+        self.by_pod.of(uid).filter_map(|preemptor| self.all.get(preemptor))
     }
 
     /// Returns true if a plan evicts pods of this PodGroup.
     pub fn take_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
-        let of_group = self.by_group.get(group).into_iter().flatten().filter_map(|preemptor| self.all.get(preemptor));
+        let of_group = self.by_group.of(group).filter_map(|preemptor| self.all.get(preemptor));
         let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
         of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
     }
@@ -161,10 +158,9 @@ impl Flights {
         if changes.everything {
             changed.extend(self.all.keys().cloned());
         } else {
-            let find = |of: Option<&BTreeSet<Preemptor>>| of.into_iter().flatten().cloned().collect::<Vec<_>>();
-            changes.pods.iter().for_each(|uid| changed.extend(find(self.by_pod.get(uid))));
-            changes.nodes.iter().for_each(|node| changed.extend(find(self.by_node.get(node))));
-            groups.iter().for_each(|group| changed.extend(find(self.by_group.get(group))));
+            changed.extend(changes.pods.iter().flat_map(|uid| self.by_pod.of(uid)).cloned());
+            changed.extend(changes.nodes.iter().flat_map(|node| self.by_node.of(node)).cloned());
+            changed.extend(groups.iter().flat_map(|group| self.by_group.of(group)).cloned());
             if changes.any_pod || !changes.nodes.is_empty() {
                 changed.extend(self.wide.iter().cloned());
             }
@@ -187,7 +183,7 @@ impl Flights {
 
     /// Notes that the capacity of nodes has changed, because this plan reserves it or does not any more.
     fn nodes_changed(&mut self, by: &Preemptor, nodes: BTreeSet<SmolStr>) {
-        let on = nodes.iter().filter_map(|node| self.by_node.get(node)).flatten();
+        let on = nodes.iter().flat_map(|node| self.by_node.of(node));
         let changed = on.chain(&self.wide).filter(|other| *other != by).cloned().collect();
         self.wake(changed);
     }
@@ -230,14 +226,10 @@ impl Flights {
     }
 }
 
-fn enter<K: Ord>(index: &mut Index<K>, key: K, preemptor: &Preemptor, add: bool) {
-    if add {
-        index.entry(key).or_default().insert(preemptor.clone());
-    } else if let Some(preemptors) = index.get_mut(&key) {
-        preemptors.remove(preemptor);
-        if preemptors.is_empty() {
-            index.remove(&key);
-        }
+fn enter<K: Ord>(index: &mut Index<K, Preemptor>, key: K, preemptor: &Preemptor, add: bool) {
+    match add {
+        true => index.insert(key, preemptor.clone()),
+        false => index.remove(&key, preemptor),
     }
 }
 

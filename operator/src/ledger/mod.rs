@@ -413,6 +413,11 @@ impl Flight {
         members.chain(victims).map(SmolStr::new).collect()
     }
 
+    /// Returns true if pods on other nodes can make a node infeasible for a member.
+    pub(super) fn depends_on_other_nodes(&self, cluster: &Cluster) -> bool {
+        self.members.iter().any(|member| cluster.pod(&member.pod).is_some_and(Pod::depends_on_other_nodes))
+    }
+
     /// Returns true if the pod with this UID is a member.
     pub fn places(&self, uid: &str) -> bool {
         self.members.iter().any(|member| member.uid == uid)

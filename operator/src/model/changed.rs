@@ -57,10 +57,11 @@ impl ChangedObjects {
         self.limit();
     }
 
-    /// Notes a change of an object of this kind. Pods and nodes are noted one by one, and PodGroups as touched.
-    pub(super) fn note_kind(&mut self, kind: &'static str) {
+    /// Notes a change of an object of this kind. What changed of a pod is noted by itself, and PodGroups as touched.
+    pub(super) fn note(&mut self, kind: &'static str, key: &ObjectKey) {
         match kind {
-            "Pod" | "Node" | "PodGroup" | "Workload" | "Preemption" | "ProvisioningRequest" => {}
+            "Node" => self.note_node(&key.name),
+            "Pod" | "PodGroup" | "Workload" | "Preemption" | "ProvisioningRequest" => {}
             "PodDisruptionBudget" => self.budgets = true,
             _ => self.everything = true,
         }

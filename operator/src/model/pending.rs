@@ -1,5 +1,6 @@
 //! The live pods without a node, by PodGroup.
 
+use crate::index::Index;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ pub struct Pending {
     /// By pod: the PodGroup that it names.
     groups: BTreeMap<ObjectKey, Option<ObjectKey>>,
     /// By PodGroup: the pods that name it.
-    members: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    members: Index<ObjectKey, ObjectKey>,
     /// The pods without a PodGroup.
     single: BTreeSet<ObjectKey>,
 }
@@ -22,20 +23,13 @@ impl Pending {
             return;
         }
         match self.groups.remove(key) {
-            Some(Some(before)) => {
-                if let Some(members) = self.members.get_mut(&before) {
-                    members.remove(key);
-                    if members.is_empty() {
-                        self.members.remove(&before);
-                    }
-                }
-            }
+            Some(Some(before)) => self.members.remove(&before, key),
             Some(None) => drop(self.single.remove(key)),
             None => {}
         }
         let Some(group) = group else { return };
         match &group {
-            Some(group) => drop(self.members.entry(group.clone()).or_default().insert(key.clone())),
+            Some(group) => self.members.insert(group.clone(), key.clone()),
             None => drop(self.single.insert(key.clone())),
         }
         self.groups.insert(key.clone(), group);

@@ -9,6 +9,7 @@ const LAYERS: [&[&str]; 11] = [
         "capacity",
         "devices",
         "gather",
+        "index",
         "lease",
         "metrics",
         "missing",
