@@ -332,7 +332,7 @@ impl Walk<'_> {
         });
     }
 
-    /// A label selector.
+    /// Renames the label values in a label selector.
     fn selector(&mut self, selector: Option<&mut Value>) {
         let Some(selector) = selector else { return };
         self.labels(selector.get_mut("matchLabels"));
@@ -395,7 +395,8 @@ mod tests {
     use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
     use serde_json::json;
 
-    /// Two nodes, a whole group, single pods with a budget, and a pod that selects its node by label and by name.
+    /// Returns two nodes, a group that is disrupted as a whole, single pods with a budget, and a pod that selects its
+    /// node by label and by name.
     fn objects() -> Vec<Value> {
         let node = |name: &str, zone: &str| {
             json!({"apiVersion": "v1", "kind": "Node",

@@ -8,7 +8,8 @@ use giveway_crds::kinds::{KINDS, Kind, Told};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
-/// What Giveway would decide, and why; which priority classes it preempts for; and whether it is well.
+/// Shows what Giveway would decide and why, sets the priority classes that it preempts for, and checks its
+/// installation.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-giveway",
@@ -17,17 +18,17 @@ use std::path::PathBuf;
     after_help = "\
 Examples:
   kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
-  kubectl giveway why podgroup/training -n research          What does it wait for, or who took its place?
-  kubectl giveway history podgroup/training -n research      Whose place did it take, and who took its?
+  kubectl giveway why podgroup/training -n research          Why is it pending, or what preempted it?
+  kubectl giveway history podgroup/training -n research      Which preemptions had it as preemptor or victim?
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
-  kubectl giveway check                                      Is everything installed, and who still preempts without it?
+  kubectl giveway check                                      Is Giveway installed, and which classes preempt without it?
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
-  kubectl giveway pause                                      Hold nobody and evict nobody, until `resume`.
+  kubectl giveway pause                                      Gate no pod and start no eviction, until `resume`.
 
 Only `adopt`, `release`, `pause`, `observe`, `resume`, `uninstall` and `check --gang` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
-`check` finds something wrong; 2 when the input cannot be used."
+a check failed; 2 when the input cannot be used."
 )]
 pub(crate) struct Args {
     /// How to reach the cluster.
@@ -41,28 +42,29 @@ pub(crate) struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What would happen: where pods would go, and who would have to go for them. Nothing is written.
+    /// Shows what would happen: the nodes of pods, and the pods that would be evicted for them. Nothing is written.
     Plan(PlanArgs),
-    /// One page about a group or pod: its state, what it waits for, what was decided and what would change it; for a
-    /// victim, who took its place and when. Without a name: everything that waits.
+    /// Prints one page about a group or pod: its state, why it is pending, the last decision and what would change it;
+    /// for a victim, the preemptor and the time. Without a name: lists everything that is pending.
     Why(WhyArgs),
-    /// Who took whose place, when, and how many pods that cost: of everybody, of a namespace, or of one group or pod.
+    /// Lists preemptions with time, preemptor, victims and number of pods: all, or those of a namespace, group or pod.
     History(HistoryArgs),
     /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
     Snapshot(SnapshotArgs),
-    /// Gives preemption for priority classes into Giveway's hands: kube-scheduler never preempts for them any more.
+    /// Makes Giveway preempt for priority classes: kube-scheduler never preempts for them any more.
     Adopt(AdoptArgs),
-    /// Gives preemption for priority classes back to kube-scheduler; or removes the operator's taints from all nodes.
+    /// Makes kube-scheduler preempt for priority classes again; or removes the operator's taints from all nodes.
     Release(ReleaseArgs),
-    /// Takes from all objects what Giveway left on them, when it runs no more; --dry-run says what an uninstall removes.
+    /// Removes what Giveway left on other objects, after its operator was removed; --dry-run shows what an uninstall
+    /// removes.
     Uninstall(UninstallArgs),
-    /// Switches Giveway off: it releases every pod that it holds, and evicts nobody.
+    /// Switches Giveway off: the operator removes its gate from all pods, and starts no eviction.
     Pause(SwitchFlags),
-    /// Lets Giveway only look: it decides, stores what it would do, and evicts nobody. Groups that fit start.
+    /// Lets Giveway only observe: it plans, stores what it would do, and starts no eviction. Groups that fit start.
     Observe(SwitchFlags),
-    /// Takes `pause` or `observe` back: the chart's value `mode` counts again.
+    /// Undoes `pause` or `observe`: the chart's value `mode` counts again.
     Resume(SwitchFlags),
-    /// Is everything installed and well, which classes still preempt through kube-scheduler, and whom does that expose?
+    /// Checks the installation, and reports classes that still preempt through kube-scheduler and the pods they expose.
     Check(CheckArgs),
     /// Prints a group or Workload of Giveway as one of Kubernetes itself. Nothing is written.
     Export(ExportArgs),
@@ -105,7 +107,7 @@ Examples:
   kubectl giveway plan --for podgroup/training -n research           What would be decided for it now?
   kubectl giveway plan -f job.yaml --snapshot cluster.json           The same, without a cluster.
   kubectl giveway plan --for pod/vip -o dot | dot -Tsvg > plan.svg
-  kubectl giveway plan --for pod/dns -n kube-system --critical        Who would go for a critical add-on?
+  kubectl giveway plan --for pod/dns -n kube-system --critical        Which pods would be evicted for it?
 
 A snapshot is what `kubectl giveway snapshot` writes, or
   kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses -A -o yaml
@@ -119,7 +121,7 @@ pub(crate) struct PlanArgs {
     #[arg(long = "filename", short = 'f', value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Who needs room already: podgroup/NAME or pod/NAME.
+    /// An existing group or pod to plan for: podgroup/NAME or pod/NAME.
     #[arg(long = "for", value_name = "KIND/NAME", value_parser = Target::parse)]
     pub(crate) preemptor: Option<Target>,
 
@@ -140,8 +142,8 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     pub(crate) explain: bool,
 
-    /// Decide as the operator does for a critical add-on that kube-scheduler cannot place: whose budgets and graces allow
-    /// it, whatever the priorities. With --for pod/NAME only.
+    /// Decide as the operator does for a critical add-on that kube-scheduler cannot place: by budgets and grace
+    /// periods, whatever the priorities. With --for pod/NAME only.
     #[arg(long, requires = "preemptor", conflicts_with_all = ["files", "strategy"])]
     pub(crate) critical: bool,
 
@@ -158,8 +160,8 @@ pub(crate) struct CriticalFlags {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical", value_parser = names::label)]
     pub(crate) critical_namespaces: Option<Vec<String>>,
 
-    /// A critical add-on that can run on one node only may displace critical pods of its own priority that have a place
-    /// elsewhere: the operator's --critical-addons-stranded.
+    /// A critical add-on that can run on one node only may displace critical pods of its own priority that fit on
+    /// another node: the operator's --critical-addons-stranded.
     #[arg(long, requires = "critical")]
     pub(crate) stranded: bool,
 }
@@ -171,8 +173,8 @@ Examples:
   kubectl giveway why podgroup/training -n research
   kubectl giveway why job/training             Of the group that is made for a Job with the label gang.
   kubectl giveway why jobset/training          A page for each of the groups of a JobSet.
-  kubectl giveway why pod/web-7d9f-x2x4k       Also of a pod that is gone, while its events are kept.
-  kubectl giveway why -A                       Everything that waits, in all namespaces.
+  kubectl giveway why pod/web-7d9f-x2x4k       Also of a deleted pod, while its events or Preemptions exist.
+  kubectl giveway why -A                       Everything that is pending, in all namespaces.
 
 Exit status: 0 with an answer; 1 when the cluster cannot be read; 2 when there is no such group or pod.")]
 pub(crate) struct WhyArgs {
@@ -190,8 +192,8 @@ pub(crate) struct WhyArgs {
 #[command(after_help = "\
 Examples:
   kubectl giveway history                      Every preemption that is kept, the oldest first.
-  kubectl giveway history -n research          Those in which research took a place, or gave way.
-  kubectl giveway history pod/web-7d9f-x2x4k   As whose victim did it go?
+  kubectl giveway history -n research          Those with a preemptor or victim in namespace research.
+  kubectl giveway history pod/web-7d9f-x2x4k   Those with this pod as preemptor or victim.
   kubectl giveway history -o json | jq '.items[] | select(.state == \"Completed\") | .pods'
 
 It reads the objects of kind Preemption, which the operator keeps for a week, and at most 1,000 (its flags
@@ -235,10 +237,10 @@ Examples:
   kubectl giveway adopt priorityclass high
   kubectl giveway adopt priorityclass high batch --dry-run     What would be created; nothing is written.
 
-A class cannot be changed from one to the other, so it is deleted and created anew, with the same value, description,
-globalDefault, labels and annotations, with preemptionPolicy Never, and with what it asked for in the annotation
-scheduling.giveway.dev/preemption-policy. Until it is back, new pods that name it are refused (usually for less than a
-second); pods that exist keep what they have.
+The preemptionPolicy of a class is immutable, so the class is deleted and created again, with the same value, description,
+globalDefault, labels and annotations, with preemptionPolicy Never, and with its own policy in the annotation
+scheduling.giveway.dev/preemption-policy. Until it exists again, usually within a second, new pods that name it are rejected;
+existing pods are not changed.
 
 The class is first written to the ConfigMap giveway-class-NAME in Giveway's namespace. When this command is interrupted,
 the next adopt or release of the class finishes its work, and check reports it.
@@ -269,13 +271,13 @@ Examples:
 
 The class gets its preemptionPolicy back from the annotation scheduling.giveway.dev/preemption-policy; it loses this
 annotation and scheduling.giveway.dev/managed, and keeps everything else. Where the installation makes every new class a
-managed one, it is marked scheduling.giveway.dev/managed: \"false\" instead. It is deleted and created anew, as safely as
-`adopt` does it.
+managed one, it is marked scheduling.giveway.dev/managed: \"false\" instead. It is deleted and created again, as safely as
+by `adopt`.
 
-While room is made for a critical add-on, the operator keeps a node for it by the taint CriticalAddonsOnly=UID:NoSchedule,
-with the UID of the pod, and removes it afterwards. --taints removes those that an operator left which does not run any more:
-the ones that have the UID of a pod for which a Preemption of the strategy critical-addon was made. Every other taint,
-also with this key, stays as it is. It takes the right to get, list and patch nodes, and to list preemptions.
+While the operator evicts pods for a critical add-on, it reserves the node with the taint CriticalAddonsOnly=UID:NoSchedule,
+with the UID of the add-on, and removes it afterwards. --taints removes the taints that an operator left which does not run
+any more: those with the UID of a pod for which a Preemption of the strategy critical-addon exists. It changes no other taint,
+also not with this key. It needs the right to get, list and patch nodes, and to list preemptions.
 
 Exit status: as of `adopt`.")]
 pub(crate) struct ReleaseArgs {
@@ -318,22 +320,23 @@ pub(crate) struct ChangeFlags {
 #[command(after_help = "\
 Examples:
   kubectl giveway uninstall --dry-run          What `helm uninstall` will remove, give back and leave.
-  kubectl giveway uninstall                    What it runs last, when the operator is gone.
+  kubectl giveway uninstall                    What it runs last, after the operator was deleted.
 
-From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag pods that are held
-are named, and stay held: they start in parts otherwise. From PodGroups: the finalizer. From nodes: taints, as `release
---taints` does. In Giveway's namespace: the Secrets and the Lease that the operator made, and the ConfigMap of `pause` and
-`observe`. While the operator runs, it puts most of this back; while the chart's policies are in force, they refuse it. Labels
-of pods and owners are their users' own. So it refuses while an operator's Deployment has replicas, or its Lease is renewed.
+From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag, gated pods are
+listed and stay gated: otherwise gangs would start in parts. From PodGroups: the finalizer. From nodes: taints, as `release
+--taints` does. Placeholder pods and ProvisioningRequests of PodGroups are deleted, and in Giveway's namespace the Secrets and
+the Lease that the operator created, and the ConfigMap of `pause` and `observe`. Labels of pods and owners belong to their
+users, and stay. A running operator would write most of this again, and the chart's policies would reject the changes: so the
+command fails while an operator's Deployment has replicas, or its Lease is renewed.
 
-Exit status: 0 when everything is removed; 1 when the cluster fails, an operator runs, or a taint stays of which nobody can tell
-any more whether it is Giveway's.")]
+Exit status: 0 when everything is removed; 1 when the cluster fails, an operator runs, or a taint stays because the kind
+Preemption is not installed any more, and only its objects show which taints are Giveway's.")]
 pub(crate) struct UninstallArgs {
     /// Print what would be removed, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Also remove the gate of pods that are held, so that they start, without waiting for the rest of their group.
+    /// Also remove the gate of gated pods, so that they start without waiting for the rest of their group.
     #[arg(long)]
     pub(crate) release_held_pods: bool,
 
@@ -354,13 +357,14 @@ pub(crate) struct UninstallArgs {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  kubectl giveway pause            Something goes wrong: nobody is held or evicted any more.
+  kubectl giveway pause            In case of problems: gate no pod, and start no eviction.
   kubectl giveway observe          What would it do? kubectl get preemptions, of the state Observed.
   kubectl giveway resume           As the chart says.
 
 `pause` and `observe` write `mode: off` or `mode: observe` to the ConfigMap giveway-mode in Giveway's namespace, and `resume`
-deletes it. The operator goes by it within moments, without a restart. Of plans in flight the groups that were begun are
-finished, because a group goes whole or not at all; nobody else goes. It takes the chart's Role giveway-switch.
+deletes it. The operator applies it within moments, without a restart. Plans with evictions left are cancelled: if some pods
+of a PodGroup in mode PodGroup were evicted, its other pods are evicted too, and no other pods are. You need the chart's Role
+giveway-switch.
 
 Exit status: 0 when it is written, also when it was so before; 1 when the cluster fails.")]
 pub(crate) struct SwitchFlags {
@@ -429,7 +433,7 @@ pub(crate) struct ImportArgs {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// What is exported or imported.
+/// A kind that can be exported or imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     /// A PodGroup.
@@ -476,7 +480,7 @@ Examples:
   kubectl giveway check
   kubectl giveway check -o json | jq -r '.findings[] | select(.status != \"OK\") | .message'
 
-Each line is OK, WARN (worth knowing, or not known) or FAIL (wrong), with what to do. Admission is tried out with a
+Each line is OK (passed), WARN (a warning, or unknown) or FAIL (failed), with what to do. Admission is tried out with a
 server-side dry run; nothing is written without --gang. Guarded pods are those with the annotation
 scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal that a PodDisruptionBudget selects; a class that
 preempts through kube-scheduler exposes those of lower priority whose threshold it does not reach.
@@ -567,7 +571,7 @@ impl Target {
         }
     }
 
-    /// The group that is made for an owner whose kind has one group each.
+    /// Returns the PodGroup that is created for an owner, if its kind has one PodGroup for each object.
     fn of_owner(kind: &str, name: &str) -> Result<Self, String> {
         match row_of(kind) {
             Some(row) if row.has_groups() && row.replica.is_empty() => {
@@ -581,7 +585,7 @@ impl Target {
         }
     }
 
-    /// The preemptor of this name in a namespace.
+    /// Returns the preemptor of this name in a namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Preemptor {
         match self {
             Self::Group(name) => Preemptor::Group(ObjectKey::new(namespace, name)),
@@ -590,7 +594,7 @@ impl Target {
     }
 }
 
-/// The row of a kind that somebody wrote, as kubectl takes it: singular or plural, with or without its API group.
+/// Returns the row of a kind in the notation of kubectl: singular or plural, with or without its API group.
 fn row_of(text: &str) -> Option<&'static Kind> {
     let lower = text.to_lowercase();
     let named = |row: &&Kind| {
@@ -603,12 +607,12 @@ fn row_of(text: &str) -> Option<&'static Kind> {
     KINDS.iter().find(named)
 }
 
-/// What `why` is asked about.
+/// The argument of `why`.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     /// A group or a pod.
     One(Target),
-    /// All groups of an owner, whose kind has several each.
+    /// All PodGroups of an owner of a kind that has several for each object.
     GroupsOf(&'static Kind, String),
 }
 

@@ -159,13 +159,13 @@ impl Api {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
-    /// One server-side apply.
+    /// Sends one server-side apply.
     pub(crate) async fn apply<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> Result<T, CallError> {
         let object = serde_json::to_vec(object).map_err(|error| CallError::Failed(error.to_string()))?;
         self.request(Method::PATCH, path, "application/apply-patch+yaml", object).await
     }
 
-    /// One call, with JSON as its body.
+    /// Sends one call with JSON as its body.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -175,7 +175,7 @@ impl Api {
         self.request(method, path, "application/json", body).await
     }
 
-    /// One request, of at most the time that `--request-timeout` allows.
+    /// Sends one request, with the timeout of `--request-timeout`.
     async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -199,7 +199,7 @@ impl Api {
     }
 }
 
-/// An error with everything that caused it.
+/// Returns an error's message with the messages of all its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -213,7 +213,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The path of a page of this many objects; `next` is the token that the page before gave, empty for the first one.
+/// Returns the path of a page with at most `limit` objects; `next` is the `continue` token of the previous page, empty
+/// for the first one.
 pub(crate) fn page_of(path: &str, limit: usize, next: &str) -> String {
     let and = if path.contains('?') { '&' } else { '?' };
     let first = format!("{path}{and}limit={limit}");

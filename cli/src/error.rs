@@ -2,7 +2,7 @@
 
 use giveway_planner::{ModelError, Preemptor};
 
-/// Why there is no answer.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("{file}: cannot be read: {source}")]

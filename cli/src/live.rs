@@ -60,8 +60,8 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
     Ok(objects)
 }
 
-/// Returns the kind of native PodGroups in the best version that is served. Every user may read which versions are; a
-/// missing permission to list them is reported only if there is one.
+/// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
+/// served; a missing permission to list native PodGroups is reported only if a version is served.
 async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;

@@ -1,4 +1,4 @@
-//! `kubectl giveway plan`.
+//! `kubectl giveway plan`: shows what the planner decides for a preemptor, and changes nothing in the cluster.
 
 use crate::answer::Answer;
 use crate::args::{PlanArgs, Target};
@@ -9,7 +9,7 @@ use crate::world::World;
 use crate::{critical, live, output, snapshot, submit};
 use std::path::Path;
 
-/// Plans and prints.
+/// Runs the planner and prints the answer.
 pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliError> {
     if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
         return Err(CliError::CriticalGroup(name.clone()));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// `kubectl giveway snapshot`.
+/// Runs `kubectl giveway snapshot`.
 pub(crate) fn run(args: &SnapshotArgs, connection: &Connection) -> Result<(), CliError> {
     let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
     for note in &objects.notes {
@@ -47,23 +47,24 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     }
 }
 
-/// The documents of a text in JSON or YAML.
+/// Returns the documents of a text in JSON or YAML.
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
     let syntax = |problem: String| CliError::Syntax { file: file.to_owned(), problem };
     let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<_>, _>>();
     if !text.trim_start().starts_with(['{', '[']) {
         return yaml().map_err(|error| syntax(error.to_string()));
     }
-    // YAML may begin with a brace or bracket as well, and is slow: it comes second.
+    // YAML may start with a brace or bracket too. JSON is tried first because parsing YAML is slow.
     let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     json.or_else(|error| {
-        // What ends too early as JSON does so as YAML too, and what is nested too deeply takes YAML the square of its depth.
+        // A text that ends too early as JSON does so as YAML too. For a text that is nested too deeply, parsing YAML
+        // would take time quadratic in the depth.
         let hopeless = error.is_eof() || error.to_string().starts_with("recursion limit exceeded");
         if hopeless { Err(syntax(error.to_string())) } else { yaml().map_err(|_| syntax(error.to_string())) }
     })
 }
 
-/// The objects of a snapshot file.
+/// Reads the objects of a snapshot file.
 pub(crate) fn read(path: &Path) -> Result<Objects, CliError> {
     let (file, text) = read_text(path)?;
     let mut list = documents(&file, &text)?.into_iter().next().unwrap_or_default();
@@ -82,7 +83,7 @@ pub(crate) fn read(path: &Path) -> Result<Objects, CliError> {
     Ok(Objects { source: file, live: false, items, notes: Vec::new() })
 }
 
-/// Refuses what is not an object with a kind and a name.
+/// Rejects a value that is not an object with `apiVersion`, `kind` and name.
 pub(crate) fn check(item: &Value, file: &str, place: impl Fn() -> String) -> Result<(), CliError> {
     for (field, value) in
         [("apiVersion", &item["apiVersion"]), ("kind", &item["kind"]), ("metadata.name", &item["metadata"]["name"])]

@@ -11,7 +11,7 @@ pub const ATOMIC_SCALE_UP: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s
 /// Maximum number of pod sets in a request.
 pub const MOST_POD_SETS: usize = 32;
 
-/// The pods that are to have room together. The API server lets nobody change it.
+/// The pods for which capacity is requested together. Immutable.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "autoscaling.x-k8s.io",
@@ -25,7 +25,7 @@ pub const MOST_POD_SETS: usize = 32;
 pub struct ProvisioningRequestSpec {
     /// Sets of pods that are alike.
     pub pod_sets: Vec<PodSet>,
-    /// Who carries it out, and how.
+    /// The provisioning class: which component fulfills the request, and how.
     pub provisioning_class_name: String,
 }
 

@@ -33,8 +33,8 @@ impl SchedulingConstraints {
         Self { topology: vec![TopologyConstraint { key: key.to_owned() }] }
     }
 
-    /// What the schema says of it, for those who read manifests that no API server has seen: the field within the constraints,
-    /// and what is wrong there.
+    /// Validates the constraints as the schema does, for manifests that no API server has validated. An error names the
+    /// field within the constraints.
     ///
     /// # Errors
     /// More than one domain, or a key that no label can have.

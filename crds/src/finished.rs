@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Members that have finished in this run, also those whose pods were deleted since: they need not be there for the others
-/// to start. A run ends when all live members are of other controllers. At most 1,000 of each are remembered. Where others are made
-/// instead of those that finish, `spare` says of how many.
+/// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
+/// of members that the barrier needs, except the first `spare` of them, which are replaced by other pods. The run ends
+/// when all live members have other controllers. At most 1,000 UIDs of each list are stored.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedMembers {
@@ -15,8 +15,8 @@ pub struct FinishedMembers {
     /// UIDs of the members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
-    /// How many members may finish for which their Job makes others: its `completions` beyond the gang's `minCount`. The barrier
-    /// counts only those that finish after them.
+    /// Number of finished members that their Job replaces by other pods: its `completions` minus the gang's `minCount`.
+    /// Only finished members beyond this number count for the barrier.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spare: i32,
 }

@@ -26,26 +26,28 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "giveway-operator";
 /// Annotation beside [`LABEL_GANG`]: how many pods start together, where the owner's own fields do not say it.
 pub const ANNOTATION_MIN_COUNT: &str = "scheduling.giveway.dev/min-count";
-/// Annotation beside [`LABEL_GANG`]: `Pod` or `PodGroup`, the unit in which the gang gives way. Without it: `PodGroup`.
+/// Annotation beside [`LABEL_GANG`]: the disruption mode of the gang, `Pod` or `PodGroup` (the default): whether its
+/// pods are evicted one by one, or all together.
 pub const ANNOTATION_DISRUPTION_MODE: &str = "scheduling.giveway.dev/disruption-mode";
 
-/// Label of a ConfigMap in Giveway's namespace that keeps a PriorityClass while it is deleted and created anew; its value
-/// is the change, `adopt` or `release`.
+/// Label of a ConfigMap in Giveway's namespace that stores a PriorityClass while it is deleted and created again; its
+/// value is the change, `adopt` or `release`.
 pub const LABEL_CLASS_CHANGE: &str = "scheduling.giveway.dev/class-change";
 
-/// Label of a Preemption, `"true"` while a node is kept for its preemptor: admission lets nobody else be bound there.
+/// Label of a Preemption, `"true"` while it reserves a node for its preemptor: admission rejects the binding of other
+/// pods to that node.
 pub const LABEL_KEEPS_NODE: &str = "scheduling.giveway.dev/keeps-node";
 
-/// Label of a pod that the operator makes so that a cluster autoscaler sees a gang: the name of the PodGroup. Admission lets nobody
-/// else have it.
+/// Label of a placeholder pod, which the operator creates so that a cluster autoscaler adds nodes for a gang: the name
+/// of the PodGroup. Admission rejects the label on pods that other clients create.
 pub const LABEL_PLACEHOLDER: &str = "scheduling.giveway.dev/placeholder";
 /// Label of a ProvisioningRequest and of its PodTemplates: the name of the PodGroup that they ask for.
 pub const LABEL_PROVISIONING: &str = "scheduling.giveway.dev/provisioning";
 
-/// Scheduling gate that holds a member of a gang until the whole gang has a place.
+/// Scheduling gate of the members of a gang. The operator removes it when the gang fits.
 pub const GATE: &str = "scheduling.giveway.dev/pod-group";
 
-/// Annotation of a PriorityClass: `"true"` puts preemption for this class into Giveway's hands.
+/// Annotation of a PriorityClass: `"true"` makes Giveway preempt for this class instead of kube-scheduler.
 pub const ANNOTATION_MANAGED: &str = "scheduling.giveway.dev/managed";
 /// Annotation of a managed PriorityClass and of its pods: the preemption policy the class asked for.
 pub const ANNOTATION_PREEMPTION_POLICY: &str = "scheduling.giveway.dev/preemption-policy";
@@ -58,8 +60,8 @@ pub const ANNOTATION_PLAN: &str = "scheduling.giveway.dev/preemption-plan";
 pub const ANNOTATION_CRITICAL: &str = "scheduling.giveway.dev/critical-addon";
 /// The annotation of the rescheduler's design that says the same; its value is empty.
 pub const ANNOTATION_CRITICAL_POD: &str = "scheduler.alpha.kubernetes.io/critical-pod";
-/// Taint that keeps a node for critical add-ons. Node pools have it for good, too: [ours](crate::critical::taint) have the
-/// UID of a pod as value.
+/// Taint that reserves a node for critical add-ons. Node pools can have it permanently; the value of
+/// [Giveway's](crate::critical::taint) is the UID of a pod.
 pub const TAINT_CRITICAL: &str = "CriticalAddonsOnly";
 
 /// Annotation of a Namespace: `"true"` keeps every pod in it from being evicted by Giveway. Admission lets only administrators

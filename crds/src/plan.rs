@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 /// How far a preemption is (design, section 5).
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum PlanState {
-    /// Stored; nobody is evicted yet.
+    /// The plan is stored; no pod has been evicted for it.
     #[default]
     Planned,
     /// Victims are being evicted.
     Evicting,
     /// Every eviction was accepted; victims are terminating.
     WaitingForVictims,
-    /// The victims are gone and the members are released to the scheduler.
+    /// The victims have terminated, and the members are ungated, so that kube-scheduler can bind them.
     Releasing,
     /// Every placed member is bound.
     Completed,
-    /// Dropped because it is not needed any more, or no longer fits.
+    /// The plan was cancelled, for example because it is not needed any more or no longer fits.
     Cancelled,
     /// It could not be carried out.
     Failed,
-    /// What would have been done; nobody was evicted, because Giveway only observes.
+    /// The plan was only stored: no pod is evicted for it, because Giveway only observes.
     Observed,
 }
 
@@ -144,15 +144,16 @@ impl StoredPlan {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredRescue {
-    /// How far it goes: 1 evicts only pods whose budgets hold and whose grace is at most 10 s, 2 shortens longer graces to
-    /// 10 s, 3 also violates budgets that are not guaranteed.
+    /// How disruptive the evictions are: step 1 evicts only pods whose budgets allow it and whose grace period is at
+    /// most 10 s, step 2 also shortens longer grace periods to 10 s, step 3 also violates budgets that are not
+    /// guaranteed.
     pub step: i32,
-    /// Whether the taint CriticalAddonsOnly keeps the node for the pod; otherwise the pod is nominated.
+    /// Whether the taint CriticalAddonsOnly reserves the node for the pod; otherwise the pod is nominated.
     #[serde(default)]
     pub taint: bool,
 }
 
-/// Who needs the room.
+/// The PodGroup or pod that needs the capacity.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredPreemptor {
@@ -255,7 +256,8 @@ pub struct StoredCost {
     pub victim_groups: i32,
 }
 
-/// What a PodGroup tells of its preemption. The plan itself is a [`crate::Preemption`], which only administrators read.
+/// Summary of a preemption in the status of its PodGroup. The plan itself is a [`crate::Preemption`], which only
+/// administrators read.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionSummary {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = ("!(has(self.basic) && has(self.gang))", "exactly one of `basic`, `gang` is required, but multiple fields are set: remove one of them"))]
 #[x_kube(validation = ("has(self.basic) == has(oldSelf.basic) && has(self.gang) == has(oldSelf.gang)", "the choice between `basic` and `gang` is immutable: create another group instead"))]
 pub struct SchedulingPolicy {
-    /// Pods are scheduled one by one, as if they were in no group. Giveway does not hold them; the group gives them
-    /// one priority, and one place where their state can be read.
+    /// Pods are scheduled one by one, as if they were in no group. Giveway does not gate them; the group gives them one
+    /// priority and one status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic: Option<BasicPolicy>,
-    /// All-or-nothing: no pod starts before `minCount` of them have a place.
+    /// All-or-nothing: no pod starts before `minCount` of them fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangPolicy>,
 }
@@ -29,8 +29,8 @@ pub struct BasicPolicy {}
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GangPolicy {
-    /// How many pods must have a place before any of them starts; at least 1. It may be changed later: the
-    /// barrier then uses the new number.
+    /// How many pods must fit before any of them starts; at least 1. It may be changed later: the barrier then uses the
+    /// new number.
     #[schemars(extend("format" = "int32"))]
     #[x_kube(validation = ("self >= 1", "must be greater than or equal to 1"))]
     pub min_count: i32,
@@ -63,13 +63,13 @@ pub enum DisruptionMode {
     PodGroup,
 }
 
-/// Whether others may be evicted to make a place. On a group it is filled from the class by admission: leave it out.
-/// Immutable.
+/// Whether pods of lower priority may be evicted for a group or pod. On a group it is filled from the class by
+/// admission: leave it out. Immutable.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum PreemptionPolicy {
-    /// It may evict whatever has a lower priority.
+    /// Pods of lower priority may be evicted for it.
     PreemptLowerPriority,
-    /// It waits for room and evicts nobody.
+    /// No pod is evicted for it: it stays pending until it fits.
     Never,
 }
 

@@ -38,10 +38,10 @@ pub const PART_BYTES: usize = 768 * 1024;
     printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.preemptor.priority", "description": "the priority that it preempts with"}"#,
     printcolumn = r#"{"name": "Victims", "type": "integer", "jsonPath": ".spec.cost.victimPods", "description": "pods that are evicted"}"#,
     printcolumn = r#"{"name": "Groups", "type": "integer", "jsonPath": ".spec.cost.victimGroups", "description": "whole groups that are evicted"}"#,
-    printcolumn = r#"{"name": "Strategy", "type": "string", "jsonPath": ".spec.strategy", "description": "the algorithm that made the plan; critical-addon makes room for a critical add-on"}"#,
+    printcolumn = r#"{"name": "Strategy", "type": "string", "jsonPath": ".spec.strategy", "description": "the algorithm that made the plan; critical-addon frees a node for a critical add-on"}"#,
     printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state", "description": "how far it is"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name": "Step", "type": "integer", "jsonPath": ".spec.criticalAddon.step", "description": "how far it goes for a critical add-on, from 1 to 3", "priority": 1}"#,
+    printcolumn = r#"{"name": "Step", "type": "integer", "jsonPath": ".spec.criticalAddon.step", "description": "how disruptive the evictions for a critical add-on are, from step 1 to step 3", "priority": 1}"#,
     printcolumn = r#"{"name": "Domain", "type": "string", "jsonPath": ".spec.domain.value", "description": "the value of the node label that all its pods get, where the group asks for one", "priority": 1}"#,
     printcolumn = r#"{"name": "Violations", "type": "integer", "jsonPath": ".spec.cost.budgetViolations", "description": "evictions that violate a PodDisruptionBudget", "priority": 1}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "what happens, or what happened", "priority": 1}"#
@@ -61,7 +61,7 @@ pub struct PreemptionSpec {
     /// The algorithm that made the plan; absent if it is no plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub strategy: String,
-    /// One sentence: what is going to happen, and for whom.
+    /// One sentence: what is going to happen, and for which preemptor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Which part of the plan this is, from 1.
@@ -72,14 +72,15 @@ pub struct PreemptionSpec {
     #[serde(default = "one")]
     #[schemars(default = "one", range(min = 1))]
     pub parts: i32,
-    /// The domain that the members are placed in, and which they are bound to when they are released; absent where they may be
-    /// anywhere.
+    /// The topology domain of the placements, to which the members are restricted when they are ungated; absent if the
+    /// group may be placed on any nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<StoredDomain>,
-    /// The members that get a place, and where.
+    /// The placed members and their nodes.
     #[serde(default)]
     pub placements: Vec<StoredPlacement>,
-    /// Who is evicted, by unit. A unit that does not fit into one part goes on in the next one.
+    /// The evicted pods, by unit: a pod, or a PodGroup that is disrupted together. A unit that does not fit into one
+    /// part is continued in the next one.
     #[serde(default)]
     pub victims: Vec<StoredVictim>,
     /// What the whole plan costs.
@@ -109,7 +110,7 @@ pub struct PreemptionStatus {
     /// When the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_at: Option<Time>,
-    /// When it was over.
+    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
 }

@@ -53,8 +53,8 @@ impl Class {
         }
     }
 
-    /// The threshold that pods of the class get. One that cannot be read counts as absent: it was stored while admission
-    /// was away.
+    /// The threshold that pods of the class get. An invalid one counts as absent: it was stored while admission was
+    /// unavailable.
     pub fn pod_threshold(&self) -> Option<&str> {
         self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
     }

@@ -119,7 +119,7 @@ pub struct GroupCounts {
     pub total: i32,
     /// Groups that have been scheduled.
     pub scheduled: i32,
-    /// Groups that wait for pods or for room.
+    /// Groups that are not scheduled, for example because pods are missing or do not fit.
     pub pending: i32,
     /// Groups for which a preemption is in progress.
     pub preempting: i32,

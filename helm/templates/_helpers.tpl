@@ -1,9 +1,9 @@
-{{/* What the commands that look into Giveway's namespace are told, where it is not the one that they expect. */}}
+{{/* The flag that names Giveway's namespace to the commands that read it, if it is not their default. */}}
 {{- define "giveway.inNamespace" -}}
 {{- if ne .Release.Namespace "giveway-system" }} --giveway-namespace {{ .Release.Namespace }}{{ end }}
 {{- end }}
 
-{{/* By which Lease the operator leads, for the command that removes it, where it is not the one that it expects. */}}
+{{/* The flag that names the operator's Lease to the command that removes it, if it is not its default. */}}
 {{- define "giveway.ofLease" -}}
 {{- with .Values.operator.leaseName }}{{ if ne . "giveway-operator" }} --lease-name {{ . }}{{ end }}{{ end }}
 {{- end }}
@@ -83,8 +83,8 @@ system:serviceaccount:{{ .Release.Namespace }}:giveway-operator
 {{- end }}
 
 {{/*
-Who makes the webhook's certificate and tells API servers whom to trust: operator (which then writes caBundle itself, so
-none is rendered), cert-manager (its injector writes it), or user (webhook.caBundle).
+The component that makes the webhook's certificate and writes its authority into caBundle: operator (which writes caBundle
+itself, so none is rendered), cert-manager (its injector writes it), or user (webhook.caBundle).
 */}}
 {{- define "giveway.certificates" -}}
 {{- $webhook := .Values.webhook }}
@@ -163,8 +163,8 @@ namespaceSelector:
 {{- end }}
 
 {{/*
-Labels of a namespace where groups are served, in JSON: what the selector asks for, and of several values one that none of its
-expressions is against. A namespace cannot choose the label that is its name.
+Labels of a namespace where groups are served, in JSON: those that the selector requires, and where it allows several values one
+that no expression excludes. The label kubernetes.io/metadata.name is left out, because the API server sets it.
 */}}
 {{- define "giveway.servedLabels" -}}
 {{- $selector := include "giveway.served" . | default "{}" | fromJson }}
@@ -213,7 +213,7 @@ namespaceSelector:
   {{- end }}
 {{- end }}
 
-{{/* Keeps an entry for owners from updates that change nothing that it reads. */}}
+{{/* Restricts an entry for owners to requests that change what it reads. */}}
 {{- define "giveway.ownerConditions" -}}
 matchConditions:
   - name: is-new-or-changed

@@ -1,7 +1,7 @@
 {{/*
-A Job of helm's, with an account of its own that exists only meanwhile. Its pod has labels, annotations, resources, variables, a
-network and a place as the operator's. Call with a dict of "root", "component", "hook" (when it runs), "rules" (of a ClusterRole, as
-YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
+A Job that helm runs as a hook, with a service account that exists only while it runs. Its pod has the labels, annotations, resources,
+variables, network and scheduling constraints of the operator's pod. Call with a dict of "root", "component", "hook" (when it runs),
+"rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
 */}}
 {{- define "giveway.hook" }}
 {{- $name := printf "giveway-%s" .component }}

@@ -1,19 +1,21 @@
-//! Back-filling: a pod that admission did not see gets the annotations that admission would have copied from its
-//! priority class (design, section 3, rule 3).
+//! Back-filling: a pod that was created without the webhook gets the annotations that admission would have copied from
+//! its PriorityClass (design, section 3, rule 3).
 //!
-//! Admission of pods that belong to no group fails open, so a pod can be created while the webhook is away. It must not
-//! be confused with a pod that has no threshold because its class had none: a class's threshold may change, and existing
-//! pods keep what they have. What tells the two apart is time. The API server notes in `metadata.managedFields` when an
-//! annotation of the class was last written, to the second. A pod that was created in that second or later, and lacks
-//! the annotation, was not seen by admission. A class that does not tell the time (somebody removed its managedFields)
-//! fills nothing back. The policy of a managed class never changes, so for it the age of the class counts.
+//! The webhook configuration for pods without a PodGroup has failure policy `Ignore`, so pods can be created while the
+//! webhook is unavailable. Such a pod must be distinguished from a pod that has no threshold because its class had
+//! none: the threshold of a class may change, and existing pods keep theirs. The time distinguishes them:
+//! `metadata.managedFields` of the class contains when its annotation was last written, with a precision of one second.
+//! A pod that was created in that second or later, and does not have the annotation, was not seen by admission. If the
+//! managedFields of a class were removed, its threshold is not back-filled. The policy of a managed class never
+//! changes, so for it the creation time of the class is used.
 //!
-//! Admission never looks at pods in kube-system and in Giveway's own namespace, so that no outage of it keeps them from being created.
-//! They get what their class gives here as well: a pod of a managed class would have nobody that preempts for it otherwise.
+//! The webhook is never called for pods in kube-system and in Giveway's own namespace, so that its outage cannot block
+//! their creation. They too get the annotations of their class here; otherwise neither kube-scheduler nor Giveway would
+//! preempt for a pod of a managed class.
 //!
-//! Promises: an annotation is only ever added, never changed or removed; a pod for which kube-scheduler preempts
-//! (`spec.preemptionPolicy` other than `Never`) is never given to Giveway. What this cannot repair: an annotation that a
-//! user invented while the webhook was away stays as it is.
+//! Guarantees: annotations are only added, never changed or removed; a pod for which kube-scheduler preempts
+//! (`spec.preemptionPolicy` other than `Never`) never gets a policy annotation. Limitation: an annotation that a user
+//! set while the webhook was unavailable is kept as it is.
 
 use crate::command::Command;
 use crate::ledger::Call;
@@ -22,25 +24,25 @@ use giveway_planner::SmolStr;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Calls under way at the same time: decisions do not wait behind thousands of them.
+/// Maximum number of calls in flight, so that thousands of them do not delay other calls.
 const AT_ONCE: usize = 64;
 
-/// Which pods are being filled back.
+/// The calls that back-fill annotations.
 #[derive(Debug, Default)]
 pub struct BackFill {
-    /// Calls under way, by UID of the pod.
+    /// Calls in flight, by UID of the pod.
     calls: BTreeMap<SmolStr, Call>,
 }
 
 impl BackFill {
-    /// Notes the answer to a call.
+    /// Records the result of a call.
     pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
         if let Some(call) = self.calls.get_mut(uid) {
             call.answered(ok, now);
         }
     }
 
-    /// What is to be written now: until the watch shows it, a call that had no effect is made again.
+    /// Returns the calls to make now. A call is repeated until the watch shows its effect.
     pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
         if model.unfilled.is_empty() {
             self.calls.clear();
@@ -73,7 +75,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    /// Class `guarded`: created at second 100, its threshold written at `written`.
+    /// Returns class `guarded`, which was created at second 100 and whose threshold was written at second `written`.
     fn class(written: Option<i64>) -> Value {
         let stamp = |second: i64| k8s_openapi::jiff::Timestamp::from_second(second).unwrap().to_string();
         let fields = json!({"f:metadata": {"f:annotations": {format!("f:{ANNOTATION_THRESHOLD}"): {}}}});

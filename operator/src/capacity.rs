@@ -1,4 +1,4 @@
-//! The objects by which a cluster autoscaler is asked for room: pure, from what a member of the gang looks like.
+//! The objects that request capacity from a cluster autoscaler, computed from a member of the gang. Pure.
 
 use giveway_crds::autoscaling::{
     ATOMIC_SCALE_UP, PodSet, PodTemplateReference, ProvisioningRequest, ProvisioningRequestSpec,
@@ -14,27 +14,28 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::BTreeMap;
 
-/// Volumes that the API server adds to every pod.
+/// Prefix of the names of the volumes that the API server adds to every pod.
 const TOKEN_VOLUME: &str = "kube-api-access-";
-/// Annotations of placeholders. Autoscalers leave their nodes alone while others of the gang still wait for theirs.
+/// Annotations of placeholders. They prevent that autoscalers remove their nodes while other placeholders of the gang
+/// are still pending.
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
     ("karpenter.sh/do-not-disrupt", "true"),
     ("sidecar.istio.io/inject", "false"),
 ];
-/// The user of a placeholder: nobody.
+/// The UID under which a placeholder runs: `nobody`, an unprivileged user.
 const NOBODY: i64 = 65_535;
 
-/// A gang for which an autoscaler is asked.
+/// A gang for which capacity is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gang {
-    /// Its group.
+    /// Its PodGroup.
     pub group: ObjectKey,
-    /// UID of the group.
+    /// UID of the PodGroup.
     pub uid: SmolStr,
 }
 
-/// A member, as it was when the autoscaler was asked.
+/// A member, as it was when capacity was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     /// The pod.
@@ -43,34 +44,34 @@ pub struct Waiter {
     pub uid: SmolStr,
 }
 
-/// What is asked of cluster-autoscaler.
+/// Content of a ProvisioningRequest for cluster-autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// For whom.
+    /// The gang for which capacity is requested.
     pub gang: Gang,
     /// Name of the ProvisioningRequest.
     pub name: String,
-    /// One member of each class of members that are alike, and how many there are.
+    /// One member of each set of members with the same requirements, and the number of members in the set.
     pub sets: Vec<(Waiter, i32)>,
 }
 
-/// One pod that takes a place until its member can have it.
+/// A placeholder pod, which uses capacity until its member can be scheduled there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
-    /// For whose member.
+    /// The gang of the member.
     pub gang: Gang,
     /// The member.
     pub member: Waiter,
-    /// What the member asks of a node, in quantities.
+    /// The resource requests of the member, as quantities.
     pub requests: BTreeMap<String, String>,
-    /// The class of the gang.
+    /// The PriorityClass of the gang.
     pub class: Option<String>,
-    /// The image of a program that does nothing.
+    /// The container image, a program that does nothing.
     pub image: String,
 }
 
 impl Gang {
-    /// Its group as the owner of what is made for it.
+    /// Returns a reference to its PodGroup, as the owner of the created objects.
     fn owner(&self) -> OwnerReference {
         owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.group.name, &self.uid)
     }
@@ -98,7 +99,7 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference
 }
 
 impl CapacityRequest {
-    /// The request, owned by the group.
+    /// Returns the ProvisioningRequest, owned by the PodGroup.
     pub fn request(&self) -> ProvisioningRequest {
         let sets = self.sets.iter().enumerate();
         let set = |(at, (_, count)): (usize, &(Waiter, i32))| PodSet {
@@ -117,7 +118,8 @@ impl CapacityRequest {
         format!("{}-{at}", self.name)
     }
 
-    /// The template of a set, after a member of it; owned by the request with this UID, and so gone with it.
+    /// Returns the PodTemplate of a set, derived from one of its members. It is owned by the ProvisioningRequest with
+    /// this UID, and so garbage-collected with it.
     pub fn template(&self, at: usize, member: &Pod, request: &str) -> PodTemplate {
         let owner = owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", &self.name, request);
         let labels = member.metadata.labels.clone().unwrap_or_default();
@@ -132,7 +134,7 @@ impl CapacityRequest {
     }
 }
 
-/// As much of a pod as its place depends on; nothing of what it does.
+/// Returns the part of a pod's spec that affects scheduling, without commands, environment and mounts.
 fn what_matters(spec: &PodSpec) -> PodSpec {
     let container = |container: &Container| Container {
         name: container.name.clone(),
@@ -165,13 +167,14 @@ fn what_matters(spec: &PodSpec) -> PodSpec {
 }
 
 impl Placeholder {
-    /// Its name, after its member: nothing is made twice.
+    /// Returns its name, which is derived from its member's UID so that no placeholder is created twice.
     pub fn name(&self) -> String {
         name_for(&self.member.uid)
     }
 
-    /// A pod that asks for what its member asks for, and does nothing. It has none of the member's labels: no Service and no budget
-    /// is to take it for one. So it keeps none of the rules that look at other pods.
+    /// Returns a pod with the same resource requests as its member, which does nothing. It has none of the member's
+    /// labels, so that no Service and no PodDisruptionBudget selects it. Therefore it has no pod affinity, pod
+    /// anti-affinity or topology spread constraints either.
     pub fn pod(&self, member: &Pod) -> Pod {
         let spec = member.spec.clone().unwrap_or_default();
         let amounts: BTreeMap<String, Quantity> =
@@ -207,7 +210,8 @@ impl Placeholder {
                 tolerations: spec.tolerations,
                 automount_service_account_token: Some(false),
                 enable_service_links: Some(false),
-                // Nothing is lost with it, and its place is needed; yet the next pod must not come before it is gone.
+                // Short, because the container does nothing and its capacity is needed. Not 0, because the capacity
+                // must not be used before the kubelet has stopped the pod.
                 termination_grace_period_seconds: Some(1),
                 security_context: Some(PodSecurityContext {
                     run_as_non_root: Some(true),
@@ -225,7 +229,7 @@ impl Placeholder {
     }
 }
 
-/// Name of the placeholder for the member with this UID.
+/// Returns the name of the placeholder for the member with this UID.
 pub fn name_for(member: &str) -> String {
     format!("placeholder-{member}")
 }

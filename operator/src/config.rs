@@ -1,4 +1,4 @@
-//! Command line of the operator.
+//! The command line of the operator.
 
 use crate::rates::Most;
 use crate::words::Names;
@@ -10,30 +10,31 @@ use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The operator of Giveway: decides for whole pod groups what is evicted, and carries it out.
+/// The operator of Giveway: decides for whole PodGroups which pods are evicted, and evicts them.
 ///
-/// It finds the API server as kubectl does: KUBECONFIG, or the service account inside a cluster.
+/// It finds the API server like kubectl: by KUBECONFIG, or by the service account inside a cluster.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "giveway-operator", version, about, long_about, args_override_self = true)]
 pub struct Config {
-    /// Namespace of the operator itself: its lease lives there.
+    /// Namespace of the operator, with its Lease.
     #[arg(long, env = "POD_NAMESPACE", default_value = "giveway-system")]
     pub namespace: String,
 
-    /// What to do: enforce; observe (decide, store what would be done, and evict nobody); or off (release every pod, and evict
-    /// nobody). The ConfigMap giveway-mode in the operator's namespace overrides it, without a restart.
+    /// Mode of Giveway: enforce; observe (make plans and store them, but evict no pod); or off (remove the scheduling
+    /// gate from every pod, and evict no pod). The ConfigMap giveway-mode in the operator's namespace overrides it
+    /// without a restart.
     #[arg(long, default_value_t = Mode::Enforce)]
     pub mode: Mode,
 
-    /// Name of the Lease by which replicas elect a leader.
+    /// Name of the Lease for leader election.
     #[arg(long, default_value = "giveway-operator")]
     pub lease_name: String,
 
-    /// Identity in the election; a random suffix is added. Default: the host name.
+    /// Identity in the leader election, to which a random suffix is added. Default: the host name.
     #[arg(long, env = "GIVEWAY_IDENTITY")]
     pub identity: Option<String>,
 
-    /// Seconds that a lease is valid without renewal: the longest time without a leader after a crash.
+    /// Seconds for which a lease is valid without renewal. After a crash there is no leader for at most this time.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub lease_duration_seconds: u64,
 
@@ -41,41 +42,43 @@ pub struct Config {
     #[arg(long, default_value = "0.0.0.0:9091")]
     pub metrics_address: SocketAddr,
 
-    /// Collector that is told of every preemption by a trace (OTLP over HTTP, JSON), such as
-    /// http://otel-collector:4318/v1/traces. Default: nobody is.
+    /// Collector that gets a trace of every preemption (OTLP over HTTP, JSON), such as
+    /// http://otel-collector:4318/v1/traces. Default: no traces are sent.
     #[arg(long, value_parser = parse_collector)]
     pub traces_endpoint: Option<String>,
 
-    /// Schedulers for whose pods Giveway preempts, separated by commas. Pods of others only occupy room.
+    /// Schedulers for whose pods Giveway preempts, separated by commas. Pods of other schedulers only use capacity.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     pub scheduler_names: Vec<String>,
 
-    /// Most evictions a second.
+    /// Maximum number of evictions per second.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evictions_per_second: u32,
 
-    /// How many plans that evict pods may be in flight for preemptors of the same or a higher priority. A preemptor waits while there are so
-    /// many: the time and memory that plans take are bounded for each priority.
+    /// Maximum number of plans that evict pods and are in flight for preemptors of the same or a higher priority.
+    /// Further preemptors wait. This limits the time and memory that plans use for each priority.
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_plans: u32,
 
-    /// Most evictions a minute in one namespace, that of the victims; 0 forbids them all. Default: no limit.
+    /// Maximum number of evictions per minute in one namespace of victims; 0 prevents all evictions. Default: no limit.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub evictions_per_minute_per_namespace: Option<u32>,
 
-    /// Most evictions a minute in the cluster; 0 forbids them all. Default: no limit.
+    /// Maximum number of evictions per minute in the cluster; 0 prevents all evictions. Default: no limit.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub evictions_per_minute_per_cluster: Option<u32>,
 
-    /// Most API calls at the same time. Evictions come on top: up to three times as many.
+    /// Maximum number of API calls at the same time, not counting evictions, of which up to three times as many are
+    /// made.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub concurrent_calls: u32,
 
-    /// Seconds that released pods may take to be bound before the placement is looked at again.
+    /// Seconds that ungated pods may take to be bound before their placement is checked again.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 
-    /// How long a node may be not ready before plans that have begun to evict are cancelled for it, such as 60s. 0s: at once.
+    /// How long a node may be not ready before plans that have evicted pods are cancelled because of it, such as 60s.
+    /// 0s: at once.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     pub node_outage_grace: Duration,
 
@@ -84,85 +87,88 @@ pub struct Config {
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub half_bound_timeout: Duration,
 
-    /// How long a group that was made from a template is kept when no pod names it any more, such as 10m.
+    /// How long a PodGroup that was created from a template is kept after its last pod, such as 10m.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub unused_group_timeout: Duration,
 
-    /// How long a Preemption that is over is kept, such as 168h or 30m.
+    /// How long the Preemption of an ended plan is kept, such as 168h or 30m.
     #[arg(long, default_value = "168h", value_parser = parse_duration)]
     pub preemption_history: Duration,
 
-    /// How many Preemptions that are over are kept at most.
+    /// Maximum number of Preemptions of ended plans that are kept.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub preemption_history_limit: u32,
 
-    /// Tell victims and preemptors of other namespaces each other's names, and not only kind and UID.
+    /// Show the names of victims and preemptors in other namespaces. Without it only their kind and UID are shown.
     #[arg(long)]
     pub names_across_namespaces: bool,
 
-    /// Make room for critical add-ons that kube-scheduler cannot place: pods with a priority of 2000000000 or more, and
-    /// annotated ones in some namespaces.
+    /// Preempt for critical add-ons that kube-scheduler cannot schedule: pods with a priority of 2000000000 or more,
+    /// and annotated pods in some namespaces.
     #[arg(long, action = clap::ArgAction::Set, default_value_t = true)]
     pub critical_addons: bool,
 
-    /// How long a critical add-on is Unschedulable before somebody is evicted for it, such as 30s.
+    /// How long a critical add-on must be unschedulable before pods are evicted for it, such as 30s.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub critical_addons_after: Duration,
 
-    /// Namespaces in which the annotation scheduling.giveway.dev/critical-addon: "true" counts, separated by commas.
+    /// Namespaces in which the annotation scheduling.giveway.dev/critical-addon: "true" is respected, separated by
+    /// commas.
     #[arg(long, value_delimiter = ',', default_value = "kube-system")]
     pub critical_addons_namespaces: Vec<String>,
 
-    /// A critical add-on that can run on one node only may displace critical pods of its own priority that have a place
-    /// elsewhere.
+    /// A critical add-on that can run on only one node may displace critical pods of the same priority that fit on
+    /// another node.
     #[arg(long)]
     pub critical_addons_stranded: bool,
 
-    /// Lease of kube-scheduler, as NAMESPACE/NAME: nobody is evicted for a critical add-on unless it is renewed.
+    /// Lease of kube-scheduler, as NAMESPACE/NAME. Pods are evicted for a critical add-on only while this Lease is
+    /// renewed.
     #[arg(long, default_value = "kube-system/kube-scheduler", value_parser = parse_lease)]
     pub scheduler_lease: ObjectKey,
 
-    /// Namespaces in which nobody is evicted, separated by commas; beside them those that are annotated
+    /// Namespaces in which no pod is evicted, separated by commas, in addition to namespaces with the annotation
     /// scheduling.giveway.dev/never-evict: "true".
     #[arg(long, value_delimiter = ',')]
     pub protected_namespaces: Vec<String>,
 
-    /// In which namespaces groups are served, as a LabelSelector in JSON, such as {"matchLabels": {"team": "ml"}}. Default: in all.
+    /// Namespaces whose PodGroups are handled, as a LabelSelector in JSON, such as {"matchLabels": {"team": "ml"}}.
+    /// Default: all.
     #[arg(long, value_name = "JSON", value_parser = parse_selector)]
     pub served_namespaces: Option<LabelSelector>,
 
-    /// Who makes the webhook's certificate. With `operator` the leader keeps it in the Secrets giveway-webhook-tls and
-    /// giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
+    /// Which component creates the webhook's certificate. With `operator`, the leader stores it in the Secrets
+    /// giveway-webhook-tls and giveway-webhook-ca, and writes caBundle of the webhook configurations named giveway.
     #[arg(long, value_enum, default_value_t = Certificates::External)]
     pub certificates: Certificates,
 
-    /// URL of a webhook that runs outside the cluster, https://HOST:PORT; its certificate is made for this host. Default:
-    /// the Service giveway-webhook.
+    /// URL of a webhook outside the cluster, https://HOST:PORT, for whose host the certificate is created. Default: the
+    /// Service giveway-webhook.
     #[arg(long)]
     pub webhook_url: Option<String>,
 
-    /// Seconds in which every API server learns of a changed webhook configuration: so long a new certificate authority is
-    /// announced before it signs.
+    /// Seconds within which every API server notices a changed webhook configuration. A new certificate authority signs
+    /// only after this time.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub ca_settle_seconds: u64,
 
-    /// How a cluster autoscaler is asked for room for a gang that waits for it.
+    /// How capacity for a pending gang is requested from a cluster autoscaler.
     #[arg(long, value_enum, default_value_t = ProvisioningMethod::Off)]
     pub provisioning_method: ProvisioningMethod,
 
-    /// How long a gang waits for room before an autoscaler is asked, such as 30s.
+    /// How long a gang must be pending before capacity is requested, such as 30s.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub provisioning_after: Duration,
 
-    /// Ask at once where a plan stands that would evict somebody after the group's preemptionDelaySeconds.
+    /// Request capacity at once if a plan exists that would evict pods after the PodGroup's preemptionDelaySeconds.
     #[arg(long)]
     pub provisioning_first: bool,
 
-    /// For no gang is room asked of which more pods wait.
+    /// Maximum number of pending pods of a gang for which capacity is requested.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub provisioning_limit: u32,
 
-    /// Image of placeholders: a program that does nothing and ends when it is told to.
+    /// Image of placeholder pods: a program that does nothing and ends on SIGTERM.
     #[arg(long, default_value = "registry.k8s.io/pause:3.10")]
     pub placeholder_image: String,
 
@@ -170,52 +176,53 @@ pub struct Config {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or a filter such as `info,giveway_operator=debug`.
+    /// Log level, or a filter such as `info,giveway_operator=debug`.
     #[arg(long, default_value = "info")]
     pub log_level: String,
 }
 
-/// How a cluster autoscaler is asked for room.
+/// How capacity is requested from a cluster autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProvisioningMethod {
-    /// Not at all.
+    /// No capacity is requested.
     Off,
-    /// By a ProvisioningRequest, which cluster-autoscaler carries out.
+    /// By a ProvisioningRequest, which cluster-autoscaler handles.
     ProvisioningRequest,
-    /// By pods that any autoscaler sees.
+    /// By placeholder pods, which work with every autoscaler.
     Placeholder,
 }
 
-/// Who makes the webhook's certificate.
+/// Which component creates the webhook's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Certificates {
     /// The operator.
     Operator,
-    /// Somebody else, such as cert-manager.
+    /// Another component, such as cert-manager.
     External,
 }
 
 /// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl Config {
-    /// Who may know which names.
+    /// Returns in which namespaces the names of objects are shown.
     pub fn names(&self) -> Names {
         Names { across: self.names_across_namespaces }
     }
 
-    /// The limits of evictions in a minute.
+    /// Returns the limits on evictions per minute.
     pub fn evictions_per_minute(&self) -> Most {
         Most { namespace: self.evictions_per_minute_per_namespace, cluster: self.evictions_per_minute_per_cluster }
     }
 
-    /// Which pods are critical add-ons, and what may be done for them; `None` when nothing may.
+    /// Returns which pods are critical add-ons and which victims are allowed for them, or `None` if preemption for them
+    /// is switched off.
     pub fn critical_addons(&self) -> Option<Terms> {
         self.critical_addons.then(|| Terms {
             namespaces: self.critical_addons_namespaces.iter().cloned().collect(),
@@ -223,21 +230,22 @@ impl Config {
         })
     }
 
-    /// The identity to use in the election: differs from start to start, because it also names the term of a plan.
+    /// Returns the identity in the leader election. It differs at every start, because it also identifies the leader's
+    /// term in stored plans.
     pub fn identity(&self) -> String {
         let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
         format!("{}-{:08x}", self.identity.clone().unwrap_or_else(host), unique())
     }
 }
 
-/// Reads a time such as `168h` or `90s`.
+/// Parses a duration such as `168h` or `90s`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let read: Result<SignedDuration, _> = text.parse();
     let positive = read.ok().and_then(|time| Duration::try_from(time).ok());
     positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
 }
 
-/// Reads the URL of a collector. What goes to it goes without TLS.
+/// Parses the URL of a collector. Traces are sent without TLS, so only `http` is allowed.
 fn parse_collector(text: &str) -> Result<String, String> {
     let url: Option<http::Uri> = text.parse().ok();
     let plain = url.filter(|url| url.scheme_str() == Some("http") && url.host().is_some_and(|host| !host.is_empty()));
@@ -245,7 +253,7 @@ fn parse_collector(text: &str) -> Result<String, String> {
     plain.map(|_| text.to_owned()).ok_or_else(|| problem.to_owned())
 }
 
-/// Reads a LabelSelector in JSON.
+/// Parses a LabelSelector in JSON.
 fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     let selector: LabelSelector = serde_json::from_str(text).map_err(|error| {
         format!("it must be a LabelSelector in JSON, such as {{\"matchLabels\": {{\"team\": \"ml\"}}}}: {error}")
@@ -264,7 +272,7 @@ fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     Ok(selector)
 }
 
-/// Reads `NAMESPACE/NAME`.
+/// Parses `NAMESPACE/NAME`.
 fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -274,7 +282,7 @@ fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     }
 }
 
-/// A number that differs between two starts: `RandomState` is seeded by the operating system.
+/// Returns a number that differs between two starts: the operating system seeds `RandomState`.
 fn unique() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();

@@ -1,5 +1,5 @@
-//! DeviceClasses (resource.k8s.io/v1), as far as they matter here. Servers before 1.34 do not have them, and neither has the
-//! version of the API that everything else is read by.
+//! DeviceClasses (resource.k8s.io/v1), reduced to the fields that Giveway needs. API servers before 1.34 do not have
+//! them, and neither does the API version of the crate `k8s-openapi` that is used for all other kinds.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[kube(group = "resource.k8s.io", version = "v1", kind = "DeviceClass", plural = "deviceclasses", schema = "disabled")]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceClassSpec {
-    /// The extended resource that its devices serve, as in `example.com/gpu`.
+    /// The extended resource that devices of this class serve, such as `example.com/gpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_resource_name: Option<String>,
 }

@@ -1,7 +1,8 @@
-//! One watch, turned into [`Input`]s for the arbiter.
+//! Turns the watch of one kind into [`Input`]s for the arbiter.
 //!
-//! A re-list arrives as one [`Update::Replaced`], so that the model never shows half a cluster; an object that cannot
-//! be decoded arrives as [`Update::Invalid`] and stops nobody (see [`giveway_crds::answers`]).
+//! A list arrives as one [`Update::Replaced`], so that the model never shows only a part of the cluster. An object that
+//! cannot be decoded arrives as [`Update::Invalid`] and stops neither the list nor the watch (see
+//! [`giveway_crds::answers`]).
 
 use crate::input::{Input, Update, key_of};
 use crate::watches::{EverySoOften, Watches};
@@ -18,7 +19,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How long a page of a list may take, until it is read.
+/// Timeout for one page of a list, including the time to read it.
 const A_PAGE: Duration = patience::LIST.saturating_mul(2);
 
 /// What every watch needs.
@@ -31,23 +32,23 @@ pub(crate) struct Feed {
 
 /// Why a watch ended.
 pub(crate) enum Outcome {
-    /// Nobody listens any more.
+    /// The receiver of the inputs was dropped.
     Unheard,
-    /// The API server does not have the kind. That there are none was told.
+    /// The API server does not have the kind. The arbiter has been sent an empty list.
     Missing,
-    /// A list has to begin anew: the API server does not know any more what came after the last object that was heard of, or the
-    /// watch was broken for too long. The watcher of the library lists when an event says so, and asks for the same again for ever
-    /// when it is a status.
+    /// A new list is necessary: the API server does not have the changes since the last received resourceVersion any
+    /// more, or the watch was broken for too long. The library's watcher only lists again if the error arrives as a
+    /// watch event; if it arrives as an HTTP status, the watcher repeats the same request for ever.
     Expired,
 }
 
-/// How a kind is watched.
+/// Returns the watch configuration for all kinds.
 pub(crate) fn lasting() -> watcher::Config {
     watcher::Config::default().timeout(patience::STREAM)
 }
 
-/// Whether something was missed that only a list tells: the API server has forgotten what came after the last one, or an event could not
-/// be read, after which the watcher of the library goes on with the next.
+/// Returns true if changes were missed and a new list is necessary: the API server does not have them any more, or an
+/// event could not be parsed, after which the library's watcher continues with the next event.
 fn has_missed_something(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
@@ -56,7 +57,7 @@ fn has_missed_something(error: &watcher::Error) -> bool {
     }
 }
 
-/// Watches one kind until nobody listens, or the watch has to begin anew.
+/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary.
 pub(crate) async fn follow<K>(
     feed: &Feed,
     api: Api<Salvaged<K>>,
@@ -72,7 +73,7 @@ where
     let mut missing = false;
     let mut events = watcher(api, config).backoff(EverySoOften).boxed();
     let mut listed = Vec::new();
-    // Only a list must tell something: a watch may have nothing to tell.
+    // Only a list has a timeout, because a watch may have no events for a long time.
     let mut listing = false;
     loop {
         let next = events.next();
@@ -100,7 +101,7 @@ where
             }
             Ok(watcher::Event::Apply(object)) => decode(object),
             Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
-            // An older server: there are none of this kind.
+            // An older API server does not have this kind, so there are no objects of it.
             Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
                 tracing::debug!(%kind, "the API server does not have this kind");
                 missing = true;
@@ -111,7 +112,8 @@ where
                 listing = false;
                 let now = Instant::now();
                 watches.failed(kind.clone(), now);
-                // After so long there is much to catch up with, and nothing tells when that is done. A list does.
+                // After this long many changes may be missing, and a watch does not show when it has caught up. A list
+                // does.
                 if has_missed_something(&error) || watches.is_broken(&kind, now) {
                     return Outcome::Expired;
                 }

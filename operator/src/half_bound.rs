@@ -1,9 +1,9 @@
-//! Gangs that are partially scheduled: some members are bound, and the others cannot be, for a reason that the planner does not know, or
-//! because their scheduling gate cannot be removed. Such a gang does no work and occupies capacity. After a time its pods are evicted
-//! (design, section 5, "Partially scheduled gangs") by a [departure](crate::departures), so that others get the capacity and the pods
-//! that replace them start together.
+//! Gangs that are partially scheduled: some members are bound, and the others cannot be bound, because of a constraint that the planner
+//! does not model or because their scheduling gate cannot be removed. Such a gang does no work and occupies capacity. After a time limit
+//! its pods are evicted (design, section 5, "Partially scheduled gangs") by a [departure](crate::departures), so that other pods get the
+//! capacity and the replacement pods start together.
 //!
-//! A gang that had enough bound members in its current run and lost one is another matter: it is not disrupted for that.
+//! A gang that had enough bound members in its current run and lost one is not partially scheduled in this sense, and is not disrupted.
 
 use crate::model::Model;
 use giveway_crds::PodGroupStatus;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// A gang that is partially scheduled.
+/// The state of a gang that is partially scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HalfBound {
     /// Number of members that are bound.
@@ -26,13 +26,13 @@ pub struct HalfBound {
     pub needed: usize,
     /// A pending member, if possible one without our scheduling gate.
     pub waits: ObjectKey,
-    /// A member without a controller, which nothing would replace: then no pod is evicted.
+    /// A member without a controller, which would not be replaced: then no pod is evicted.
     pub ownerless: Option<ObjectKey>,
 }
 
 impl HalfBound {
-    /// The state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since the
-    /// first of them was bound. Also if none is bound and all wait for a topology domain that has no node.
+    /// Returns the state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since
+    /// the first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node.
     pub fn of(model: &Model, group: &Group) -> Option<Self> {
         let (bound, needed) = bound_and_needed(model, group)?;
         if bound >= needed {
@@ -59,7 +59,8 @@ impl HalfBound {
         })
     }
 
-    /// The state of the gang after this time, with what happens next and what kube-scheduler says of a pending member.
+    /// Returns a message about the gang after this time, with what happens next (`what`) and what kube-scheduler says about a pending
+    /// member (`said`).
     pub fn sentence(&self, after: Duration, what: &str, said: Option<&str>) -> String {
         let Self { bound, needed, waits, .. } = self;
         let are = if *bound == 1 { "is" } else { "are" };
@@ -70,7 +71,7 @@ impl HalfBound {
         )
     }
 
-    /// What happens next, as a sentence.
+    /// Returns what happens next, as a sentence.
     pub fn remedy(&self) -> String {
         match &self.ownerless {
             None => "All its ungated pods are evicted, so that the pods that replace them start together.".to_owned(),
@@ -82,12 +83,12 @@ impl HalfBound {
     }
 }
 
-/// The members that have not ended and do not terminate, without mirror pods.
+/// Returns the members that have not finished and are not terminating, without mirror pods.
 pub fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
     model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror)
 }
 
-/// How many members of a gang are bound, and how many it needs, less those that have succeeded.
+/// Returns the number of bound members of a gang, and the number that it needs, less those that have succeeded.
 fn bound_and_needed(model: &Model, group: &Group) -> Option<(usize, usize)> {
     let bound = live(model, &group.key).filter(|pod| pod.bound()).count();
     Some((bound, group.min_count?.saturating_sub(model.cluster.finished(group))))
@@ -100,11 +101,11 @@ fn waits_for_no_node(model: &Model, group: &Group, pod: &Pod) -> bool {
     asked.is_some_and(|value| !model.cluster.nodes().any(|node| node.labels.get(key).is_some_and(|has| has == value)))
 }
 
-/// Returns true if enough members were bound after the first of the present ones: by the condition `Scheduled`, which a new leader
-/// knows too. Whether a group without that condition had enough is not known.
+/// Returns true if enough members were bound after the first of the present ones, according to the condition `Scheduled`, which a new
+/// leader reads, too. A group without that condition may have had enough, so it counts as if it had.
 fn had_enough<'a>(status: &PodGroupStatus, live: impl Iterator<Item = &'a Pod>) -> bool {
     let Some(found) = condition::find(&status.conditions, types::SCHEDULED) else { return true };
-    // By the API server's clock. A pod that was created with its node has only the kubelet's word.
+    // The time is from the API server's clock. For a pod that was created with a node, only the kubelet's time is known.
     let bound_at = |pod: &Pod| pod.bound_at.or(pod.start_time);
     let Some(first) = live.filter(|pod| pod.bound()).filter_map(bound_at).min() else { return true };
     found.status == "True" || found.last_transition_time.0.as_second() > first / NANOSECONDS
@@ -115,18 +116,18 @@ pub fn is_free(pod: &Pod) -> bool {
     !pod.bound() && !pod.held && !pod.gated_by_others
 }
 
-/// Since when gangs are partially scheduled without another member being bound.
+/// How long gangs have been partially scheduled without another member being bound.
 #[derive(Debug, Default)]
 pub struct HalfStarts {
     /// The number of bound members, and since when it has not grown.
     since: BTreeMap<ObjectKey, (usize, Instant)>,
-    /// Gangs that were seen with enough bound members, with the UIDs of these: the watch may not show yet that their status says so.
-    /// Their current run ends when none of these members is bound any more.
+    /// Gangs that have had enough bound members, with the UIDs of these: the watch may not show yet that their status says so. Their
+    /// current run ends when none of these members is bound any more.
     had_enough: BTreeMap<ObjectKey, BTreeSet<SmolStr>>,
 }
 
 impl HalfStarts {
-    /// Notes what became of the groups that something happened to.
+    /// Updates the state of the PodGroups in `touched`.
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
             let group = model.cluster.group(key);
@@ -157,13 +158,13 @@ impl HalfStarts {
         }
     }
 
-    /// Those for which it is time, with what is so of them.
+    /// Returns the gangs that have been partially scheduled for at least this time, with their state.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, HalfBound)> {
         let old = self.since.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
         old.filter_map(|(key, _)| Some((key.clone(), HalfBound::of(model, model.cluster.group(key)?)?))).collect()
     }
 
-    /// Begins anew to count for a gang: it is being taken down, or cannot be.
+    /// Restarts the time of a gang whose pods are being evicted or cannot be evicted.
     pub fn start_anew(&mut self, key: &ObjectKey, now: Instant) {
         if let Some((_, since)) = self.since.get_mut(key) {
             *since = now;

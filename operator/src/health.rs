@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`, over plain HTTP.
+//! Serves `/metrics`, `/healthz` and `/readyz` over plain HTTP.
 
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -12,18 +12,19 @@ use tokio::sync::watch;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// What readiness depends on: standing by for the lease, or leading with every kind listed and no watch broken.
+/// The input of the readiness check. A standby is ready; a leader is ready when every kind has been listed and no watch
+/// is broken.
 pub struct Readiness {
     /// Whether this process leads.
     pub leadership: Leadership,
-    /// Whether every kind was listed.
+    /// True when every kind has been listed.
     pub synced: watch::Receiver<bool>,
-    /// The watches that fail.
+    /// The watches that are failing.
     pub watches: Watches,
 }
 
 impl Readiness {
-    /// Why it is not ready.
+    /// Returns why this process is not ready, or `None` if it is.
     fn lacks(&self) -> Option<String> {
         if !self.leadership.holds() {
             return None;
@@ -35,7 +36,7 @@ impl Readiness {
     }
 }
 
-/// Serves for as long as the process lives.
+/// Serves until the process ends.
 pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let readiness = Arc::new(readiness);
@@ -51,7 +52,7 @@ pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness) 
         Some(why) => warp::reply::with_status(why, StatusCode::SERVICE_UNAVAILABLE),
     });
     let routes = scrape.or(warp::get().and(healthz.or(readyz)).map(Reply::into_response)).unify().boxed();
-    // What the server of the metrics counts is of no interest.
+    // The metrics of this HTTP server itself are not exported.
     serving::serve(
         listener,
         None,

@@ -1,4 +1,4 @@
-//! What the arbiter hears: changes of objects, and what came of its calls.
+//! The input of the arbiter: changes of objects, and results of API calls.
 
 use crate::devices::DeviceClass;
 use crate::report::Report;
@@ -12,23 +12,23 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 
-/// What happened to the objects of one kind.
+/// A change of the objects of one kind.
 #[derive(Debug)]
 pub enum Update<K> {
-    /// The complete list: whatever is not in it does not exist.
+    /// The complete list: an object that is not in it does not exist.
     Replaced(Vec<Update<K>>),
     /// An object was added or modified.
     Applied(Box<K>),
-    /// An object is gone.
+    /// An object was deleted.
     Deleted(ObjectKey),
     /// An object exists, but cannot be decoded.
     Invalid(ObjectKey, String),
 }
 
-/// Everything the arbiter hears.
+/// One input of the arbiter.
 #[derive(Debug)]
 pub enum Input {
-    /// Namespaces: pods may name them by their labels.
+    /// Namespaces, whose labels pods may select.
     Namespace(Update<Namespace>),
     /// Nodes.
     Node(Update<Node>),
@@ -36,29 +36,29 @@ pub enum Input {
     Pod(Update<MemberPod>),
     /// Pod groups.
     Group(Update<PodGroup>),
-    /// Pod groups of Kubernetes itself.
+    /// Kubernetes' own PodGroups (scheduling.k8s.io).
     NativeGroup(Update<NativeGroup>),
     /// Workloads.
     Workload(Update<Workload>),
     /// Priority classes.
     Class(Update<PriorityClass>),
-    /// Budgets.
+    /// PodDisruptionBudgets.
     Budget(Update<PodDisruptionBudget>),
-    /// Volumes: they pin pods to nodes.
+    /// PersistentVolumes, which can restrict pods to nodes.
     Volume(Update<PersistentVolume>),
-    /// Claims of volumes.
+    /// PersistentVolumeClaims.
     Claim(Update<PersistentVolumeClaim>),
-    /// Classes of volumes.
+    /// StorageClasses.
     StorageClass(Update<StorageClass>),
-    /// Classes of devices.
+    /// DeviceClasses.
     DeviceClass(Update<DeviceClass>),
-    /// What cluster-autoscaler was asked; none where it is not asked.
+    /// ProvisioningRequests; an empty list if they are not used.
     Request(Update<ProvisioningRequest>),
-    /// The ConfigMap that switches Giveway.
+    /// The ConfigMap that sets Giveway's mode.
     Switch(Update<ConfigMap>),
     /// Stored plans.
     Preemption(Update<Preemption>),
-    /// The result of an API call of our own.
+    /// The result of one of the operator's API calls.
     Report(Report),
 }
 

@@ -1,11 +1,12 @@
-//! Leader election by a `Lease`, with a client of its own.
+//! Leader election by a `Lease`.
 //!
-//! The published lease crates tell who holds the lease, but not until when this process may rely on it: if the API
-//! server cannot be reached, they go on saying "leader". Giveway evicts pods, so every write asks [`Leadership`],
-//! which answers from a monotonic deadline: the start of the last renewal that succeeded, plus the lease duration.
+//! The published lease crates return which process is the leader, but not until when that process may rely on it: while
+//! the API server is unreachable, they continue to return "leader". Giveway evicts pods, so every write checks
+//! [`Leadership`], which has a deadline on the monotonic clock: the start of the last successful renewal plus the lease
+//! duration.
 //!
-//! Guarantee: a holder that cannot renew stops writing before anybody else can take the lease, as long as clocks run
-//! at the same rate; wall clocks are compared nowhere.
+//! Guarantee: a leader that cannot renew stops writing before another replica can acquire the lease, provided that all
+//! clocks run at the same rate. Wall clocks are never compared.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -18,23 +19,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// How long the end of the process waits for writes that are under way.
+/// How long the shutdown waits for writes that are in flight.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
-/// What the election needs to know.
+/// Options of the leader election.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
     /// Name of the Lease.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Who we are; unique among replicas.
+    /// Identity of this process, unique among the replicas.
     pub identity: String,
     /// How long a lease is valid without renewal.
     pub duration: Duration,
 }
 
-/// Whether this process leads now. Cheap to clone and to ask.
+/// Whether this process is the leader now. Cheap to clone and to check.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     deadline: Arc<Mutex<Option<Instant>>>,
@@ -44,33 +45,36 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// A leadership under this identity: writes are allowed until `deadline`, and `changed` says that this begins or ends.
+    /// Returns the leadership of this identity: writes are allowed until `deadline`, and `changed` notifies of its
+    /// start and end.
     pub fn new(identity: &str, deadline: Arc<Mutex<Option<Instant>>>, changed: watch::Receiver<bool>) -> Self {
         Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new() }
     }
 
-    /// Whether writes are allowed at this moment.
+    /// Returns true if writes are allowed now.
     pub fn holds(&self) -> bool {
         self.remaining().is_some()
     }
 
-    /// How long writes are allowed from now on, if they are; longer once the lease is renewed.
+    /// Returns for how long writes are allowed from now on, or `None` if they are not allowed. A renewal extends the
+    /// time.
     pub fn remaining(&self) -> Option<Duration> {
         let deadline = self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         deadline.and_then(|d| d.checked_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    /// To be held from before [`Leadership::remaining`] is asked until the write is answered: the lease is released after that.
+    /// Returns a token for a write. The caller keeps it from before [`Leadership::remaining`] is called until the write
+    /// has its response; the lease is released only after that.
     pub fn writing(&self) -> TaskTrackerToken {
         self.writes.token()
     }
 
-    /// The identity under which plans are stored: the term of this leader.
+    /// Returns the identity that stored plans contain, which identifies the term of this leader.
     pub fn term(&self) -> &str {
         &self.identity
     }
 
-    /// Resolves once this process leads; pends for ever when the election has ended.
+    /// Returns once this process is the leader. Never returns if the election has ended before that.
     pub async fn acquired(&mut self) {
         if self.changed.wait_for(|leads| *leads).await.is_err() {
             std::future::pending::<()>().await;
@@ -78,15 +82,15 @@ impl Leadership {
     }
 }
 
-/// How the election ended.
+/// How the leader election ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// Somebody else holds the lease that was ours, or it could not be renewed in time.
+    /// Another replica holds the lease that this process held, or it could not be renewed in time.
     #[error("the lease {0} was lost: {1}")]
     Lost(String, String),
 }
 
-/// Runs the election until `stop` is cancelled (then the lease is released) or the lease is lost.
+/// Runs the leader election until `stop` is cancelled, which releases the lease, or until the lease is lost.
 pub struct Election {
     api: Api<Lease>,
     options: LeaseOptions,
@@ -96,7 +100,7 @@ pub struct Election {
 }
 
 impl Election {
-    /// Prepares the election; [`Election::run`] does the work.
+    /// Returns an election that does nothing before [`Election::run`] is called.
     pub fn new(client: kube::Client, options: LeaseOptions) -> (Self, Leadership) {
         let deadline = Arc::new(Mutex::new(None));
         let (leads, changed) = watch::channel(false);
@@ -110,8 +114,8 @@ impl Election {
         self.leads.send_replace(deadline.is_some());
     }
 
-    /// Acquires, renews, and releases at the end. Returns `Err` when a lease that was held is lost: the process must
-    /// then end.
+    /// Acquires and renews the lease, and releases it at the end. Returns `Err` if the lease was lost; the process must
+    /// end then.
     pub async fn run(self, stop: CancellationToken) -> Result<(), LeaseError> {
         let interval = self.options.duration / 5;
         let mut observed: Option<(Option<String>, Option<String>, Instant)> = None;
@@ -147,7 +151,8 @@ impl Election {
         }
         if held_until.is_some() {
             self.set_deadline(None);
-            // What is under way is of this term: nobody else leads before it is answered.
+            // Writes that are in flight belong to this term, so no other replica may become the leader before they have
+            // their responses.
             self.writes.close();
             if tokio::time::timeout(LAST_WRITES, self.writes.wait()).await.is_err() {
                 tracing::warn!("writes are not answered; the lease expires by itself");
@@ -160,7 +165,7 @@ impl Election {
         Ok(())
     }
 
-    /// One round: take a free lease, renew our own, or watch another's.
+    /// Makes one attempt: acquires a free lease, renews the own one, or observes that of another replica.
     async fn attempt(
         &self,
         observed: &mut Option<(Option<String>, Option<String>, Instant)>,
@@ -220,17 +225,18 @@ impl Election {
     }
 }
 
-/// What came of a round.
+/// The result of an attempt.
 enum Attempt {
-    /// The lease is ours from now on.
+    /// This process holds the lease.
     Held,
-    /// Somebody else holds it.
+    /// Another replica holds the lease.
     OfAnother,
-    /// Somebody wrote to it meanwhile: who holds it will be seen next time.
+    /// The lease was changed in between. The next attempt shows its current holder.
     Conflict,
 }
 
-/// A conflict or "already exists" means that somebody else was faster; other errors are errors.
+/// Returns `Conflict` for a conflict or "already exists", which mean that another replica was faster, and all other
+/// errors as errors.
 fn held(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match result {
         Ok(_) => Ok(Attempt::Held),

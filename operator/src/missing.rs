@@ -1,5 +1,5 @@
-//! Which annotations of its class a pod lacks because admission did not see it. When that counts is said in
-//! [`backfill`](crate::backfill).
+//! Computes which annotations of its PriorityClass a pod lacks because admission did not see it.
+//! [`backfill`](crate::backfill) documents the rules.
 
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
@@ -9,17 +9,17 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 
-/// Since when a class is what it is, in seconds since the epoch.
+/// When the relevant parts of a PriorityClass were written, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
-    /// When it was created.
+    /// When the class was created.
     pub created: Option<i64>,
-    /// When its threshold was last written, or anything else by the same writer.
+    /// When the field manager that owns the threshold annotation last wrote the class.
     pub threshold: Option<i64>,
 }
 
 impl Since {
-    /// Reads the times of a class.
+    /// Reads the times from a class.
     pub fn of(class: &PriorityClass) -> Self {
         let seconds = |time: &Time| time.0.as_second();
         let path = format!("/f:metadata/f:annotations/f:{}", ANNOTATION_THRESHOLD.replace('/', "~1"));
@@ -36,14 +36,15 @@ impl Since {
 /// The annotations that a pod lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The class that gives them.
+    /// The class from which they are copied.
     pub class: String,
     /// The annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Missing {
-    /// What admission would have copied to the pod; `None` when it has all of it, or was there before.
+    /// Returns the annotations that admission would have copied to the pod, or `None` if the pod lacks none or is older
+    /// than them.
     pub fn of(pod: &Pod, class: &Class, since: Since) -> Option<Self> {
         if pod.mirror || !pod.live() {
             return None;
@@ -67,12 +68,12 @@ impl Missing {
         (!annotations.is_empty()).then(|| Self { class: class.name.clone(), annotations })
     }
 
-    /// The threshold among them.
+    /// Returns the threshold among them, if there is one.
     pub fn threshold(&self) -> Option<i32> {
         self.annotations.get(ANNOTATION_THRESHOLD)?.parse().ok()
     }
 
-    /// The sentence for the event on the pod.
+    /// Returns the message of the event on the pod.
     pub fn sentence(&self) -> String {
         let list: Vec<String> = self.annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
         format!(

@@ -1,7 +1,8 @@
-//! The watch of Kubernetes' own groups (see [`giveway_crds::native`]), in the best version that the API server has.
+//! The watch of Kubernetes' own PodGroups (see [`giveway_crds::native`]), in the newest supported version that the API
+//! server has.
 //!
-//! Where it has none, which is most clusters, nothing is watched. One that has them later has them for the next operator
-//! that starts.
+//! If the API server has none, which is the case in most clusters, nothing is watched. If they are enabled later, the
+//! operator notices them at its next start.
 
 use crate::follow::{Feed, Outcome, follow, lasting};
 use crate::input::{Input, Update};
@@ -11,13 +12,14 @@ use kube::Api;
 use std::borrow::Cow;
 use std::time::Instant;
 
-/// What this kind is called, beside ours of the same name.
+/// The name of this kind in messages and metrics, which distinguishes it from Giveway's own `PodGroup`.
 const KIND: Cow<'static, str> = Cow::Borrowed("PodGroup.scheduling.k8s.io");
 
-/// Watches them for as long as there is a version to watch; after that it waits and does nothing.
+/// Watches native PodGroups, or does nothing if the API server does not have them.
 pub(crate) async fn watch(feed: Feed) {
     loop {
-        // What is missed from now on is heard of with the list; and that may not be answered.
+        // The watch counts as listing from now on, because the request for the served versions may remain without a
+        // response too.
         feed.watches.lists(KIND, Instant::now());
         match version::served(&feed.client).await {
             Ok(Some(resource)) => {
@@ -29,7 +31,7 @@ pub(crate) async fn watch(feed: Feed) {
             }
             Ok(None) => {
                 feed.watches.told(&KIND);
-                // Nobody listens any more, or nothing is left to tell.
+                // An error means that the receiver was dropped; the process is ending.
                 let _ = feed.inputs.send(Input::NativeGroup(Update::Replaced(Vec::new()))).await;
                 return std::future::pending().await;
             }

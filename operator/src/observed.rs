@@ -1,15 +1,15 @@
-//! What was told lately of what would have been done: one `Preemption` for each preemptor and set of victims, and not for each
-//! decision.
+//! The plans that were stored recently in mode `observe`: one `Preemption` for each preemptor and set of victims,
+//! instead of one for each decision.
 
 use giveway_planner::{Plan, Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long after a plan for a preemptor another one is stored for it, at the soonest: in a cluster that changes all the time
-/// each decision may have other victims.
+/// Minimum interval between two stored plans for a preemptor. In a cluster that changes all the time each decision may
+/// have other victims.
 const PACE: Duration = Duration::from_secs(60);
 
-/// The last plan for a preemptor that was stored.
+/// The last stored plan for a preemptor.
 #[derive(Debug)]
 struct Last {
     uid: SmolStr,
@@ -17,12 +17,12 @@ struct Last {
     at: Instant,
 }
 
-/// What was stored lately, by preemptor.
+/// The last stored plans, by preemptor.
 #[derive(Debug, Default)]
 pub struct Observed(BTreeMap<Preemptor, Last>);
 
 impl Observed {
-    /// Whether a plan for the preemptor with this UID is to be stored; notes that it is.
+    /// Returns true if a plan for the preemptor with this UID must be stored, and then records it as stored.
     pub fn is_news(&mut self, preemptor: &Preemptor, uid: &SmolStr, plan: &Plan, now: Instant) -> bool {
         let pods = plan.victims.iter().flat_map(|unit| &unit.pods);
         let victims: BTreeSet<SmolStr> = pods.map(|pod| pod.uid.clone()).collect();
@@ -34,12 +34,12 @@ impl Observed {
         true
     }
 
-    /// Forgets those who do not wait any more.
+    /// Removes preemptors that are not pending any more.
     pub fn retain(&mut self, waits: impl Fn(&Preemptor) -> bool) {
         self.0.retain(|preemptor, _| waits(preemptor));
     }
 
-    /// Forgets everything.
+    /// Removes all records.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -51,7 +51,7 @@ mod tests {
     use crate::testing::{TestPod, World};
     use giveway_planner::{Context, Decision, plan};
 
-    /// The plan for `vip` when these pods run.
+    /// Returns the plan for `vip` if these pods are running.
     fn plan_over(names: &[&str]) -> (Preemptor, Plan) {
         let mut world = World::new();
         world.node("n1", u32::try_from(names.len()).unwrap());

@@ -1,19 +1,19 @@
-//! How many evictions there may be in a minute, in a namespace and in the cluster, and when there is room for more.
+//! Limits on the number of evictions per minute, in a namespace and in the cluster.
 //!
-//! A minute is any sixty seconds. A unit that needs more than a limit allows goes alone, when nobody went for a minute: a group goes
-//! whole. Pure: who asks gives the time.
+//! Any period of sixty seconds counts. A unit with more pods than a limit allows is evicted when no eviction was made
+//! for a minute, because a PodGroup is disrupted as a whole. Pure: the caller passes the time.
 
 use giveway_planner::SmolStr;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// For how long an eviction counts.
+/// How long an eviction counts.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many evictions, in which namespaces.
+/// Number of evictions by namespace.
 pub type Need = BTreeMap<SmolStr, usize>;
 
-/// Most evictions in a minute; `None` where nothing is said.
+/// Maximum number of evictions per minute; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     /// In each namespace.
@@ -23,12 +23,12 @@ pub struct Most {
 }
 
 impl Most {
-    /// Whether there is a limit at all.
+    /// Returns true if there is a limit.
     pub fn limits(self) -> bool {
         self.namespace.is_some() || self.cluster.is_some()
     }
 
-    /// The value of the chart that allows no eviction at all, if there is one.
+    /// Returns the name of the chart value that is 0 and so prevents all evictions, if there is one.
     pub fn zero(self) -> Option<&'static str> {
         let zero = |most: Option<u32>| most == Some(0);
         zero(self.cluster)
@@ -37,14 +37,14 @@ impl Most {
     }
 }
 
-/// A limit that leaves no room.
+/// A limit that is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// The namespace whose limit it is; `None` for the cluster's.
+    /// The namespace of the limit; `None` for the limit of the cluster.
     pub namespace: Option<SmolStr>,
     /// The limit.
     pub most: u32,
-    /// When there is room again, if nobody else takes it.
+    /// When it allows the evictions, if no others are made before.
     pub until: Instant,
 }
 
@@ -56,17 +56,18 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Nobody went yet.
+    /// Returns limits without any evictions recorded.
     pub fn new(most: Most) -> Self {
         Self { most, went: BTreeMap::new() }
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn most(&self) -> Most {
         self.most
     }
 
-    /// Notes that the pod with this UID went, or may have, at this time; of two times the later one counts.
+    /// Records that the pod with this UID was evicted at this time, or may have been. Of two times the later one
+    /// counts.
     pub fn note(&mut self, namespace: &SmolStr, uid: &SmolStr, at: Instant) {
         if self.most.limits() {
             let known = self.went.entry(uid.clone()).or_insert_with(|| (namespace.clone(), at));
@@ -74,12 +75,13 @@ impl Rates {
         }
     }
 
-    /// Notes that the pod with this UID did not go.
+    /// Records that the pod with this UID was not evicted.
     pub fn forget(&mut self, uid: &str) {
         self.went.remove(uid);
     }
 
-    /// Notes what an earlier leader did: the plan of this name evicted so many at this time, at the latest.
+    /// Records the evictions of an earlier leader: the plan of this name evicted that many pods, at this time at the
+    /// latest.
     pub fn remember(&mut self, plan: &str, need: &Need, at: Instant) {
         for (namespace, count) in need {
             for number in 0..*count {
@@ -88,12 +90,12 @@ impl Rates {
         }
     }
 
-    /// Whether the pod with this UID is counted.
+    /// Returns true if an eviction of the pod with this UID is recorded.
     pub fn counts(&self, uid: &str) -> bool {
         self.went.contains_key(uid)
     }
 
-    /// What counts now.
+    /// Returns the evictions that count at this time.
     pub fn tally(&mut self, now: Instant) -> Tally {
         self.went.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
         let mut tally = Tally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
@@ -107,7 +109,7 @@ impl Rates {
     }
 }
 
-/// When evictions went, and when others will go that have been promised their turn; each list is sorted.
+/// The times of recorded evictions, and of later evictions for which the limit is reserved; each list is sorted.
 #[derive(Clone, Debug)]
 pub struct Tally {
     most: Most,
@@ -124,7 +126,8 @@ impl Tally {
         }
     }
 
-    /// Adds what will go first when there is room at this time: as much as the limits allow at once.
+    /// Reserves the limit at this time for evictions that are delayed until then: for as many as the limits allow at
+    /// once.
     pub fn promise(&mut self, need: &Need, at: Instant) {
         let most = |limit: Option<u32>, count: usize| limit.map_or(count, |most| count.min(most as usize));
         let mut all = 0;
@@ -136,7 +139,8 @@ impl Tally {
         insert(&mut self.cluster, most(self.most.cluster, all), at);
     }
 
-    /// The limit that leaves no room for so many at once now, the one that does so for longest; `None` when there is room.
+    /// Returns the limit that does not allow that many evictions now, and of several the one that delays them longest;
+    /// `None` if all allow them.
     pub fn full(&self, need: &Need, now: Instant) -> Option<Full> {
         let full = |namespace: Option<&SmolStr>, most: Option<u32>, times: &[Instant], count: usize| {
             let most = most?;
@@ -154,10 +158,10 @@ impl Tally {
     }
 }
 
-/// From when on there is room for so many beside these; `None`: at once.
+/// Returns from when on `count` evictions are allowed after those at `times`; `None` if they are allowed at once.
 fn room(times: &[Instant], most: usize, count: usize) -> Option<Instant> {
     let in_the_way = (times.len() + count.min(most)).checked_sub(most)?;
-    // More than the limit go when nobody is in the way.
+    // More evictions than the limit are allowed when no earlier ones count.
     let last = in_the_way.min(times.len()).checked_sub(1)?;
     Some(times[last] + MINUTE)
 }
@@ -182,7 +186,7 @@ mod tests {
         Duration::from_secs(number)
     }
 
-    /// Rates after pods `a0`, `a1`… of namespace `a` went, one each ten seconds.
+    /// Returns limits after evictions of pods `a0`, `a1`… of namespace `a`, one every ten seconds.
     fn after(most: Most, pods: u64) -> (Rates, Instant) {
         let (mut rates, start) = (Rates::new(most), Instant::now());
         for pod in 0..pods {

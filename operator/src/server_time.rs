@@ -1,7 +1,7 @@
-//! The API server's wall clock. Times in objects are the API server's: when a pod was created, when it should be gone, when a plan
-//! was stored by an earlier leader whose machine had a clock of its own. A machine that is an hour off would take every victim
-//! for one that never goes; so what is compared with such times is what the header `Date` of the API server's answers says, and
-//! what has passed since.
+//! The wall clock of the API server. Times in objects are the API server's: when a pod was created, when it should have
+//! terminated, when an earlier leader stored a plan. An operator whose own clock is an hour ahead would treat every
+//! terminating victim as overdue. So these times are compared with the header `Date` of the API server's responses plus
+//! the time that has passed since.
 
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822;
@@ -12,29 +12,29 @@ use std::time::{Duration, Instant};
 
 /// How often the clocks are compared.
 const EVERY: Duration = Duration::from_secs(60);
-/// How soon again, when there was no answer.
+/// How soon after a failure they are compared again.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Longest wait for an answer: an older one tells the time no more.
+/// Timeout for the response; a later one would give an outdated time.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Differences up to this many seconds are the header's, which has whole seconds, and the answer's way.
+/// Differences of at most this many seconds are ignored: the header has whole seconds, and the response takes time.
 const NO_DIFFERENCE: i64 = 3;
 
-/// The API server's time: what it said last, and how long that is ago by the clock that nobody sets. Cheap to clone. Before the first
-/// answer it is this machine's.
+/// The API server's time, computed from its last response and the monotonic clock. Before the first response it is this
+/// machine's time. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTime(Arc<Mutex<Option<Told>>>);
 
-/// What the API server said.
+/// The API server's time in a response.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     at: Instant,
     epoch_seconds: i64,
-    /// By how much that is ahead of this machine's clock.
+    /// By how many seconds the API server's clock is ahead of this machine's.
     ahead: i64,
 }
 
 impl Told {
-    /// The time now. A machine's clock that is set meanwhile changes nothing.
+    /// Returns the current time. Changes of this machine's wall clock have no effect.
     fn now(self, now: Instant) -> i64 {
         let since = i64::try_from(now.saturating_duration_since(self.at).as_secs()).unwrap_or(i64::MAX);
         self.epoch_seconds.saturating_add(since)
@@ -42,13 +42,13 @@ impl Told {
 }
 
 impl ServerTime {
-    /// The API server's time, in seconds since the epoch.
+    /// Returns the API server's time in seconds since the epoch.
     pub fn epoch_seconds(&self) -> i64 {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.map_or_else(|| Timestamp::now().as_second(), |told| told.now(Instant::now()))
     }
 
-    /// Compares the clocks once. Returns whether there was an answer with a date.
+    /// Compares the clocks once. Returns true if there was a response with a date.
     pub async fn compare(&self, client: &Client) -> bool {
         let Ok(request) = http::Request::get("/version").body(Body::empty()) else { return false };
         let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, client.send(request)).await else { return false };
@@ -63,7 +63,7 @@ impl ServerTime {
         true
     }
 
-    /// Compares the clocks for ever.
+    /// Compares the clocks regularly, without end.
     pub async fn keep(self, client: Client) {
         loop {
             let answered = self.compare(&client).await;
@@ -72,7 +72,7 @@ impl ServerTime {
     }
 }
 
-/// By how many seconds a date, as HTTP writes it, is ahead of `now`.
+/// Returns by how many seconds an HTTP date is ahead of `now`.
 fn ahead(date: &str, now: Timestamp) -> Option<i64> {
     let theirs = rfc2822::parse(date).ok()?.timestamp();
     let ahead = theirs.as_second().saturating_sub(now.as_second());

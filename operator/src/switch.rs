@@ -1,14 +1,14 @@
-//! Which mode Giveway is in: what the ConfigMap [`CONFIG_MAP`] in its namespace says, or else what the chart does.
+//! The mode of Giveway: the value of the ConfigMap [`CONFIG_MAP`] in its namespace, or else that of the chart.
 //!
-//! A value that is no mode changes nothing. A process that starts with such a value does not know what was good last; it takes
-//! the more careful one of `observe` and the chart's mode, because evictions cannot be taken back.
+//! An invalid value does not change the mode. A process that starts with an invalid value does not know the last valid
+//! one; it uses the more careful one of `observe` and the chart's mode, because evictions cannot be undone.
 
 use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ConfigMap;
 
-/// What the ConfigMap says, while there is one.
+/// The content of the ConfigMap, if it exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said(Option<Found>);
 
@@ -16,17 +16,17 @@ pub struct Said(Option<Found>);
 struct Found {
     key: ObjectKey,
     uid: SmolStr,
-    /// The mode, or what is wrong with it, as a sentence without its end.
+    /// The mode, or the reason why the value is invalid, as a sentence without its full stop.
     mode: Result<Mode, String>,
 }
 
 impl Said {
-    /// The ConfigMap, if there is one.
+    /// Returns the name of the ConfigMap, if it exists.
     pub fn key(&self) -> Option<ObjectKey> {
         self.0.as_ref().map(|found| found.key.clone())
     }
 
-    /// Takes in the ConfigMap of this name as it is now, or that it is gone. Returns whether that is another than before.
+    /// Stores the current content of the ConfigMap, or that it was deleted. Returns true if it has changed.
     pub fn take(&mut self, key: &ObjectKey, map: Option<&ConfigMap>) -> bool {
         if key.name != CONFIG_MAP {
             return false;
@@ -45,39 +45,39 @@ impl Said {
     }
 }
 
-/// What is wrong with the ConfigMap.
+/// Why the ConfigMap is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// The ConfigMap.
     pub key: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
-    /// What is wrong, and what counts instead.
+    /// What is wrong, and which mode is used instead.
     pub message: String,
 }
 
-/// The switch.
+/// The mode of this process.
 #[derive(Debug)]
 pub struct Switch {
     chart: Mode,
-    /// What counts; none before the first look.
+    /// The current mode; `None` before the first call of [`Switch::follow`].
     mode: Option<Mode>,
-    /// The ConfigMap as it was last looked at.
+    /// The content of the ConfigMap at the last call of [`Switch::follow`].
     seen: Option<Said>,
 }
 
 impl Switch {
-    /// With the mode that the chart says.
+    /// Returns a switch with the mode of the chart.
     pub fn new(chart: Mode) -> Self {
         Self { chart, mode: None, seen: None }
     }
 
-    /// The mode.
+    /// Returns the current mode.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or(self.chart)
     }
 
-    /// Goes by what is said now. Returns a complaint where that is new and says no mode.
+    /// Applies the content of the ConfigMap. Returns a complaint if the content has changed and is invalid.
     pub fn follow(&mut self, said: &Said) -> Option<Complaint> {
         if self.seen.as_ref() == Some(said) {
             return None;

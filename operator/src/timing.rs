@@ -1,4 +1,4 @@
-//! Times every request of a client to the API server, by verb.
+//! Measures every request of a client to the API server, by verb.
 
 use crate::metrics::Metrics;
 use http::{Method, Request, Response};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tower::{Layer, Service};
 
-/// Puts the timing around a client.
+/// A layer that measures the requests of a client.
 #[derive(Clone)]
 pub struct Timed(pub Metrics);
 
@@ -20,7 +20,7 @@ impl<S> Layer<S> for Timed {
     }
 }
 
-/// A client whose requests are timed.
+/// A client whose requests are measured.
 pub struct TimedService<S> {
     inner: S,
     metrics: Metrics,

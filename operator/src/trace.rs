@@ -1,8 +1,8 @@
-//! Traces of preemptions, for OpenTelemetry: one for each plan that evicts somebody, from the admission of the first pod that it is for
-//! until it is over. Off unless there is an endpoint.
+//! Traces of preemptions for OpenTelemetry: one for each plan with victims, from the admission of the preemptor's first
+//! pod until the plan ends. They are sent only if an endpoint is configured.
 //!
-//! They are told when a plan is over. A collector that is away loses traces and delays nobody: some wait for it, and what does not fit
-//! is dropped.
+//! A trace is sent when the plan has ended. A collector that is unavailable loses traces and delays nothing: a limited
+//! number of traces is queued for it, and further ones are dropped.
 
 use anyhow::Context as _;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -15,14 +15,15 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
-/// How many traces wait for the collector.
+/// Maximum number of queued traces.
 const WAITING: usize = 256;
-/// How long a call to the collector may take.
+/// Timeout of a call to the collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Who tells.
+/// The name of the service in traces.
 const SERVICE: &str = "giveway-operator";
 
-/// The trace of a plan: a hash of its preemptor's UID and its name, so that every process that knows the plan has the same.
+/// Returns the trace ID of a plan: a hash of its preemptor's UID and its ID, so that every process computes the same
+/// one.
 pub fn id_of(plan: &StoredPlan) -> TraceId {
     let hash = digest(&SHA256, format!("{}/{}", plan.preemptor.uid, plan.id).as_bytes());
     let mut bytes = [0; 16];
@@ -30,30 +31,30 @@ pub fn id_of(plan: &StoredPlan) -> TraceId {
     TraceId::from_bytes(bytes)
 }
 
-/// What is told of a plan that is over.
+/// The data of an ended plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// [Of the plan](id_of).
+    /// The [trace ID](id_of).
     pub id: TraceId,
-    /// What the plan was.
+    /// Attributes of the plan.
     pub attributes: Vec<KeyValue>,
-    /// Why it failed, if it did.
+    /// The reason, if the plan failed.
     pub failure: Option<String>,
-    /// What happened, one after the other, as long as the whole together.
+    /// The consecutive stages; together they take as long as the whole trace.
     pub stages: Vec<Stage>,
 }
 
-/// A part of it.
+/// A stage of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What happened.
+    /// Name of its span.
     pub name: &'static str,
-    /// For how long.
+    /// Its duration.
     pub took: Duration,
 }
 
 impl Trace {
-    /// Its spans, when it was over at this time: the whole, and the stages as parts of it.
+    /// Returns the spans of a plan that ended at this time: one for the whole plan, and one below it for each stage.
     fn spans(self, over: SystemTime) -> Vec<SpanData> {
         let whole: Duration = self.stages.iter().map(|stage| stage.took).sum();
         let begin = over.checked_sub(whole).unwrap_or(over);
@@ -88,15 +89,15 @@ impl Trace {
     }
 }
 
-/// Where traces go.
+/// Sends traces to a collector, if one is configured.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<mpsc::Sender<(Trace, SystemTime)>>);
 
 impl Tracer {
-    /// Tells traces to the collector at this URL from now on, by OTLP over HTTP, as JSON.
+    /// Returns a tracer that sends traces to the collector at this URL, by OTLP over HTTP, as JSON.
     ///
     /// # Errors
-    /// The URL cannot be used.
+    /// The URL is invalid.
     pub fn to(endpoint: &str) -> anyhow::Result<Self> {
         let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson);
         let mut exporter =
@@ -116,17 +117,17 @@ impl Tracer {
         Ok(Self(Some(sender)))
     }
 
-    /// Whether anybody listens.
+    /// Returns true if a collector is configured.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The trace of a plan, as log lines about it carry it; `None` where nobody listens.
+    /// Returns the trace ID of a plan for log lines, or `None` if no collector is configured.
     pub fn id(&self, plan: &StoredPlan) -> Option<String> {
         self.is_on().then(|| id_of(plan).to_string())
     }
 
-    /// Tells of a plan that is over now.
+    /// Queues the trace of a plan that has just ended.
     pub fn tell(&self, trace: Trace) {
         let id = trace.id;
         if let Some(sender) = &self.0

@@ -1,4 +1,4 @@
-//! Watches of the API server, turned into one stream of [`Input`]s for the arbiter.
+//! Watches the API server and merges all changes into one stream of [`Input`]s for the arbiter.
 
 use crate::config::ProvisioningMethod;
 use crate::follow::{Feed, Outcome, follow, lasting};
@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// How many stored plans are listed at a time.
+/// Page size of lists of `Preemption` objects.
 const PLANS_A_PAGE: u32 = 16;
 
 async fn follow_kind<K>(feed: Feed, config: watcher::Config, wrap: fn(Update<K>) -> Input)
@@ -41,17 +41,18 @@ where
     }
 }
 
-/// Watches what cluster-autoscaler was asked by this operator, where it is asked at all.
+/// Watches the ProvisioningRequests of this operator, if that method is configured.
 async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     if provisioning == ProvisioningMethod::ProvisioningRequest {
         return follow_kind(feed, lasting().labels(LABEL_PROVISIONING), Input::Request).await;
     }
-    // Nobody listens any more, or nothing is left to tell.
+    // An error means that the receiver was dropped; the process is ending.
     let _ = feed.inputs.send(Input::Request(Update::Replaced(Vec::new()))).await;
     std::future::pending().await
 }
 
-/// Starts one watch a kind; `namespace` is Giveway's own. None of the tasks ends before the receiver of `inputs` is dropped.
+/// Starts one watch for each kind. `namespace` is Giveway's own. No task ends before the receiver of `inputs` is
+/// dropped.
 pub fn start(
     client: &Client,
     namespace: &str,
@@ -78,7 +79,7 @@ pub fn start(
     let switch = Api::namespaced(client.clone(), namespace);
     let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));
     tasks.spawn(follow_in::<ConfigMap>(feed(), switch, by_name, Input::Switch));
-    // A part of a plan may take most of a mebibyte: a page holds few of them.
+    // A part of a plan may be almost a mebibyte large, so a page contains only few of them.
     tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
     tasks
 }

@@ -1,8 +1,10 @@
-//! Whether the watches can be trusted: a model that does not hear of changes any more must not decide (design, section 5).
+//! Whether the watches are working: no decisions are made from a model that does not receive changes (design, section
+//! 5).
 //!
-//! A watch that fails is begun anew every [`AGAIN`]. It is whole again when it tells something, or has not failed for
-//! [`QUIET`], in which it was begun at least once: a watch that has nothing to tell says nothing. One that lists anew is whole
-//! when the list is: until then nobody knows what was missed. One that is broken for longer than [`TRUSTED`] has to list anew.
+//! A failed watch is restarted every [`AGAIN`]. It counts as working when it delivers something, or when it has not
+//! failed for [`QUIET`], in which it was restarted at least once, because a watch without changes delivers nothing. A
+//! watch that lists its kind counts as working when the list is complete, because missed changes are unknown until
+//! then. A watch that is broken for longer than [`TRUSTED`] has to list its kind again.
 
 use giveway_serving::patience;
 use kube::runtime::utils::Backoff;
@@ -11,34 +13,34 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long after a failure a watch is begun anew.
+/// Delay after a failure before a watch is restarted.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2);
-/// How long a watch must not have failed to be whole: longer than it takes to begin it anew and to [give that
-/// up](patience::WATCH).
+/// How long a watch must not have failed to count as working: longer than it takes to restart it and to [time
+/// out](patience::WATCH).
 const QUIET: Duration = Duration::from_secs(8);
 const _: () = assert!(AGAIN.as_secs() + patience::WATCH.as_secs() < QUIET.as_secs());
-/// How long a watch may be broken and the model is trusted.
+/// How long a watch may be broken while decisions are still made.
 pub(crate) const TRUSTED: Duration = Duration::from_secs(10);
 
-/// When a watch failed first, and last, since it was whole.
+/// The first and the last failure of a watch since it last worked.
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
     since: Instant,
     last: Instant,
-    /// Whether it lists its kind anew.
+    /// True if it is listing its kind.
     lists: bool,
 }
 
-/// The watches that failed, by kind. Cheap to clone.
+/// The watches that have failed, by kind. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, Trouble>>>);
 
-/// Whether a watch that had this trouble goes on failing.
+/// Returns true if a watch with this trouble is still failing.
 fn fails(trouble: &Trouble, now: Instant) -> bool {
     trouble.lists || now.duration_since(trouble.last) < QUIET
 }
 
-/// Whether it does for longer than the model can be trusted.
+/// Returns true if it has been failing for so long that no decisions are made.
 fn is_broken(trouble: &Trouble, now: Instant) -> bool {
     fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED
 }
@@ -48,12 +50,12 @@ impl Watches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the watch of a kind failed.
+    /// Records that the watch of a kind failed.
     pub fn failed(&self, kind: Cow<'static, str>, now: Instant) {
         self.trouble(kind, false, now);
     }
 
-    /// Notes that the watch of a kind has begun a list. It [tells](Self::told) something when that is complete.
+    /// Records that the watch of a kind has started a list. [`Self::told`] is called when the list is complete.
     pub fn lists(&self, kind: Cow<'static, str>, now: Instant) {
         self.trouble(kind, true, now);
     }
@@ -67,7 +69,7 @@ impl Watches {
         (trouble.last, trouble.lists) = (now, lists);
     }
 
-    /// Notes that the watch of a kind told something.
+    /// Records that the watch of a kind delivered something.
     pub fn told(&self, kind: &str) {
         let mut troubles = self.lock();
         if !troubles.is_empty() {
@@ -75,12 +77,13 @@ impl Watches {
         }
     }
 
-    /// Whether the watch of this kind is broken for longer than the model can be trusted.
+    /// Returns true if the watch of this kind has been failing for so long that no decisions are made.
     pub(crate) fn is_broken(&self, kind: &str, now: Instant) -> bool {
         self.lock().get(kind).is_some_and(|trouble| is_broken(trouble, now))
     }
 
-    /// The watch that is broken for longer than the model can be trusted, if there is one, as a sentence.
+    /// Returns the watch that has been failing longest, as a sentence, if it has been failing for so long that no
+    /// decisions are made.
     pub fn broken(&self, now: Instant) -> Option<String> {
         let troubles = self.lock();
         let (kind, trouble) =
@@ -89,14 +92,14 @@ impl Watches {
         Some(format!("the watch of kind {kind} has been broken for {seconds} s"))
     }
 
-    /// For how long each watch has been failing that did; nothing where it is whole again.
+    /// Returns for how long each failing watch has been failing.
     pub fn failing(&self, now: Instant) -> BTreeMap<Cow<'static, str>, Duration> {
         let time = |trouble: &Trouble| now.duration_since(trouble.since);
         self.lock().iter().filter(|(_, t)| fails(t, now)).map(|(kind, t)| (kind.clone(), time(t))).collect()
     }
 }
 
-/// The time between two attempts of a watch: the same every time.
+/// A constant delay between two attempts of a watch.
 #[derive(Debug)]
 pub struct EverySoOften;
 

@@ -1,4 +1,5 @@
-//! Words that several sentences have in common, and those that name objects, by [who may know their names](Names).
+//! Phrases that several messages have in common, and sentences that show names of objects only [where they may be
+//! shown](Names).
 
 pub use giveway_planner::sentence::{Names, Sentence};
 

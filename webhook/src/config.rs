@@ -7,7 +7,7 @@ use giveway_planner::sentence::Names;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Admission webhook of Giveway: resolves priorities of pod groups, holds members of gangs, and protects what belongs
+/// Admission webhook of Giveway: resolves priorities of pod groups, gates members of gangs, and protects what belongs
 /// to Giveway on pods and priority classes.
 ///
 /// The API server is found as kubectl finds it: by KUBECONFIG, or by the service account of the pod.
@@ -45,30 +45,32 @@ pub struct Config {
     #[arg(long)]
     pub default_pod_failure_policy: bool,
 
-    /// Tell names of objects in events of other namespaces. Without it these say the kind and the UID.
+    /// Write names of objects into events in other namespaces. Without it such events contain the kind and the UID.
     #[arg(long)]
     pub names_across_namespaces: bool,
 
-    /// Guard pods against preemption by schedulers that ask no budget: serve /guard, and watch pods and
+    /// Protect pods from preemption by schedulers that ignore budgets: serve /guard, and watch pods and
     /// PodDisruptionBudgets for it.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
     pub guard: bool,
 
-    /// Seconds for which the guard holds a refusal; below the time-out of its webhook configuration. One that comes at
-    /// once makes kube-scheduler ask again at once.
+    /// Seconds for which the guard delays a rejection; below the timeout of its webhook configuration. kube-scheduler
+    /// retries at once when it is rejected at once.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
     pub guard_hold_seconds: u64,
 
-    /// The most seconds for which a refusal is held when there are many: answers go out at most four a second then.
+    /// Maximum number of seconds for which a rejection is delayed when there are many: then at most four rejections a
+    /// second are sent, unless that would delay one for longer.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
     pub guard_longest_hold_seconds: u64,
 
-    /// How many refusals the guard holds at the same time; those above are answered at once. Each occupies a seat of the
-    /// API server's priority level workload-high, which has about 98 of them and serves kube-controller-manager too.
+    /// Maximum number of rejections that the guard delays at the same time; others are sent at once. Each occupies a
+    /// seat of the API server's priority level workload-high, which has about 98 of them and serves
+    /// kube-controller-manager too.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,
 
-    /// Bytes of request bodies that may be in memory at the same time; the next one waits its turn.
+    /// Bytes of request bodies that may be in memory at the same time; further requests wait until memory is free.
     #[arg(long, default_value_t = 64 << 20, value_parser = clap::value_parser!(u32).range(1 << 20..), value_name = "BYTES")]
     pub body_budget_bytes: u32,
 

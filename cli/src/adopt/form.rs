@@ -67,7 +67,8 @@ pub(crate) fn is_done(change: Change, class: &PriorityClass) -> bool {
 /// the released one would otherwise become managed again.
 pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> PriorityClass {
     let facts = Class::from_object(class);
-    // For a managed class the annotation contains the requested policy; for others, their own field does.
+    // For a managed class the annotation contains the requested policy; for other classes the field `preemptionPolicy`
+    // does.
     let asked = match is_managed(class) {
         true => facts.group_policy(),
         false => facts.scheduler_policy,

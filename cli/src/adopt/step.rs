@@ -5,7 +5,7 @@
 //! class, no record         record it (or nothing is left to do)
 //! class as recorded        delete it
 //! no class, record         create it
-//! class of another birth   forget the record
+//! class with another UID   remove the record
 //! ```
 
 use super::form::{self, Change};

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 /// The former API group of these PodGroups.
 pub(super) const EARLIER: &str = "scheduling.sigs.k8s.io";
 
-/// The labels by which pods name such a group.
+/// The labels by which pods refer to such a group.
 pub(super) const LABELS: [&str; 3] =
     ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"];
 
-/// Converts such a group into a PodGroup of Giveway. It has no class of its own; there, the classes of its pods count.
+/// Converts such a group into a PodGroup of Giveway. It has no PriorityClass; in coscheduling, the classes of its pods
+/// count.
 pub(super) fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = Fields::of(&from["spec"], "spec");

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
-/// A gang of namespace `ml` preempts a group of `batch` and a single pod of `web`; then a pod of `web` preempts one pod
-/// of the gang.
+/// Returns Preemptions in which a gang of namespace `ml` preempts a group of `batch` and a single pod of `web`, and
+/// later a pod of `web` preempts one pod of the gang.
 fn stored() -> Vec<Preemption> {
     let pods = |names: &[&str]| -> Value {
         names.iter().map(|name| json!({"name": name, "uid": format!("u-{name}"), "node": "n1"})).collect()
@@ -51,7 +51,7 @@ fn stored() -> Vec<Preemption> {
 
 fn lines(about: &About) -> Vec<String> {
     let table = History::new(stored(), about).table(about, NOW.parse().unwrap(), None);
-    // Columns are the table's business.
+    // The width of the columns is tested with the table.
     table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
@@ -121,7 +121,7 @@ fn of_one_pod_only_its_own_part_is_told_and_as_whose_victim() {
         lines(&one(Preemptor::Pod(ObjectKey::new("web", "nobody"))))[0],
         "No preemption that is kept concerns pod/web/nobody."
     );
-    // A member of a group that was placed, and then preempted.
+    // The pod is a member of a group that was placed and later preempted.
     assert_eq!(lines(&one(Preemptor::Pod(ObjectKey::new("ml", "train-0")))).len(), 4);
 }
 

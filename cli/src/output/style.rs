@@ -1,5 +1,5 @@
-//! Colours and the width of the terminal. Colours are written always, and stripped by the stream where output is no
-//! terminal, or `NO_COLOR` is set.
+//! Colours and the width of the terminal. Colours are always written; the output stream removes them if the output is
+//! not a terminal or `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
 use std::fmt::Display;
@@ -18,7 +18,7 @@ pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns the number of columns of the terminal, or of `COLUMNS`; `None` if the output is no terminal.
+/// Returns the number of columns of the terminal, or of `COLUMNS`; `None` if the output is not a terminal.
 pub(crate) fn width() -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns >= 20);
     asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0))

@@ -72,7 +72,7 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
     }
 }
 
-/// A table of victims.
+/// Returns a table of victims.
 pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
     let mut rows = vec![["VICTIM", "PRIORITY", "OWNER", "LOSES", "NODES", "BUDGET"].map(str::to_owned).to_vec()];
     rows.extend(victims.iter().map(|victim| {
@@ -105,7 +105,7 @@ fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
     table(rows, width)
 }
 
-/// A table without frames, the first row of which is the heading.
+/// Returns a table without frames. The first row is the heading.
 pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -127,7 +127,7 @@ pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     text
 }
 
-/// A paragraph with a label in front, broken at the width.
+/// Appends a paragraph with a label in front, wrapped at the width.
 pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str) {
     let limit = width.map_or(usize::MAX, usize::from);
     let text = tame::line(text);
@@ -149,12 +149,12 @@ pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str
     out.push('\n');
 }
 
-/// Characters of a text without its colours.
+/// Returns the number of characters of a text without its colours.
 fn visible(text: &str) -> usize {
     anstream::adapter::strip_str(text).to_string().chars().count()
 }
 
-/// Names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
+/// Returns the names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
 pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let split = |name: &'a str| -> Option<(&'a str, u64)> {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());

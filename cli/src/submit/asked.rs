@@ -48,7 +48,7 @@ mod tests {
     use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED};
     use serde_json::json;
 
-    /// What is said of a manifest in this world, with its exit status; `None` when it can be planned.
+    /// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
     fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), object.to_string()).unwrap();

@@ -226,7 +226,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Returns how many instances of what is below this object exist.
+    /// Returns how many instances of the templates below this object exist.
     fn count(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let replicas = self.number(value, "replicas", path)?;
         let parallelism = self.number(value, "parallelism", path)?;

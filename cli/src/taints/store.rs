@@ -26,9 +26,9 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Every node.
+    /// Returns all nodes.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
-        // Keeps only the fields that are read here; a whole node is a hundred times as large.
+        // Keeps only the fields that are needed; a whole node is a hundred times as large.
         let taints = |mut node: Value| {
             mask::cut(&mut node, "metadata(name uid resourceVersion) spec(taints)");
             Some(node)
@@ -37,14 +37,16 @@ impl Store {
         nodes.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))
     }
 
-    /// The UIDs of pods for which a plan may have tainted a node. `None` when the kind is not installed.
+    /// Returns the UIDs of pods for which a plan may have tainted a node, or `None` if the kind `Preemption` is not
+    /// installed.
     pub(super) async fn tainted_for(&self) -> Result<Option<BTreeSet<String>>, CliError> {
         let Some(plans) = list(&self.api, PREEMPTIONS).await? else { return Ok(None) };
         let mut uids = BTreeSet::new();
         for plan in &plans {
             match PreemptionSpec::deserialize(&plan["spec"]) {
                 Ok(spec) => uids.extend(critical::tainted_for(&spec).map(str::to_owned)),
-                // A plan of another version does not prevent the removal of other taints.
+                // A plan that cannot be parsed, for example of another version, does not prevent the removal of other
+                // taints.
                 Err(error) => output::note(&format!(
                     "Preemption {} cannot be read, so a taint for its pod stays: {error}",
                     own::name(plan)
@@ -55,7 +57,8 @@ impl Store {
     }
 }
 
-/// Every object of a kind, or those that the query of this path asks for, page by page. `None` when the kind is not installed.
+/// Returns all objects at this path, page by page, or `None` if the kind is not installed. The path may contain a
+/// query.
 pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, CliError> {
     list_of(api, path, Some).await
 }

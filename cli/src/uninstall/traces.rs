@@ -15,7 +15,7 @@ pub(super) enum Trace {
     Annotation(String),
     /// The finalizer that keeps a PodGroup until it has no members.
     Finalizer,
-    /// The object reserves or requests capacity and has no purpose without Giveway: it is deleted.
+    /// The object only reserves or requests capacity for Giveway, so it is deleted.
     KeepsRoom,
 }
 

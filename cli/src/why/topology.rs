@@ -4,7 +4,7 @@ use super::Facts;
 use std::collections::BTreeSet;
 
 impl Facts {
-    /// A sentence about a group that must stay within one value of a node label.
+    /// Returns a sentence about the topology domain of a group that must be placed within one value of a node label.
     pub(super) fn topology(&self, key: &str) -> String {
         let cluster = &self.world.cluster;
         let live = cluster.members(self.target.key()).filter(|pod| pod.live());

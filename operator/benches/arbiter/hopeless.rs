@@ -1,4 +1,4 @@
-//! A full cluster in which many gangs wait that do not fit, while pods come and go and now and then a gang comes that fits.
+//! A full cluster with many pending gangs that do not fit. Pods are removed and created, and now and then a gang that fits is created.
 
 use super::world::{self, World, gang, node, node_name};
 use giveway_operator::command::Command;
@@ -10,7 +10,7 @@ const NODES: usize = 100;
 const PLACES: usize = 32;
 pub const HOPELESS: usize = 1_000;
 
-/// The cluster.
+/// A full cluster with pending gangs.
 pub struct Hopeless {
     pub world: World,
     events: usize,
@@ -18,7 +18,7 @@ pub struct Hopeless {
 }
 
 impl Hopeless {
-    /// A cluster without free capacity, and the gangs that wait for it.
+    /// Creates a cluster without free capacity, and the gangs that need it.
     pub fn new() -> Self {
         let nodes = (0..NODES).map(|number| node(&node_name(number), PLACES, &json!({})));
         let mut world = World::of_nodes(nodes);
@@ -35,7 +35,8 @@ impl Hopeless {
         Self { world, events: 0, fitting: 0 }
     }
 
-    /// Places become free one after the other and are taken again, until there were so many such events: never room for four.
+    /// Removes a running pod and creates another one in turn, until there were `events` such events. At no time is there free capacity for
+    /// the four members of a gang.
     pub fn change(&mut self, events: usize) {
         while self.events < events {
             let place = self.events / 2 % (NODES * PLACES);
@@ -48,8 +49,8 @@ impl Hopeless {
         }
     }
 
-    /// A gang of one comes, of higher priority, with a node that has room for it and that no other pod may use. Returns the name of
-    /// its pod.
+    /// Creates a gang of one pod with a higher priority, and a node with capacity for it that no other pod may use. Returns the name of the
+    /// pod.
     pub fn come(&mut self) -> String {
         self.fitting += 1;
         let name = format!("fits-{}", self.fitting);
@@ -63,14 +64,14 @@ impl Hopeless {
         member
     }
 
-    /// The gang has run, and its node is removed: there is no room for four.
+    /// Removes the pod of the last such gang, and its node.
     pub fn go(&mut self, member: &str) {
         let node = ObjectKey::new("", format!("spare-{}", self.fitting));
         self.world.take(Input::Node(Update::Deleted(node)));
         self.world.remove_pod(member);
     }
 
-    /// A pass. Returns the names of the pods that were ungated.
+    /// Runs a pass. Returns the names of the pods that were ungated.
     pub fn pass(&mut self) -> Vec<String> {
         let commands = self.world.pass();
         let ungated = commands.iter().filter_map(|command| match command {

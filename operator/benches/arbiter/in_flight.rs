@@ -4,12 +4,12 @@ use super::world::{self, World, gang, node, node_name};
 use giveway_operator::command::Command;
 use serde_json::json;
 
-/// Groups that were made from a template, with a plan or without.
+/// Number of PodGroups that were created from a template, with and without a plan.
 const GROUPS: usize = 10_000;
-/// Running groups without a plan on one node.
+/// Number of running PodGroups without a plan on one node. Each has one pod.
 const PODS_ON_NODE: usize = 100;
 
-/// The cluster.
+/// A cluster with many plans in flight.
 pub struct InFlight {
     pub world: World,
     plans: usize,
@@ -18,13 +18,13 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// A full cluster with so many plans in flight; the other groups have one running member each.
+    /// Creates a full cluster with this number of plans in flight. Each of the other PodGroups has one running member.
     pub fn new(plans: usize) -> Self {
         let others = (GROUPS - plans).div_ceil(PODS_ON_NODE);
         let wide = json!({"pool": "others"});
         let nodes = (0..plans).map(|number| node(&node_name(number), 4, &json!({})));
         let other_nodes = (0..=others).map(|number| node(&format!("other-{number}"), PODS_ON_NODE, &wide));
-        // Pods come and go on the last one, which takes no new pods.
+        // Pods are created and removed on the last node, which is unschedulable.
         let mut other_nodes: Vec<_> = other_nodes.collect();
         other_nodes[others]["spec"] = json!({"unschedulable": true});
         let mut world = World::of_nodes(nodes.chain(other_nodes));
@@ -44,7 +44,7 @@ impl InFlight {
         all
     }
 
-    /// The preemptors come a hundred at a time, until all of their victims are terminating and nothing more is to be done.
+    /// Creates the preemptors, a hundred at a time, and runs passes until all victims are terminating and a pass has no command.
     fn start(&mut self) {
         let mut evicted = 0;
         for number in 0..self.plans {
@@ -60,7 +60,7 @@ impl InFlight {
         self.world.passes.clear();
     }
 
-    /// Passes until so many evictions were requested, and nothing more is commanded.
+    /// Runs passes until this number of evictions was requested and passes have no command.
     fn settle(&mut self, evicted: &mut usize, wanted: usize) {
         let mut quiet = 0;
         for _ in 0..10_000 {
@@ -71,13 +71,13 @@ impl InFlight {
                 return;
             }
             self.world.answer(commands);
-            // After a round of decisions the arbiter rests.
+            // The arbiter pauses after a round of decisions.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         panic!("{evicted} of {wanted} evictions after 10000 passes");
     }
 
-    /// One pod event on a node on which no plan places a pod.
+    /// Creates or removes a pod on a node on which no plan places a pod.
     pub fn change(&mut self) {
         let node = format!("other-{}", (GROUPS - self.plans).div_ceil(PODS_ON_NODE));
         match self.events.is_multiple_of(2) {
@@ -87,7 +87,7 @@ impl InFlight {
         self.events += 1;
     }
 
-    /// An urgent gang of one pod comes: it can use the capacity for which a plan in flight waits.
+    /// Creates an urgent gang of one pod. It can use the capacity for which a plan in flight waits.
     pub fn come(&mut self) {
         self.urgent += 1;
         let name = format!("urgent-{}", self.urgent);
@@ -95,7 +95,7 @@ impl InFlight {
         self.world.apply_pod(world::pod(&format!("{name}-0"), 2_000, None, Some(&name)));
     }
 
-    /// A pass. Returns true if it stored the plan of the urgent gang.
+    /// Runs a pass. Returns true if it stored the plan of the urgent gang.
     pub fn pass(&mut self) -> bool {
         let commands = self.world.pass();
         let urgent = format!("urgent-{}", self.urgent);

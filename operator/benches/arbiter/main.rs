@@ -1,10 +1,11 @@
-//! What passes of the arbiter cost, without an API server, in two clusters (`make bench-operator`):
+//! Measures passes of the arbiter without an API server, in two clusters (`make bench-operator`):
 //!
-//! * 1,000 gangs that do not fit wait on a full cluster of 100 nodes, 500 events per second change it, and now and then a gang comes that
-//!   fits. Prints how long passes take, which share of a core that is, and how long the gang that fits waits until it is ungated.
-//! * 1,000 and 5,000 plans are in flight, among 10,000 groups that were made from a template. Prints how long a pass takes after one pod
-//!   event, and how long it takes until the plan of an urgent gang is stored.
-// A bench ends on the spot, with a message, when something is not as it must be.
+//! - 1,000 gangs that do not fit are pending in a full cluster of 100 nodes. 500 events per second change the cluster, and now and then a
+//!   gang that fits is created. Prints the duration of the passes, their share of one core, and the time until the gang that fits is
+//!   ungated.
+//! - 1,000 and 5,000 plans are in flight, among 10,000 PodGroups that were created from a template. Prints the duration of a pass after one
+//!   pod event, and the time until the plan of an urgent gang is stored.
+// A benchmark panics with a message when the cluster is not in the expected state.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_precision_loss, clippy::print_stdout)]
 
 mod hopeless;
@@ -16,7 +17,7 @@ use in_flight::InFlight;
 use std::time::{Duration, Instant};
 
 const EVENTS_A_SECOND: usize = 500;
-/// A burst of events is gathered for this long before a pass, and a pass has its own time beside.
+/// The arbiter collects a burst of events for this time before a pass. The duration of the pass is added to it.
 const GATHER: Duration = Duration::from_millis(5);
 const SECONDS: u64 = 10;
 
@@ -37,7 +38,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Median and maximum, in milliseconds.
+/// Returns the median and the maximum, in milliseconds.
 fn spread(times: &mut [Duration]) -> (f64, f64) {
     times.sort_unstable();
     let at = |index: usize| times.get(index).map_or(f64::NAN, |time| milliseconds(*time));
@@ -54,7 +55,7 @@ fn gangs_that_do_not_fit() {
     while begun.elapsed() < Duration::from_secs(SECONDS) {
         std::thread::sleep(GATHER);
         all.change((begun.elapsed().as_secs_f64() * EVENTS_A_SECOND as f64) as usize);
-        // Once a second a gang comes that fits.
+        // Once a second a gang that fits is created.
         let second = begun.elapsed().as_secs() as usize;
         if urgent.is_none() && waits.len() < second {
             urgent = Some((all.come(), Instant::now()));
@@ -82,7 +83,7 @@ fn gangs_that_do_not_fit() {
     );
 }
 
-/// How many passes are measured.
+/// Number of measured passes.
 const PASSES: usize = 100;
 
 fn plans_in_flight(plans: usize) {

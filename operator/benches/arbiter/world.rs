@@ -1,4 +1,4 @@
-//! An arbiter without an API server: its inputs are made here, and its commands are answered at once, as an API server would.
+//! An arbiter without an API server: the benchmark creates its inputs, and answers its commands at once as an API server would.
 
 use clap::Parser as _;
 use giveway_crds::keys;
@@ -32,7 +32,7 @@ pub fn object<K: DeserializeOwned>(value: Value) -> Box<K> {
     Box::new(serde_json::from_value(value).unwrap())
 }
 
-/// A pod that requests 1 CPU: running on a node, or gated. Without a node it belongs to a PodGroup.
+/// Returns a pod that requests 1 CPU. With a node it is running; without one it is gated and belongs to a PodGroup.
 pub fn pod(name: &str, priority: i32, node: Option<&str>, group: Option<&str>) -> Value {
     let gates = if node.is_none() { json!([{"name": keys::GATE}]) } else { json!([]) };
     let labels = group.map(|group| json!({keys::LABEL_POD_GROUP: group})).unwrap_or_else(|| json!({}));
@@ -53,7 +53,7 @@ pub fn node_name(number: usize) -> String {
     format!("node-{number:04}")
 }
 
-/// A gang that gives way as a whole, made from a template of the Workload `templates`.
+/// Returns a gang whose pods are disrupted together, created from a template of the Workload `templates`.
 pub fn gang(name: &str, size: usize, priority: i32) -> Value {
     json!({
         "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1,
@@ -67,14 +67,14 @@ pub fn gang(name: &str, size: usize, priority: i32) -> Value {
 pub struct World {
     arbiter: Arbiter,
     commands: Receiver<Command>,
-    /// Pods as they were last seen, by name.
+    /// The last known state of the pods, by name.
     pods: BTreeMap<String, Value>,
-    /// How long each pass took.
+    /// The duration of each pass.
     pub passes: Vec<Duration>,
 }
 
 impl World {
-    /// A cluster of these nodes, without pods.
+    /// Creates a cluster of these nodes, without pods.
     pub fn of_nodes(nodes: impl Iterator<Item = Value>) -> Self {
         let (outbox, commands) = channel();
         let leads = Arc::new(Mutex::new(Some(Instant::now() + Duration::from_secs(3600))));
@@ -127,7 +127,7 @@ impl World {
         self.take(Input::Group(Update::Applied(object(gang))));
     }
 
-    /// A pass. Returns what it commanded.
+    /// Runs a pass. Returns its commands.
     pub fn pass(&mut self) -> Vec<Command> {
         let started = Instant::now();
         self.arbiter.pass(Clock::read(&ServerTime::default()));
@@ -135,7 +135,7 @@ impl World {
         self.commands.try_iter().collect()
     }
 
-    /// Answers each command: it worked. Pods that are evicted terminate for an hour.
+    /// Answers every command with success. Evicted pods terminate for an hour.
     pub fn answer(&mut self, commands: Vec<Command>) {
         for command in commands {
             let report = match command {

@@ -1,23 +1,24 @@
-//! Calls that nobody waits for (events, finalizers, statuses of groups that give way) stand back behind those for which
-//! a decision waits. They are many just when evictions and releases should go through.
+//! Limits API calls on which no decision depends (events, finalizers, statuses of victim PodGroups): they are delayed
+//! while calls on which a decision depends are being made. There are most of them exactly when evictions and ungating
+//! have to be fast.
 
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// How many are made at the same time.
+/// Maximum number of background calls in flight.
 const CALLS: usize = 2;
-/// They wait until no other call was started for so long ...
+/// A background call starts only when no call on which a decision depends was started for this long.
 const QUIET: Duration = Duration::from_millis(500);
-/// ... but no longer than this.
+/// Longest delay of a background call. It starts after this time even if other calls were started meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Keeps background calls back. Cheap to clone.
+/// Delays background calls in favour of other calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Background {
     calls: Arc<Semaphore>,
-    /// When the last call was started for which a decision waits.
+    /// When the last call on which a decision depends was started.
     busy: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -26,17 +27,19 @@ impl Background {
         Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::default() }
     }
 
-    /// For events, which many can cause: they stand back behind the same calls, and not in one line with the others.
+    /// Returns a second limit, for events. It is delayed by the same foreground calls, but has its own number of calls
+    /// in flight: a tenant can cause many events, and they must not delay the other background calls.
     pub(super) fn events(&self) -> Self {
         Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::clone(&self.busy) }
     }
 
-    /// Notes that a call is started for which a decision waits.
+    /// Records that a call on which a decision depends is started now.
     pub(super) async fn stand_back(&self) {
         *self.busy.lock().await = Some(Instant::now());
     }
 
-    /// Waits for the turn of a background call that was asked for at `asked`; it ends with the value returned.
+    /// Waits until a background call that was requested at `asked` may start. The call counts as in flight until the
+    /// returned permit is dropped.
     pub(super) async fn turn(&self, asked: Instant) -> Option<SemaphorePermit<'_>> {
         let permit = self.calls.acquire().await.ok();
         loop {
@@ -49,7 +52,8 @@ impl Background {
     }
 }
 
-/// When a background call may start that was asked for at `asked`, if the last other call was started at `busy`.
+/// Returns when a background call that was requested at `asked` may start, if the last foreground call was started at
+/// `busy`.
 fn turn_at(asked: Instant, busy: Option<Instant>) -> Instant {
     busy.map_or(asked, |busy| (busy + QUIET).min(asked + PATIENCE))
 }

@@ -1,4 +1,4 @@
-//! Calls by which a cluster autoscaler is asked for room.
+//! API calls that request capacity from a cluster autoscaler: ProvisioningRequests and placeholder pods.
 
 use crate::capacity::{CapacityRequest, Placeholder, Waiter};
 use crate::report::CallError;
@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Creates the request, and what is missing of its templates. They come after it, so that they can be its own: what is left of a
-/// call that broke off is gone with the request, or made up for with the next call.
+/// Creates the ProvisioningRequest and those of its PodTemplates that do not exist. The templates are created second
+/// because the request owns them: after an interrupted call, they are garbage-collected with the request, or the next
+/// call creates the missing ones.
 pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<(), CallError> {
     let namespace = &asked.gang.group.namespace;
     let mut members = Vec::new();
@@ -35,13 +36,13 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
     Ok(())
 }
 
-/// Removes a request; its templates go with it.
+/// Deletes a ProvisioningRequest. Its PodTemplates are garbage-collected with it.
 pub(super) async fn withdraw(client: &Client, request: &ObjectKey, uid: &str) -> Result<(), CallError> {
     let requests: Api<ProvisioningRequest> = Api::namespaced(client.clone(), &request.namespace);
     delete(&requests, &request.name, uid).await
 }
 
-/// Makes a placeholder.
+/// Creates a placeholder pod.
 pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
     let member = read(client, &placeholder.member).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.group.namespace);
@@ -49,19 +50,19 @@ pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(
     Ok(())
 }
 
-/// Removes a placeholder.
+/// Deletes a placeholder pod.
 pub(super) async fn remove(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
     delete(&Api::<Pod>::namespaced(client.clone(), &pod.namespace), &pod.name, uid).await
 }
 
-/// The member as it is now.
+/// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
 async fn read(client: &Client, waiter: &Waiter) -> Result<Pod, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &waiter.pod.namespace);
     let pod = pods.get(&waiter.pod.name).await?;
     if pod.uid().as_deref() == Some(waiter.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }
 }
 
-/// Creates an object; `None` when one of its name exists already.
+/// Creates an object. Returns `None` if an object of that name exists already.
 async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, CallError>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
@@ -69,7 +70,7 @@ where
     match api.create(&PostParams::default(), object).await {
         Ok(made) => Ok(Some(made)),
         Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => Ok(None),
-        // What does not exist is the namespace or the kind.
+        // A 404 on a creation means that the namespace or the kind does not exist.
         Err(kube::Error::Api(status)) if status.code == 404 => Err(CallError::Failed(status.message)),
         Err(error) => Err(error.into()),
     }

@@ -1,9 +1,10 @@
 //! Eviction of one pod, always with its UID as a precondition (design, section 5, "Evict").
 //!
-//! One call is enough: the eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
-//! budget selects it. It would overwrite what was written before, so nothing is. Where it refuses and the pod may be
-//! deleted all the same, the condition is ours to write: DELETE writes none. For which plan a pod went says an annotation
-//! of the request, which is read in the audit log of the API server and nowhere else.
+//! One call is enough: the Eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
+//! PodDisruptionBudget selects it. It would overwrite a condition that was written before, so none is written before.
+//! If the Eviction API refuses and the pod may be deleted all the same, the operator writes the condition itself,
+//! because DELETE writes none. An annotation of the Eviction object names the plan; it is visible only in the audit log
+//! of the API server.
 
 use super::FIELD_MANAGER;
 use crate::command::{EvictCall, EvictOutcome};
@@ -19,13 +20,15 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// Evicts a pod. An `Err` that is not [`CallError::Gone`] may be tried again.
+/// Evicts a pod, or only dry-runs that if `call.rehearsal` is set. The caller may retry after any `Err` except
+/// [`CallError::Gone`].
 pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Result<EvictOutcome, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
     if call.rehearsal {
         return match request(&pods, call).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
-            // A budget that may be violated holds nobody back; whatever else may, is asked.
+            // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
+            // rejects the deletion.
             Err(kube::Error::Api(status)) if is_for_budget(&status) && call.may_force => {
                 delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Allowed))
             }
@@ -34,8 +37,8 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         };
     }
     if call.again {
-        // The answer of an earlier call may have been lost: what is terminating must not be evicted twice. One that somebody deleted
-        // with a longer grace than it gets now has not been.
+        // The response to an earlier call may have been lost. A terminating pod is not evicted a second time, unless it
+        // was deleted with a longer grace period than this call gives it.
         let pod = pods.get(&call.pod.name).await?;
         if pod.uid().as_deref() != Some(call.uid.as_str()) {
             return Ok(EvictOutcome::Gone);
@@ -60,7 +63,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     }
 }
 
-/// A definite no is an answer; anything else may be tried again.
+/// Returns a final rejection by the API server as an outcome, and any other error as an `Err` that may be retried.
 fn unless_denied(error: kube::Error) -> Result<EvictOutcome, CallError> {
     match error {
         kube::Error::Api(status) if is_definite(&status) => Ok(denied(status)),
@@ -68,8 +71,9 @@ fn unless_denied(error: kube::Error) -> Result<EvictOutcome, CallError> {
     }
 }
 
-/// Whether a budget is the reason: it does not allow the eviction, or more than one selects the pod, which the API
-/// cannot handle. Throttling is a 429 too, and any failure a 500.
+/// Returns true if a PodDisruptionBudget is the reason of the failure: it does not allow the eviction (429), or more
+/// than one budget selects the pod, which the Eviction API cannot handle (500). Throttling is a 429 too, and other
+/// failures are a 500 too.
 fn is_for_budget(status: &kube::core::Status) -> bool {
     let causes = status.details.iter().flat_map(|d| &d.causes);
     match status.code {
@@ -81,28 +85,30 @@ fn is_for_budget(status: &kube::core::Status) -> bool {
     }
 }
 
-/// Whether the answer is no, and not only for now: any 4xx but those that say that the pod is gone or changed, that the caller
-/// is to wait, or that it took too long.
+/// Returns true if the API server rejected the call for good: any 4xx except 404, 408, 409 and 429, and except a failed
+/// UID precondition.
 fn is_definite(status: &kube::core::Status) -> bool {
     (400..500).contains(&status.code)
         && !matches!(status.code, 404 | 408 | 409 | 429)
         && !crate::report::names_another_uid(status)
 }
 
-/// Who said no: the authorizer, or admission.
+/// Classifies a rejection: `Unauthorized` if it comes from authentication or authorization, `Forbidden` if it comes
+/// from admission.
 fn denied(status: Box<kube::core::Status>) -> EvictOutcome {
     let by_authorizer = status.code == 401 || (status.code == 403 && status.message.contains("is forbidden: User "));
     if by_authorizer { EvictOutcome::Unauthorized(status.message) } else { EvictOutcome::Forbidden(status.message) }
 }
 
-/// What the API server says of the budget: the detail names it and counts its pods.
+/// Returns the API server's message about the budget. The detail, if there is one, names the budget and counts its
+/// pods.
 fn reason(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|d| &d.causes);
     let detail = causes.map(|c| c.message.as_str()).find(|message| !message.is_empty());
     detail.unwrap_or(&status.message).to_owned()
 }
 
-/// Adds the condition that tells the pod's owner who took its place.
+/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted.
 async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), CallError> {
     let patch = json!({
         "metadata": { "uid": call.uid.as_str() },
@@ -116,13 +122,15 @@ async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), Cal
     });
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
-        // It is written; nobody needs what the answer says besides.
+        // A response that cannot be parsed is a success too: the condition is written, and the response body is not
+        // used.
         Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Posts to the eviction API. kube's own `evict` loses the precondition, so the object is posted as it is.
+/// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a
+/// subresource.
 async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     let eviction = Eviction {
         metadata: ObjectMeta {

@@ -1,4 +1,5 @@
-//! Which answers of the API server are about a budget: only after these is a pod deleted that its eviction API refuses.
+//! Tests which responses of the API server are about a PodDisruptionBudget. Only after such a response may a pod be
+//! deleted without the Eviction API.
 
 use super::*;
 use serde_json::json;
@@ -25,7 +26,8 @@ fn throttling_failures_and_other_refusals_are_not_about_a_budget() {
         (429, "Too many requests, please try again later.", None),
         (429, "storage is (re)initializing", Some("TooManyRequests")),
         (500, "etcdserver: request timed out", None),
-        // Two budgets are told of by 500 and by nothing else, one by 429.
+        // The API server reports two budgets for one pod only as 500, and a budget that does not allow the eviction
+        // only as 429.
         (500, budget, Some("DisruptionBudget")),
         (503, budget, None),
         (403, "pods \"web-0\" is forbidden: more than one PodDisruptionBudget", Some("DisruptionBudget")),
@@ -35,7 +37,7 @@ fn throttling_failures_and_other_refusals_are_not_about_a_budget() {
     }
 }
 
-/// An API server that answers everything with this.
+/// Returns a client of an API server that sends this response body to every request.
 fn answering(text: &'static str) -> Client {
     let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(text.as_bytes().to_vec())))
@@ -61,7 +63,7 @@ async fn a_pod_that_cannot_be_read_is_marked_all_the_same() {
         message: "why".into(),
         permission: tokio_util::sync::CancellationToken::new(),
     };
-    // Its tenant wrote it: the API server stores a time that the library cannot hold.
+    // A status that a tenant wrote: the API server stores a time that the client library cannot represent.
     let late = r#"{"metadata":{"name":"p"},"status":{"startTime":"9999-12-31T23:59:59Z"}}"#;
     for text in [r#"{"metadata":{"name":"p"}}"#, late] {
         let pods: Api<Pod> = Api::namespaced(answering(text), "team");

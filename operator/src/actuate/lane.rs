@@ -1,15 +1,15 @@
-//! A lane: a bounded number of calls at the same time. The next turn has the call with the highest priority, then the one that has waited
-//! longest.
+//! A lane: a limit on the number of calls in flight. The next call is the one with the highest priority, then the one
+//! that has waited longest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Priority, and how many calls asked before.
+/// Position in the queue: priority, then number of calls that asked before.
 pub(super) type Place = (Reverse<i32>, u64);
 
-/// A lane. Cheap to clone.
+/// A limit on the number of calls in flight. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lane(Arc<Mutex<Queue>>);
 
@@ -20,12 +20,12 @@ struct Queue {
     waiting: BTreeMap<Place, oneshot::Sender<Turn>>,
 }
 
-/// A turn. It ends when the value is dropped, and the next call has it.
+/// Permission to make one call. When the value is dropped, the next call in the queue gets the permission.
 #[derive(Debug)]
 pub(super) struct Turn(Option<Lane>);
 
 impl Lane {
-    /// Turns for this many calls at the same time.
+    /// Returns a lane that allows this many calls in flight.
     pub(super) fn new(calls: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue { free: calls, asked: 0, waiting: BTreeMap::new() })))
     }
@@ -34,7 +34,7 @@ impl Lane {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn. A caller that stops waiting loses no turn for others.
+    /// Waits for permission to make a call. If the caller drops this future, its turn is passed on to the next caller.
     pub(super) async fn take(&self, priority: i32) -> Turn {
         let receiver = {
             let mut queue = self.queue();
@@ -52,13 +52,14 @@ impl Lane {
         receiver.await.unwrap_or(Turn(None))
     }
 
-    /// Gives a turn back: to the first caller that still waits.
+    /// Passes a turn on to the first caller that still waits, or counts it as free.
     fn give_back(&self) {
         let mut queue = self.queue();
         while let Some((_, sender)) = queue.waiting.pop_first() {
             match sender.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
-                // The caller waits no more. What was meant for it must not give the turn back a second time.
+                // The caller does not wait any more. The unsent turn must not be given back a second time when it is
+                // dropped.
                 Err(mut turn) => turn.0 = None,
             }
         }
@@ -111,7 +112,7 @@ mod tests {
         let taken = [lane.take(0).await, lane.take(0).await];
         let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(lane.take(0))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
-        // Half of them stop before they have a turn, one after it was sent.
+        // Half of the callers stop waiting before a turn was sent to them; one stops after a turn was sent to it.
         waiting.truncate(50);
         drop(taken);
         drop(waiting);

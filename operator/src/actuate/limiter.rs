@@ -1,6 +1,6 @@
-//! The rate of evictions: evenly spaced, so that a large plan does not arrive as one burst.
+//! The rate limit of evictions: evenly spaced, so that the evictions of a large plan are not one burst.
 //!
-//! Turns go by priority, then in the order in which they were asked for; who does not need his turn any more gives it back.
+//! Callers pass in the order of priority, then of arrival. A caller that does not need its turn any more gives it back.
 
 use super::lane::Place;
 use std::cmp::Reverse;
@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// By how much a turn may be late and the next one still in time: timers are that coarse.
+/// How late a caller may be without delaying the next one, because timers are not more precise than that.
 const SLACK: Duration = Duration::from_millis(5);
 
-/// Lets a fixed number of callers pass a second.
+/// Lets a fixed number of callers pass per second.
 #[derive(Debug)]
 pub(super) struct Limiter(Mutex<Turns>);
 
@@ -39,7 +39,8 @@ impl Turns {
         (place, wake)
     }
 
-    /// Whether the caller with this place passes now; else when to ask again, if it is the first.
+    /// Lets the caller at this position pass if its turn has come. Otherwise returns `Err`: with the time of its turn
+    /// if it is the first in the queue, and with `None` if others are before it.
     fn pass(&mut self, place: Place, now: Instant) -> Result<(), Option<Instant>> {
         if self.waiting.first_key_value().is_none_or(|(first, _)| *first != place) {
             return Err(None);
@@ -53,7 +54,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Gives a place up; the first of the others is woken.
+    /// Removes a caller from the queue and wakes the first of the remaining ones.
     fn leave(&mut self, place: Place) {
         self.waiting.remove(&place);
         if let Some((_, first)) = self.waiting.first_key_value() {
@@ -71,7 +72,7 @@ impl Limiter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the caller's turn, or until it is of no use any more.
+    /// Waits for the caller's turn, or until `permission` is cancelled.
     pub(super) async fn acquire(&self, priority: i32, permission: &CancellationToken) {
         let (place, wake) = self.turns().ask(priority);
         loop {
@@ -97,7 +98,8 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    /// Asks for a turn now, and says after how many milliseconds it passes, when it asks as told.
+    /// Asks for a turn at `start` and returns after how many milliseconds it is granted, if the caller asks again at
+    /// the returned times.
     fn pass(turns: &mut Turns, start: Instant) -> u128 {
         let (place, _) = turns.ask(0);
         let mut now = start;

@@ -1,4 +1,4 @@
-//! Writes on nodes: the taint that keeps one for a critical add-on, and no other. And what the Lease of kube-scheduler says.
+//! Writes on nodes (the taint that reserves a node for a critical add-on) and reads of kube-scheduler's Lease.
 
 use super::FIELD_MANAGER;
 use crate::report::CallError;
@@ -11,8 +11,9 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// Adds or removes the taint for the pod with this UID; every other one stays as it is. The list can only be written as a
-/// whole, so the node's version is a precondition, and a node that changes meanwhile is read again.
+/// Adds or removes the taint for the pod with this UID and keeps every other taint. The list of taints can only be
+/// written as a whole, so the resourceVersion of the node is a precondition, and a node that changes meanwhile is read
+/// again.
 pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> Result<(), CallError> {
     const ATTEMPTS: usize = 8;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -31,8 +32,8 @@ pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> 
     }
 }
 
-/// The taints with or without ours; `None` when there is nothing to change. Where somebody else keeps the node by a taint
-/// of the same key and effect, ours is not added: a node can have one only.
+/// Returns the taints with or without Giveway's, or `None` if nothing has to change. A node can have only one taint of
+/// a key and effect: if it has one of the same key and effect that Giveway did not add, Giveway's is not added.
 fn changed(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
     let ours = critical::taint(uid);
     let before = taints.len();
@@ -46,7 +47,7 @@ fn changed(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
     (taints.len() != before).then_some(taints)
 }
 
-/// When a Lease was last renewed; `None` where there is none.
+/// Returns when a Lease was last renewed, or `None` if it does not exist.
 pub(super) async fn renewed(client: &Client, lease: &ObjectKey) -> Result<Option<MicroTime>, CallError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
     let found = leases.get_opt(&lease.name).await?;

@@ -1,4 +1,4 @@
-//! Reads of owners of gangs: of one object each, by its kind in the table.
+//! Reads the owners of gangs, one object at a time, through the kind's row in the table of owner kinds.
 
 use crate::origin::{OwnerFacts, OwnerKey};
 use crate::report::CallError;
@@ -8,7 +8,8 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Patch};
 use serde_json::json;
 
-/// What an owner says of its groups. `Gone` when it, or its kind, does not exist.
+/// Reads what an owner specifies about its PodGroups. Returns `CallError::Gone` if the object or its kind does not
+/// exist.
 pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts, CallError> {
     let row = owner.row().ok_or(CallError::Gone)?;
     let version = owner.api_version.rsplit_once('/').map_or(owner.api_version.as_str(), |(_, version)| version);
@@ -16,7 +17,7 @@ pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts
     Ok(OwnerFacts::of(row, &api.get(&owner.name).await?))
 }
 
-/// Sets how many pods of a gang start together.
+/// Sets `minCount`, the number of pods of a gang that must start together.
 pub(super) async fn set_min_count(
     client: &Client,
     group: &ObjectKey,

@@ -1,4 +1,4 @@
-//! Writes on `Preemption`s: the ledger as objects.
+//! Writes on `Preemption` objects, which store the plans of the ledger.
 
 use super::FIELD_MANAGER;
 use crate::report::CallError;
@@ -8,7 +8,8 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// Creates one part of a plan. One that exists already is as good if it is the same: an earlier answer was lost.
+/// Creates one part of a plan. If an object of that name exists with the same spec, an earlier call succeeded whose
+/// response was lost.
 pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     match preemptions.create(&params(), part).await {
@@ -25,7 +26,7 @@ pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), Cal
     }
 }
 
-/// Writes how far a plan is.
+/// Writes the status of a plan.
 pub(super) async fn write_status(client: &Client, plan: &str, status: &PreemptionStatus) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
@@ -33,8 +34,8 @@ pub(super) async fn write_status(client: &Client, plan: &str, status: &Preemptio
     Ok(())
 }
 
-/// Removes the label by which admission keeps others from the node. Its state says the same; but admission looks at every
-/// plan with the label.
+/// Removes the label by which admission reserves the node for the preemptor. The state of the plan ends the reservation
+/// too, but admission evaluates every plan that has the label.
 pub(super) async fn let_node_go(client: &Client, plan: &str) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
@@ -43,7 +44,7 @@ pub(super) async fn let_node_go(client: &Client, plan: &str) -> Result<(), CallE
     Ok(())
 }
 
-/// Removes an object that is of no use any more; one that is gone already is as good.
+/// Deletes a `Preemption` that is not needed any more. Succeeds also if it does not exist.
 pub(super) async fn forget(client: &Client, name: &str, uid: &str) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });

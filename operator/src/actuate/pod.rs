@@ -1,4 +1,5 @@
-//! Writes on members: nomination, release, and annotations that admission missed. The UID in each patch is a precondition.
+//! Writes on members: nomination, removal of the scheduling gate, and annotations that admission did not add. Each
+//! patch has the pod's UID as a precondition.
 
 use super::FIELD_MANAGER;
 use crate::missing::Missing;
@@ -15,7 +16,7 @@ fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
 
-/// Sets or withdraws the nomination of a pod.
+/// Sets the nomination of a pod, or withdraws it if `node` is `None`.
 pub(super) async fn nominate(client: &Client, pod: &ObjectKey, uid: &str, node: Option<&str>) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let patch = json!({ "metadata": { "uid": uid }, "status": { "nominatedNodeName": node } });
@@ -23,8 +24,8 @@ pub(super) async fn nominate(client: &Client, pod: &ObjectKey, uid: &str, node: 
     Ok(())
 }
 
-/// Removes our gate, and no other. In the same request the pod gets the node selector of its group's domain: the API server
-/// lets the selector of a gated pod be added to, and never changed.
+/// Removes Giveway's scheduling gate and no other. The same request adds the node selector of the PodGroup's topology
+/// domain: the API server lets the node selector of a gated pod only be extended.
 pub(super) async fn release(
     client: &Client,
     pod: &ObjectKey,
@@ -41,8 +42,8 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Adds those of the annotations that the pod does not have by now; returns what was added. The pod is read first, and
-/// its version is a precondition, so that nothing is ever changed.
+/// Adds those of the missing annotations that the pod still does not have, and returns what was added. The pod is read
+/// first and its resourceVersion is a precondition, so that no existing annotation is changed.
 pub(super) async fn back_fill(
     client: &Client,
     pod: &ObjectKey,

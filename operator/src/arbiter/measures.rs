@@ -1,4 +1,4 @@
-//! What the arbiter counts of its work, for the metrics.
+//! Metrics about the decisions of the arbiter.
 
 use super::Arbiter;
 use crate::command::{Cause, EvictOutcome};
@@ -10,12 +10,12 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Group, ObjectKey, Pod};
 use std::time::Duration;
 
-/// The class of a group.
+/// Returns the class label of a PodGroup.
 pub(super) fn class_of_group(metrics: &Metrics, cluster: &Cluster, group: &Group) -> ClassLabel {
     metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some())
 }
 
-/// The class that a pod preempts and is preempted with: its group's, or its own.
+/// Returns the class label of a pod as preemptor or victim: the class of its PodGroup, or else its own.
 fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
     match cluster.group_of(pod).filter(|group| group.class_name.is_some()) {
         Some(group) => class_of_group(metrics, cluster, group),
@@ -24,7 +24,7 @@ fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
 }
 
 impl Arbiter {
-    /// The class of a preemptor; `none` where it does not exist any more.
+    /// Returns the class label of a preemptor; `none` if it no longer exists.
     fn class_of(&self, preemptor: &Preemptor) -> ClassLabel {
         let cluster = &self.model.cluster;
         let known = match preemptor {
@@ -48,7 +48,7 @@ impl Arbiter {
         self.metrics.evicted(preemptor.as_ref(), &victim, way);
     }
 
-    /// Counts a flight that is over.
+    /// Counts a plan that has ended.
     pub(super) fn count_ending(&self, flight: &Flight, state: PlanState, clock: Clock) {
         let reason = status::state_reason(state);
         self.metrics.outcome(reason);
@@ -59,7 +59,7 @@ impl Arbiter {
             return;
         }
         if flight.evicts() {
-            // The plan of an earlier leader was made before this process knew of it.
+            // For a plan of an earlier leader only the stored wall-clock time is known.
             let planned = flight.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
             let took = match flight.resumed {
                 true => Duration::from_secs(u64::try_from(clock.epoch_seconds - planned).unwrap_or(0)),

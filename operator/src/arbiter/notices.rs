@@ -1,5 +1,4 @@
-//! Events: on the preemptor, and on what holds it back. Those that would come again with every decision are told once in
-//! a while.
+//! Events on preemptors and on the objects that prevent a preemption. Events that every decision would repeat are published at intervals.
 
 use super::Arbiter;
 use crate::command::{Command, Notice};
@@ -11,21 +10,21 @@ use giveway_planner::model::{Budget, ObjectKey};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long nothing more is said to one object about the same matter.
+/// Minimum time between two events about the same matter on one object.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// Of the budgets that a victim is under so many are told. Anybody can make thousands for his own pods.
+/// Maximum number of a victim's budgets that get an event, because users can create thousands of budgets for their own pods.
 const TOLD: usize = 8;
 
-/// What was said lately: at most once in [`QUIET`] for each object and matter.
+/// Recent events: at most one in [`QUIET`] for each object and matter.
 #[derive(Debug, Default)]
 pub(super) struct Repeated(BTreeMap<(String, String), Instant>);
 
 impl Repeated {
-    /// The matter of a plan that has no room in this minute.
+    /// The matter of events about a plan that waits for the limits on evictions.
     pub(super) const RATES: &str = "rates";
 
-    /// Whether it is time to say this to the object with this UID (again).
+    /// Returns true if an event about this matter may be published now on the object with this UID.
     pub(super) fn is_news(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
         let key = (uid.to_owned(), matter.to_owned());
         if self.0.get(&key).is_some_and(|said| now.duration_since(*said) < QUIET) {
@@ -38,7 +37,7 @@ impl Repeated {
 }
 
 impl Arbiter {
-    /// An event on a preemptor, if it exists.
+    /// Creates an event on a preemptor; `None` if it does not exist.
     pub(super) fn notice(
         &self,
         preemptor: &Preemptor,
@@ -54,7 +53,7 @@ impl Arbiter {
         Some(Notice { kind: kind.into(), key: key.clone(), uid, warning, reason, action, note })
     }
 
-    /// Tells the budgets that hold a preemptor back.
+    /// Publishes events on the budgets that prevent a preemption.
     pub(super) fn tell_budgets(&mut self, preemptor: &Preemptor, shortfall: &Shortfall, now: Instant) {
         for guaranteed in shortfall.told() {
             let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
@@ -70,7 +69,8 @@ impl Arbiter {
         }
     }
 
-    /// Tells a victim and its budgets that the API server refused its eviction. `why` says for whom it was.
+    /// Publishes events on a victim and its budgets: the API server refused the eviction. `matter` identifies the plan or departure, `why`
+    /// is the reason.
     pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
         let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().take(TOLD).cloned().collect();

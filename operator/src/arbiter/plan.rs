@@ -1,4 +1,4 @@
-//! Plans in the arbiter: a planner's plan as it is stored, what came of storing it, and the plans of an earlier leader.
+//! Plans in the arbiter: their conversion into the stored form, the results of storing them, and the plans of an earlier leader.
 
 use super::Arbiter;
 use crate::departures::history::Keep;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 impl Arbiter {
-    /// Writes what changed of the plans in flight, and keeps the history.
+    /// Requests writes of changed plans, and removes old ones from the history.
     pub(super) fn store_plans(&mut self, clock: Clock) {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
@@ -44,12 +44,12 @@ impl Arbiter {
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
-    /// How long every plan that is over is kept: as long as its evictions count for a rate.
+    /// Minimum time for which an ended plan is kept: longer than its evictions count for the limits on evictions.
     fn least_history(&self) -> Duration {
         if self.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO }
     }
 
-    /// The objects of a plan were written, or not.
+    /// Handles the result of writing the objects of a plan.
     pub(super) fn plan_written(
         &mut self,
         plan: &str,
@@ -94,7 +94,7 @@ impl Arbiter {
         }
     }
 
-    /// The `Preemption` of a plan or departure was deleted: an administrator wants it to end. A committed departure is stored again.
+    /// Handles the deletion of a `Preemption`: an administrator ends the plan or departure. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
         self.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.flights.with_id(plan) {
@@ -103,7 +103,7 @@ impl Arbiter {
         }
     }
 
-    /// Takes over the plans that an earlier leader stored: whole ones are checked like our own, the others are dropped.
+    /// Resumes the plans that an earlier leader stored. Completely stored plans are checked as our own are; the others are ended.
     pub(super) fn resume_plans(&mut self, clock: Clock) {
         let mut newest: BTreeMap<Preemptor, StoredPlan> = BTreeMap::new();
         let mut without_preemptor: Vec<StoredPlan> = Vec::new();
@@ -144,7 +144,7 @@ impl Arbiter {
         for (preemptor, mut plan) in newest {
             tracing::info!(%preemptor, plan = %plan.id, state = plan.state.as_str(), "resuming a stored plan");
             plan.term = self.leadership.term().to_owned();
-            // What held it back then need not do so now.
+            // The message of the earlier leader may name an obstacle that no longer exists.
             if !plan.reason.is_empty() {
                 plan.message.clone_from(&plan.reason);
             }
@@ -162,7 +162,7 @@ impl Arbiter {
             self.launch(flight);
             order.push((Reverse(priority), preemptor));
         }
-        // Each is checked with the others in flight, the most important one first.
+        // Each plan is checked against the other plans in flight, the highest priority first.
         order.sort();
         for (_, preemptor) in order {
             let Some(mut flight) = self.flights.remove(&preemptor) else { continue };
@@ -189,7 +189,7 @@ impl Arbiter {
         self.plan_store.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
     }
 
-    /// Repairs the summaries of groups whose plan ended while no operator could write their status.
+    /// Corrects the statuses of PodGroups whose plan ended while no operator could write them.
     fn end_stale_summaries(&mut self) {
         for (key, record) in &self.model.groups {
             let Some(summary) = &record.status.preemption else { continue };
@@ -204,7 +204,7 @@ impl Arbiter {
     }
 }
 
-/// A plan as it is stored.
+/// Returns a plan in its stored form.
 pub(super) fn stored(
     plan: &Plan,
     id: String,

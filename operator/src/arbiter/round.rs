@@ -1,60 +1,60 @@
-//! How much time deciding may take. Everybody who waits is looked at once a round, in order. A round is cut into slices, so that
-//! flights go on between them; after a round the arbiter rests for longer than it took, so that many preemptors without hope in a
-//! cluster that changes all the time never take a whole core. Who was not looked at yet, or is to be looked at anew, does not
-//! wait for that.
+//! Limits the time of decisions. In a round every pending preemptor is decided once, in order. A round is divided into slices, so that
+//! plans in flight advance between them. After a round the arbiter pauses for longer than the round took: many preemptors that do not fit
+//! in a cluster that changes all the time never use a whole core. New preemptors, and those that must be decided again, do not wait for the
+//! end of the pause.
 
 use giveway_planner::Preemptor;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Time after which a pass decides nothing more, but for those who are new.
+/// After this time a pass decides only for new preemptors.
 const SLICE: Duration = Duration::from_millis(50);
-/// How long a pass looks at preemptors that nobody has looked at yet.
+/// Maximum time in a pass for new preemptors.
 const NEWCOMERS: Duration = Duration::from_millis(500);
-/// So many times as long as a round took the arbiter rests.
+/// The pause is this many times as long as the round.
 const REST: u32 = 2;
-/// Longest rest.
+/// Maximum pause.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
-/// The round that is under way.
+/// The current round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     untimed: bool,
-    /// Those who were looked at in it, if the last pass did not finish it.
+    /// The preemptors that were decided in this round, if the last pass did not finish it.
     looked_at: BTreeSet<Preemptor>,
-    /// What it took up to now.
+    /// Time that this round has taken.
     spent: Duration,
-    /// No other round begins before.
+    /// The next round does not begin before this time.
     not_before: Option<Instant>,
     resting: bool,
-    /// Plans that wait are not looked at before.
+    /// Waiting plans are not compared with others before this time.
     no_look_before: Option<Instant>,
-    /// How many had come, in all, when somebody was last looked for.
+    /// Total number of preemptors that had appeared when the last pass began.
     arrivals: u64,
-    /// Somebody is to be looked at anew.
+    /// True if a preemptor must be decided again.
     hurry: bool,
-    /// Whether somebody was passed over in this pass.
+    /// True if a preemptor was skipped in this pass.
     left: bool,
 }
 
 impl Round {
-    /// One that is finished in every pass.
+    /// Creates a round that every pass finishes.
     pub(super) fn untimed() -> Self {
         Self { untimed: true, ..Self::default() }
     }
 
-    /// Somebody is to be looked at anew in the next pass.
+    /// Requests that the next pass does not skip decisions during a pause.
     pub(super) fn hurry(&mut self) {
         self.hurry = true;
     }
 
-    /// Whether plans that wait may be compared with others in this pass, in which that took so long up to now: what they ask of the
-    /// planner is a decision each, and those that are carried out do not wait for a hundred of them.
+    /// Returns true if waiting plans may be compared with alternatives in this pass, in which such comparisons have taken `spent`. Each
+    /// comparison is a call of the planner, and plans that can be carried out must not wait for a hundred of them.
     pub(super) fn looks(&self, now: Instant, spent: Duration) -> bool {
         self.untimed || (spent < SLICE && self.no_look_before.is_none_or(|until| now >= until))
     }
 
-    /// Plans were looked at for so long in this pass: for longer than that they are not.
+    /// Ends the comparisons of this pass, which took `spent`. The next ones begin after a longer time than that.
     pub(super) fn looked(&mut self, now: Instant, spent: Duration) {
         let rest = (spent * REST).min(LONGEST_REST);
         if !rest.is_zero() && self.no_look_before.is_none_or(|until| now >= until) {
@@ -62,7 +62,7 @@ impl Round {
         }
     }
 
-    /// A pass begins, when so many have come in all. Returns whether there is anything to do in it.
+    /// Begins a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is anything to decide.
     pub(super) fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
         let somebody = std::mem::take(&mut self.hurry) | (std::mem::replace(&mut self.arrivals, arrivals) != arrivals);
@@ -70,13 +70,14 @@ impl Round {
         !self.resting || somebody
     }
 
-    /// Whether a preemptor is looked at in this pass, which has taken so long.
+    /// Returns true if a preemptor is decided in this pass, which has taken the time that `took` returns.
     pub(super) fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
         if self.untimed {
             return true;
         }
         if new {
-            // Who is new waits for nobody who was told already, but flights do not wait for a thousand new ones.
+            // A new preemptor does not wait for those that already have a decision, but plans in flight do not wait for a thousand new
+            // preemptors.
             let admitted = took() < NEWCOMERS;
             self.hurry |= !admitted;
             self.left |= !admitted;
@@ -93,7 +94,7 @@ impl Round {
         true
     }
 
-    /// The pass has seen everybody, and took this long.
+    /// Ends a pass after all preemptors, which took this long.
     pub(super) fn end(&mut self, now: Instant, took: Duration) {
         self.spent += took;
         if self.untimed || self.resting {
@@ -108,7 +109,7 @@ impl Round {
         self.not_before = Some(now + took + rest);
     }
 
-    /// When there is to be another pass, because somebody was passed over.
+    /// Returns the time of the next pass if a preemptor was skipped.
     pub(super) fn again(&self) -> Option<Instant> {
         self.left.then(|| self.not_before.unwrap_or_else(Instant::now))
     }
@@ -122,7 +123,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A pass over these, each of which takes so long; `new` ones have not been looked at. Returns who was looked at.
+    /// Runs a pass over these preemptors, `each` of which takes that long; `new` ones have no decision yet. Returns the decided ones.
     fn pass(round: &mut Round, names: &[&str], new: &[&str], each: Duration, now: Instant) -> Vec<String> {
         let arrivals = round.arrivals + u64::from(!new.is_empty());
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! What the arbiter tells of its plans by [traces](crate::trace).
+//! Exports the ended plans as [traces](crate::trace).
 
 use super::Arbiter;
 use crate::ledger::{Clock, Ending, Flight};
@@ -7,7 +7,7 @@ use giveway_crds::plan::PlanState;
 use opentelemetry::KeyValue;
 use std::time::Duration;
 
-/// What a plan does in a state.
+/// Returns the name of the stage for a state.
 fn doing(state: PlanState) -> &'static str {
     match state {
         PlanState::Planned => "planned",
@@ -19,14 +19,14 @@ fn doing(state: PlanState) -> &'static str {
 }
 
 impl Arbiter {
-    /// Tells of a flight that is over.
+    /// Exports a trace of a plan that has ended.
     pub(super) fn trace(&self, flight: &Flight, ending: &Ending, clock: Clock) {
         if !self.tracer.is_on() || !flight.evicts() {
             return;
         }
         let plan = &flight.plan;
         let ago = |second: i64| Duration::from_secs(u64::try_from(clock.epoch_seconds - second).unwrap_or(0));
-        // Known on the monotonic clock only by the leader that made it.
+        // Only the leader that made the plan knows its start on the monotonic clock.
         let planned = match &plan.planned_at {
             Some(time) if flight.resumed || flight.renewed => ago(time.0.as_second()),
             _ => clock.now.duration_since(flight.started),

@@ -1,7 +1,7 @@
-//! Certificates and keys: how they are made, and whether what was found stored can be used.
+//! Creates certificates and keys, and checks whether stored ones are usable.
 //!
-//! Nothing that is read is trusted to be well-formed: a Secret may be empty, cut off, or hold somebody else's
-//! certificate. What cannot be used is an [`Unusable`] with the reason, never a panic.
+//! No input is assumed to be well-formed: a Secret may be empty or truncated, or hold a foreign certificate. An
+//! unusable certificate or key is reported as [`Unusable`] with the reason, never by a panic.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -17,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use std::time::Duration;
 use time::OffsetDateTime;
 
-/// Certificates are valid from so long ago: the clocks of API servers may be behind.
+/// `notBefore` of a new certificate lies this long in the past, because the clocks of API servers may be behind.
 const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
 /// Why a certificate or a key cannot be used, or could not be made: a clause such as "its key belongs to another
@@ -30,7 +30,7 @@ fn unusable(reason: impl Into<String>) -> Unusable {
     Unusable(reason.into())
 }
 
-/// The certificate of an authority, as API servers get it in `caBundle`.
+/// The certificate of a certificate authority, as API servers get it in `caBundle`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
     from: Timestamp,
@@ -49,7 +49,8 @@ impl Anchor {
         Ok(Self { from, until, der: der.to_vec() })
     }
 
-    /// The authorities of a bundle (PEM). What is none is left out: it makes nobody trusted.
+    /// Returns the CA certificates of a PEM bundle. Entries that are no CA certificate are skipped: API servers trust
+    /// nothing because of them.
     pub fn bundle(pem: &[u8]) -> Vec<Self> {
         let parts = pem::parse_many(pem).unwrap_or_default();
         parts.iter().filter_map(|part| Self::read(part.contents()).ok()).collect()
@@ -60,22 +61,22 @@ impl Anchor {
         to_pem("CERTIFICATE", &self.der)
     }
 
-    /// From when to when it is valid.
+    /// Returns `notBefore` and `notAfter`.
     pub fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
 
-    /// Whether it is valid at this moment.
+    /// Returns true if it is valid at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.from <= now && !self.has_expired(now)
     }
 
-    /// Whether nobody accepts it any more.
+    /// Returns true if it has expired at `now`.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.until <= now
     }
 
-    /// The roots of a client that trusts this authority and no other.
+    /// Returns the root store of a client that trusts only this authority.
     pub fn roots(&self) -> Result<RootCertStore, Unusable> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.der.clone())).map_err(|error| unusable(error.to_string()))?;
@@ -83,14 +84,14 @@ impl Anchor {
     }
 }
 
-/// An authority with its key.
+/// A certificate authority with its private key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     anchor: Anchor,
     key: String,
 }
 
-/// Without the key.
+/// Omits the private key.
 impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Authority").field(&self.anchor).finish()
@@ -98,7 +99,8 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new one with a new key. Its name tells when it was made: people see it in `openssl x509 -text`.
+    /// Creates an authority with a new key. Its common name contains the time of creation, which `openssl x509 -text`
+    /// shows.
     ///
     /// # Errors
     /// The cryptographic library fails.
@@ -111,10 +113,10 @@ impl Authority {
         Ok(Self { anchor: Anchor::read(certificate.der())?, key: key.serialize_pem() })
     }
 
-    /// Reads one from the PEM of its certificate and of its key.
+    /// Reads an authority from the PEM of its certificate and of its key.
     ///
     /// # Errors
-    /// They cannot be read, are not an authority's, or do not belong together.
+    /// One of the two cannot be parsed, the certificate is not a CA certificate, or the key does not belong to it.
     pub fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
         let part = pem::parse(certificate).map_err(|error| unusable(format!("its certificate is no PEM: {error}")))?;
         let anchor = Anchor::read(part.contents()).map_err(|error| unusable(format!("its certificate {error}")))?;
@@ -123,26 +125,26 @@ impl Authority {
         Ok(Self { anchor, key })
     }
 
-    /// Its certificate.
+    /// Returns its certificate.
     pub fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Its key (PEM).
+    /// Returns its private key (PEM).
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// From when on it is to be replaced: when a third of its life is left.
+    /// Returns when it has to be replaced: when a third of its lifetime is left.
     pub fn renew_at(&self) -> Timestamp {
         third_left(self.anchor.validity())
     }
 
-    /// Signs a certificate with a new key for a server of these names (DNS names and IP addresses). It does not outlive
-    /// its authority.
+    /// Signs a certificate with a new key for a server of these names (DNS names and IP addresses). It expires no later
+    /// than the authority.
     ///
     /// # Errors
-    /// A name is none, or the cryptographic library fails.
+    /// One of the names is neither a DNS name nor an IP address, or the cryptographic library fails.
     pub fn issue(&self, names: &[String], now: Timestamp, lifetime: SignedDuration) -> Result<Leaf, Unusable> {
         let until = (now + lifetime).min(self.anchor.until);
         let mut params = params(names.to_vec(), "giveway-webhook", now, until)?;
@@ -161,18 +163,18 @@ impl Authority {
     }
 }
 
-/// The certificate that the webhook shows, as it is stored; nothing of it has been checked.
+/// The serving certificate of the webhook as stored in the Secret. Its content has not been checked.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Leaf {
-    /// `tls.crt`: PEM, the leaf first.
+    /// `tls.crt`: PEM, the server's certificate first.
     pub chain: Vec<u8>,
     /// `tls.key`: PEM.
     pub key: Vec<u8>,
-    /// `ca.crt`: PEM of the authority, for people.
+    /// `ca.crt`: PEM of the authority. Only administrators read it.
     pub authority: Vec<u8>,
 }
 
-/// Without the key.
+/// Omits the private key.
 impl std::fmt::Debug for Leaf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Leaf").field(&String::from_utf8_lossy(&self.chain)).finish()
@@ -180,10 +182,11 @@ impl std::fmt::Debug for Leaf {
 }
 
 impl Leaf {
-    /// Whether an API server that trusts this authority alone accepts it.
+    /// Checks that a client which trusts only this authority, such as an API server, accepts the certificate for all
+    /// `names`.
     ///
     /// # Errors
-    /// It does not, and why.
+    /// The reason why the client would reject it.
     pub fn accepted_by(&self, authority: &Anchor, names: &[String], now: Timestamp) -> Result<(), Unusable> {
         let chain = self.chain()?;
         let (first, intermediates) = chain.split_first().ok_or_else(|| unusable("it has no certificate"))?;
@@ -200,11 +203,11 @@ impl Leaf {
         Ok(())
     }
 
-    /// Whether it can be served, is accepted by who trusts this authority alone, and is still young. Returns when it is
-    /// to be renewed: when a third of its life is left.
+    /// Checks that the certificate can be served, is accepted by a client that trusts only this authority, and has more
+    /// than a third of its lifetime left. Returns when it has to be renewed.
     ///
     /// # Errors
-    /// It is to be replaced, and why.
+    /// The reason why it must be replaced.
     pub fn check(&self, authority: &Anchor, names: &[String], now: Timestamp) -> Result<Timestamp, Unusable> {
         if self.chain.is_empty() && self.key.is_empty() {
             return Err(unusable("there is none"));
@@ -228,7 +231,7 @@ impl Leaf {
             .map_err(|error| unusable(format!("its certificate is no PEM: {error}")))
     }
 
-    /// Until when it is valid, if it can be read.
+    /// Returns when it expires, or `None` if it cannot be parsed.
     pub fn until(&self) -> Option<Timestamp> {
         let part = pem::parse(&self.chain).ok()?;
         let (_, certificate) = x509_parser::parse_x509_certificate(part.contents()).ok()?;
@@ -259,7 +262,7 @@ fn third_left((from, until): (Timestamp, Timestamp)) -> Timestamp {
     until - until.duration_since(from) / 3
 }
 
-/// Whether this key (PEM) belongs to the first certificate of the chain.
+/// Checks that this key (PEM) belongs to the first certificate of the chain.
 fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusable> {
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(format!("its key is no PEM: {error}")))?;
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())

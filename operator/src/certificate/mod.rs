@@ -1,13 +1,15 @@
-//! Certificates that renew themselves: the leader makes an authority and the webhook's certificate, keeps both in
-//! Secrets, tells API servers whom to trust (`caBundle`), and renews them before they expire.
+//! Renews the webhook's certificates: the leader creates a certificate authority and the webhook's serving certificate,
+//! stores both in Secrets, writes the trusted authorities into `caBundle` of the webhook configurations, and renews all
+//! of them before they expire.
 //!
 //! ```text
-//! store (what is there) → rotation (what is next; pure) → store (one write) → …
-//!            replicas (what the webhooks show) ↗
+//! store (reads the objects) → rotation (decides the next step; pure) → store (one write) → …
+//!            replicas (which certificates the webhooks serve) ↗
 //! ```
 //!
-//! Guarantee: every write is one step of [`rotation`], made as the leader and only on what was read; so a crash between
-//! any two of them, or two operators at once, do no harm. Waits are interrupted when one of the objects changes.
+//! Guarantee: every write is one step of [`rotation`], made only by the leader, and only in the version that was read.
+//! So a crash between any two writes, or two operators that write at once, do no harm. A wait ends early when one of
+//! the objects changes.
 
 pub mod material;
 pub mod replicas;
@@ -36,35 +38,35 @@ use std::time::Duration;
 use store::{AUTHORITY_SECRET, CONFIGURATION, LEAF_SECRET, Read, Store};
 use tokio::sync::Notify;
 
-/// Life of an authority: ten years.
+/// Lifetime of an authority: ten years.
 const AUTHORITY: SignedDuration = SignedDuration::from_hours(3652 * 24);
-/// Life of the webhook's certificate: 90 days.
+/// Lifetime of the webhook's certificate: 90 days.
 const LEAF: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// Everything is looked at again after this time, whatever the watches say.
+/// All objects are read again after this time, whether or not a watch reported a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-/// Replicas that do not show the new certificate yet are asked again after this time.
+/// Webhook replicas that do not serve the new certificate yet are checked again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Shortest and longest wait after a failure.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
-/// More steps than this without a rest are a quarrel with somebody who writes the same objects.
+/// Number of consecutive steps after which another writer of the same objects is suspected, and the operator backs off.
 const STEPS: u32 = 12;
 
-/// What the administrator chose.
+/// Options of the certificate renewal, from the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Namespace of the Secrets.
     pub namespace: String,
-    /// Where the webhook is.
+    /// Address of the webhook.
     pub webhook: Whereabouts,
-    /// How long API servers may take to learn of a changed webhook configuration.
+    /// How long API servers may take to notice a changed webhook configuration.
     pub settle: Duration,
 }
 
 impl Options {
-    /// What the command line says; nothing, when somebody else makes the certificates.
+    /// Returns the options of the command line, or `None` if the operator does not manage the certificates.
     ///
     /// # Errors
-    /// `--webhook-url` is no URL of a webhook.
+    /// `--webhook-url` is not a valid URL of a webhook.
     pub fn new(config: &Config) -> Result<Option<Self>, String> {
         let webhook = Whereabouts::new(&config.namespace, config.webhook_url.as_deref())?;
         let settle = Duration::from_secs(config.ca_settle_seconds);
@@ -73,7 +75,7 @@ impl Options {
     }
 }
 
-/// Keeps the certificates of one installation.
+/// Renews the certificates of one installation.
 pub struct Keeper {
     client: Client,
     store: Store,
@@ -82,12 +84,12 @@ pub struct Keeper {
     leadership: Leadership,
     recorder: Recorder,
     metrics: Metrics,
-    /// The replica that a change of the authority was last said to wait for.
+    /// The replica for which the last log message said that the change of the authority is delayed.
     told: Option<String>,
 }
 
 impl Keeper {
-    /// Prepares it; [`Keeper::run`] does the work. `client` must not retry by itself.
+    /// Returns a keeper that does nothing before [`Keeper::run`] is called. `client` must not retry by itself.
     pub fn new(client: Client, options: Options, leadership: Leadership, metrics: Metrics) -> Self {
         let settle = SignedDuration::try_from(options.settle).unwrap_or(SignedDuration::MAX);
         let policy = Policy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
@@ -104,7 +106,7 @@ impl Keeper {
         }
     }
 
-    /// Works for as long as the process lives, once it leads.
+    /// Waits until this process is the leader, then renews certificates until the process ends.
     pub async fn run(mut self) {
         self.leadership.acquired().await;
         let changed = Arc::new(Notify::new());
@@ -126,7 +128,8 @@ impl Keeper {
                     steps = 0;
                 }
                 Ok(Some(rest)) => {
-                    // Whether it was a change or the time, everything is looked at again; what rests is no quarrel.
+                    // All objects are read again, whether an object changed or the time passed. If the time passed
+                    // without a change, no other process writes the objects, so the count of steps starts at 0.
                     if tokio::time::timeout(rest, changed.notified()).await.is_err() {
                         (steps, back_off) = (0, BACK_OFF[0]);
                     }
@@ -140,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// Looks, and makes one step. Returns how long to rest when there is nothing to do.
+    /// Reads all objects and performs one step. Returns how long to wait if there is nothing to do.
     async fn step(&mut self) -> Result<Option<Duration>, CallError> {
         let read = self.store.read().await?;
         let now = Timestamp::now();
@@ -152,7 +155,7 @@ impl Keeper {
         };
         let mut step = rotation::next(&seen, &self.policy, now);
         if step == Step::Ask {
-            // An authority is there, or nobody would be asked.
+            // `rotation` returns `Ask` only if there is a current authority.
             if let Some(current) = &seen.stored.current {
                 let answer = replicas::ask(&self.client, &self.options.webhook, current.anchor()).await;
                 seen.replicas = Some(answer.map_err(CallError::from)?);
@@ -180,7 +183,7 @@ impl Keeper {
         let longest = if waiting.is_some() { ASK_AGAIN } else { LOOK_AGAIN };
         self.told = waiting;
         let due = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
-        // Certificates count whole seconds.
+        // Certificates have whole seconds, so the wait ends a little after the second.
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
     }
 
@@ -204,7 +207,7 @@ impl Keeper {
         }
     }
 
-    /// Says what was done, in the log and, where people should know, by an event on the Secret.
+    /// Logs the step, and emits an event on the Secret for steps that administrators should notice.
     async fn tell(&self, read: &Read, seen: &Seen, step: &Step) {
         let namespace = &self.options.namespace;
         let (authority, leaf) = (read.authority_reference(namespace), read.leaf_reference(namespace));
@@ -262,7 +265,7 @@ impl Keeper {
     }
 }
 
-/// Notifies of every change of one object, until it is dropped.
+/// Notifies `changed` of every change of one object, until the returned handle is dropped.
 fn wake<K>(api: &kube::Api<K>, name: &'static str, changed: &Arc<Notify>) -> tokio_util::task::AbortOnDropHandle<()>
 where
     K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,

@@ -1,7 +1,8 @@
-//! What the replicas of the webhook show: each is dialled, as an API server would that trusts one authority alone.
+//! Finds out which certificates the replicas of the webhook serve. It connects to each replica like an API server that
+//! trusts only one authority.
 //!
-//! Bounded: a few at a time, a few seconds each. A replica that does not answer counts as one that shows the old
-//! certificate: an API server may reach it although this process does not.
+//! The work is limited: few connections at a time, few seconds for each. A replica that does not answer counts as one
+//! that serves the old certificate: an API server may reach it although this process does not.
 
 use super::material::Anchor;
 use super::rotation::Replicas;
@@ -19,21 +20,21 @@ use tokio_rustls::TlsConnector;
 
 /// Name of the webhook's Service.
 pub const SERVICE: &str = "giveway-webhook";
-/// Name of its port.
+/// Name of the Service's port.
 const PORT: &str = "https";
-/// How many are dialled at the same time.
+/// Maximum number of connections at the same time.
 const AT_ONCE: usize = 8;
-/// How long one may take.
+/// Timeout of one connection.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The most slices that are listed; a Service has one for each hundred replicas.
+/// Maximum number of EndpointSlices that are listed. A Service has one for every hundred replicas.
 const SLICES: u32 = 100;
 
-/// Where the webhook is.
+/// Address of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Behind the Service in this namespace.
+    /// The webhook is behind the Service in this namespace.
     Service(String),
-    /// At this host and port, outside the cluster.
+    /// The webhook is outside the cluster, at this host and port.
     Outside {
         /// A DNS name or an IP address.
         host: String,
@@ -43,10 +44,10 @@ pub enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// The webhook with this URL, `https://HOST[:PORT]`, or else the Service in this namespace.
+    /// Returns the address in this URL, `https://HOST[:PORT]`, or without a URL the Service in this namespace.
     ///
     /// # Errors
-    /// The URL is none, has another scheme, or a path.
+    /// The URL cannot be parsed, has another scheme, or has a path.
     pub fn new(namespace: &str, url: Option<&str>) -> Result<Self, String> {
         let Some(url) = url else { return Ok(Self::Service(namespace.to_owned())) };
         let uri: warp::http::Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
@@ -58,7 +59,7 @@ impl Whereabouts {
         Ok(Self::Outside { host, port: uri.port_u16().unwrap_or(443) })
     }
 
-    /// The name by which API servers call the webhook: the certificate must be valid for it.
+    /// Returns the server name that API servers use for the webhook. The certificate must be valid for it.
     pub fn name(&self) -> String {
         match self {
             Self::Service(namespace) => format!("{SERVICE}.{namespace}.svc"),
@@ -67,10 +68,10 @@ impl Whereabouts {
     }
 }
 
-/// Asks all replicas.
+/// Checks whether all replicas serve a certificate that a client accepts which trusts only `trusted`.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The EndpointSlices cannot be listed.
 pub async fn ask(client: &Client, at: &Whereabouts, trusted: &Anchor) -> Result<Replicas, kube::Error> {
     let addresses = match at {
         Whereabouts::Outside { host, port } => vec![(host.clone(), *port)],
@@ -94,7 +95,7 @@ pub async fn ask(client: &Client, at: &Whereabouts, trusted: &Anchor) -> Result<
     Ok(first.map_or(Replicas::Accepted, Replicas::Waiting))
 }
 
-/// The addresses that may be sent requests now, or soon.
+/// Returns the addresses that may receive requests now or soon.
 fn serving(slice: &EndpointSlice) -> Vec<(String, u16)> {
     let ports = slice.ports.iter().flatten();
     let port = ports.filter(|port| port.name.as_deref() == Some(PORT)).find_map(|port| port.port);
@@ -132,7 +133,7 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    /// A webhook that shows a certificate of this authority; its port.
+    /// Starts a webhook that serves a certificate of this authority, and returns its port.
     async fn webhook(authority: &Authority) -> u16 {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let leaf = authority.issue(&names, Timestamp::now(), SignedDuration::from_hours(1)).unwrap();

@@ -1,7 +1,8 @@
-//! The next step of a renewal: a pure function from what is stored, what API servers are told, what replicas of the webhook
-//! show, and the time. It makes nothing and writes nothing, so every step can be interrupted and is found again.
+//! Decides the next step of a renewal: a pure function of the stored objects, the `caBundle`s, the certificates that
+//! the webhook replicas serve, and the time. It creates and writes nothing, so the operator can be interrupted at every
+//! step and finds the same step again.
 //!
-//! A change of the authority goes through these states; each arrow is one write:
+//! A change of the authority passes through these states; each arrow is one write:
 //!
 //! ```text
 //! Secret giveway-webhook-ca     caBundle of both configurations    Secret giveway-webhook-tls
@@ -9,35 +10,35 @@
 //!   ↓ Prepare
 //! current, next                   ↓ Publish
 //!   ↓ Published (the time)      current + next
-//!   … settling time: every API server learns of it …
+//!   … settling time: every API server notices the new bundle …
 //!   ↓ Promote
 //! current (was next)            old + current                        ↓ Issue
-//!   … until every replica shows it …                               signed by current
+//!   … until every replica serves it …                              signed by current
 //!                                 ↓ Publish
 //!                               current
 //! ```
 //!
-//! Promise: as long as an API server learns of a bundle within the settling time, it trusts whatever any replica shows at
-//! any moment. For that, whatever a bundle holds and nobody remembers (the old authority; that of a Secret that was
-//! deleted; cert-manager's) counts as *retired* and stays until the replicas do without it. Nothing becomes trusted but
-//! what was made here or was trusted before.
+//! Guarantee: if every API server notices a changed bundle within the settling time, it trusts at any moment every
+//! certificate that any replica serves. For that, an authority that is in a bundle and in no Secret (the old authority,
+//! the authority of a deleted Secret, or cert-manager's) counts as *retired*, and stays in the bundle until no replica
+//! needs it. Only authorities become trusted that the operator created or that were trusted before.
 
 use super::material::{Anchor, Authority, Leaf};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 
-/// The most retired authorities that a bundle keeps, the newest: each change that is begun before the last one was
-/// finished leaves one.
+/// Maximum number of retired authorities in a bundle; the oldest are removed. Each change that starts before the
+/// previous one has finished adds one.
 const RETIRED: usize = 16;
 
-/// What the Secret of the authority holds, as far as it can be used.
+/// The usable content of the authority's Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The authority that signs.
     pub current: Option<Authority>,
-    /// The one that will.
+    /// The authority that will sign after the change.
     pub next: Option<Authority>,
-    /// When both configurations had `next` in their bundles, acknowledged.
+    /// When the API server had confirmed that both configurations contain `next` in their bundles.
     pub published: Option<Timestamp>,
 }
 
@@ -46,7 +47,8 @@ impl Stored {
         [&self.current, &self.next].into_iter().flatten().map(Authority::anchor)
     }
 
-    /// Forgets what has expired, or is not valid yet: its clock was wrong.
+    /// Removes authorities that have expired or are not valid yet. The latter were created by an operator with a wrong
+    /// clock.
     fn valid(&self, now: Timestamp) -> Self {
         let valid =
             |authority: &Option<Authority>| authority.clone().filter(|authority| authority.anchor().is_valid(now));
@@ -55,72 +57,72 @@ impl Stored {
     }
 }
 
-/// What the replicas of the webhook show.
+/// Whether the webhook replicas serve a certificate of the current authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replicas {
-    /// Each of them is accepted by who trusts the current authority alone.
+    /// A client that trusts only the current authority accepts every replica.
     Accepted,
-    /// This one is not, or does not answer.
+    /// Such a client does not accept this replica, or the replica does not answer.
     Waiting(String),
 }
 
-/// Everything that the next step depends on.
+/// The input of the decision.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The Secret of the authority.
+    /// The content of the authority's Secret.
     pub stored: Stored,
-    /// The Secret of the certificate.
+    /// The content of the certificate's Secret.
     pub leaf: Leaf,
     /// `caBundle` of each webhook of both configurations.
     pub bundles: Vec<Vec<u8>>,
-    /// What the replicas show, when they were asked in this round.
+    /// The result of checking the replicas, if they were checked in this round.
     pub replicas: Option<Replicas>,
 }
 
-/// What the administrator chose.
+/// Options of the renewal.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Life of an authority.
+    /// Lifetime of an authority.
     pub authority: SignedDuration,
-    /// Life of a certificate.
+    /// Lifetime of a certificate.
     pub leaf: SignedDuration,
-    /// How long API servers may take to learn of a bundle.
+    /// How long API servers may take to notice a changed bundle.
     pub settle: SignedDuration,
-    /// The names by which API servers call the webhook.
+    /// The server names that API servers use for the webhook.
     pub names: Vec<String>,
 }
 
-/// What to do.
+/// A step of the renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Make the first authority: nobody trusts any other.
+    /// Create the first authority; API servers trust no other. With the reason.
     Found(String),
-    /// Make the next authority.
+    /// Create the next authority. With the reason.
     Prepare(String),
-    /// Make the current authority the next one: no API server has been told of it.
+    /// Make the current authority the next one, because it is in no bundle.
     Demote,
     /// Write this `caBundle`.
     Publish(Vec<u8>),
-    /// Note that the next authority is in all bundles since now.
+    /// Record that the next authority is in all bundles from now on.
     Published,
-    /// Forget that note: the next authority is not in all bundles.
+    /// Remove that record: a bundle does not contain the next authority.
     Retract,
     /// Make the next authority the current one.
     Promote,
-    /// Sign a certificate.
+    /// Sign a certificate. With the reason.
     Issue(String),
-    /// Ask the replicas what they show.
+    /// Check which certificates the replicas serve.
     Ask,
-    /// Nothing, until then at the latest.
+    /// Do nothing, at most until the given time.
     Rest {
-        /// When something is due.
+        /// When the next step is due.
         until: Option<Timestamp>,
-        /// The replica that a change of the authority waits for.
+        /// The replica for which a change of the authority is delayed.
         waiting: Option<String>,
     },
 }
 
-/// The next step.
+/// Returns the next step.
 pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
     let stored = seen.stored.valid(now);
     let told: Vec<BTreeSet<Anchor>> =
@@ -128,7 +130,7 @@ pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
     let retired: BTreeSet<&Anchor> = told.iter().flatten().filter(|anchor| !anchor.has_expired(now)).collect();
     let mut retired: Vec<&Anchor> =
         retired.into_iter().filter(|anchor| stored.anchors().all(|known| known != *anchor)).collect();
-    // The one that the replicas still need is the last to go.
+    // The authority that replicas still need comes last, so that it is the last one to be removed.
     retired.sort_by_cached_key(|anchor| seen.leaf.accepted_by(anchor, &policy.names, now).is_ok());
     retired.drain(..retired.len().saturating_sub(RETIRED));
 
@@ -185,7 +187,8 @@ pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
     Step::Rest { until: due.into_iter().min(), waiting }
 }
 
-/// What is stored after a step that changes the authorities; `made` is the new authority of those that need one.
+/// Returns the content of the authority's Secret after a step that changes it. `made` is the new authority for `Found`
+/// and `Prepare`.
 pub fn after(stored: &Stored, step: &Step, made: Option<Authority>, now: Timestamp) -> Stored {
     let stored = stored.valid(now);
     match step {

@@ -1,8 +1,9 @@
-//! The four objects that a renewal is about: what is read from them, and how they are written.
+//! Reads and writes the four objects of a renewal: two Secrets and two webhook configurations.
 //!
-//! Both Secrets are replaced, and both configurations patched, only in the version that was read: of two operators that
-//! believe to lead, the second write fails. Leadership is asked before each write. Configurations are read before the Secrets, so that a bundle that is written
-//! is never made from an older Secret than the configuration it goes to.
+//! Both Secrets are replaced, and both configurations patched, only in the resourceVersion that was read: if two
+//! operators consider themselves the leader, the second write fails. Leadership is checked before each write. The
+//! configurations are read before the Secrets, so that a bundle is never computed from Secrets that are older than the
+//! configuration into which it is written.
 
 use super::material::{Authority, Leaf};
 use super::rotation::Stored;
@@ -23,20 +24,20 @@ use std::time::Duration;
 
 /// Name of both webhook configurations.
 pub const CONFIGURATION: &str = "giveway";
-/// Secret with the webhook's certificate and key; the webhook reads it.
+/// Secret with the webhook's certificate and key, which the webhook reads.
 pub const LEAF_SECRET: &str = "giveway-webhook-tls";
-/// Secret with the authorities and their keys; nobody but the operator needs it.
+/// Secret with the authorities and their keys. Only the operator needs it.
 pub const AUTHORITY_SECRET: &str = "giveway-webhook-ca";
-/// Annotation of the authority's Secret: since when the next authority has been in all bundles.
+/// Annotation of the authority's Secret with the time since when the next authority has been in all bundles.
 const PUBLISHED: &str = "scheduling.giveway.dev/next-ca-published";
-/// Keys of the authority's Secret.
+/// Data keys of the authority's Secret.
 const CURRENT: [&str; 2] = ["ca.crt", "ca.key"];
 const NEXT: [&str; 2] = ["next-ca.crt", "next-ca.key"];
 
-/// Longest time for one call.
+/// Timeout of one call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The objects, as one client sees them.
+/// Clients for the Secrets and the webhook configurations.
 #[derive(Clone)]
 pub struct Store {
     leadership: Leadership,
@@ -45,13 +46,13 @@ pub struct Store {
     validating: Api<ValidatingWebhookConfiguration>,
 }
 
-/// What was read, with the versions that it was read in.
+/// The objects that were read, with their resourceVersions.
 pub struct Read {
-    /// What can be used of the authority's Secret.
+    /// The usable content of the authority's Secret.
     pub stored: Stored,
-    /// What cannot, and why.
+    /// Reasons why parts of the authority's Secret are unusable.
     pub complaints: Vec<String>,
-    /// The certificate's Secret; empty when there is none.
+    /// The content of the certificate's Secret; empty if it does not exist.
     pub leaf: Leaf,
     /// `caBundle` of each webhook.
     pub bundles: Vec<Vec<u8>>,
@@ -60,7 +61,7 @@ pub struct Read {
     leaf_secret: Option<Secret>,
 }
 
-/// A webhook configuration, reduced to what is written.
+/// The fields of a webhook configuration that are needed to write it.
 struct Configuration {
     mutating: bool,
     version: Option<String>,
@@ -68,7 +69,7 @@ struct Configuration {
 }
 
 impl Store {
-    /// The objects of the installation in this namespace.
+    /// Returns a store for the installation in this namespace.
     pub fn new(client: Client, namespace: &str, leadership: Leadership) -> Self {
         Self {
             leadership,
@@ -78,20 +79,20 @@ impl Store {
         }
     }
 
-    /// Both Secrets.
+    /// Returns the client for both Secrets.
     pub fn secrets(&self) -> &Api<Secret> {
         &self.secrets
     }
 
-    /// Both configurations.
+    /// Returns the clients for both configurations.
     pub fn configurations(&self) -> (&Api<MutatingWebhookConfiguration>, &Api<ValidatingWebhookConfiguration>) {
         (&self.mutating, &self.validating)
     }
 
-    /// Reads everything: first what is told to API servers, then what is stored.
+    /// Reads all objects: first the webhook configurations, then the Secrets.
     ///
     /// # Errors
-    /// The API server does not answer, or forbids it.
+    /// The API server does not answer or denies the read.
     pub async fn read(&self) -> Result<Read, CallError> {
         let mutating = timely(CALL_TIMEOUT, self.mutating.get_opt(CONFIGURATION)).await?;
         let validating = timely(CALL_TIMEOUT, self.validating.get_opt(CONFIGURATION)).await?;
@@ -122,10 +123,10 @@ impl Store {
         Ok(Read { stored, complaints, leaf, bundles, configurations, authority_secret, leaf_secret })
     }
 
-    /// Stores the authorities.
+    /// Writes the authority's Secret.
     ///
     /// # Errors
-    /// Somebody else changed the Secret since it was read, or the API server refuses it.
+    /// The Secret has changed since it was read, or the API server rejects the write.
     pub async fn write_authorities(&self, read: &Read, new: &Stored) -> Result<(), CallError> {
         let mut secret = read.authority_secret.clone().unwrap_or_else(|| created(AUTHORITY_SECRET, "Opaque"));
         let pairs = [(CURRENT, &new.current), (NEXT, &new.next)];
@@ -147,10 +148,10 @@ impl Store {
         self.put(&secret).await
     }
 
-    /// Stores the certificate.
+    /// Writes the certificate's Secret.
     ///
     /// # Errors
-    /// Somebody else changed the Secret since it was read, or the API server refuses it.
+    /// The Secret has changed since it was read, or the API server rejects the write.
     pub async fn write_leaf(&self, read: &Read, new: Leaf) -> Result<(), CallError> {
         let mut secret = read.leaf_secret.clone().unwrap_or_else(|| created(LEAF_SECRET, "kubernetes.io/tls"));
         let data = [("tls.crt", new.chain), ("tls.key", new.key), ("ca.crt", new.authority)];
@@ -166,18 +167,18 @@ impl Store {
         }
     }
 
-    /// One write, as the leader. It must not outlive the lease.
+    /// Makes one write if this process is the leader. The timeout is shorter than the rest of the lease.
     async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<(), CallError> {
         let _under_way = self.leadership.writing();
         let limit = self.leadership.remaining().ok_or(CallError::NotLeader)?.min(CALL_TIMEOUT);
         timely(limit, call).await.map(|_| ())
     }
 
-    /// Writes this bundle into every webhook of both configurations. The list is merged by name, and by the version a
-    /// webhook that is no more cannot come back.
+    /// Writes this bundle into every webhook of both configurations. The patch merges the list by name; because it
+    /// contains the resourceVersion, it cannot add a webhook that was removed meanwhile.
     ///
     /// # Errors
-    /// Somebody else changed one since it was read, or the API server refuses it.
+    /// A configuration has changed since it was read, or the API server rejects the write.
     pub async fn write_bundle(&self, read: &Read, bundle: &[u8]) -> Result<(), CallError> {
         let bundle = ByteString(bundle.to_vec());
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -207,12 +208,13 @@ async fn timely<T>(limit: Duration, call: impl Future<Output = Result<T, kube::E
 }
 
 impl Read {
-    /// The Secret of the certificate, for an event; the API server takes events on what does not exist too.
+    /// Returns a reference to the certificate's Secret, for events. The API server accepts events about an object that
+    /// does not exist.
     pub fn leaf_reference(&self, namespace: &str) -> ObjectReference {
         reference(self.leaf_secret.as_ref(), LEAF_SECRET, namespace)
     }
 
-    /// The Secret of the authority.
+    /// Returns a reference to the authority's Secret.
     pub fn authority_reference(&self, namespace: &str) -> ObjectReference {
         reference(self.authority_secret.as_ref(), AUTHORITY_SECRET, namespace)
     }

@@ -1,4 +1,4 @@
-//! What begins a departure: an event at a PodGroup, as a [`Request`] that [`Departures::begin`](super::Departures::begin) carries out.
+//! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin).
 
 use super::evictable;
 use crate::ledger::Rest;
@@ -11,29 +11,29 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::BTreeSet;
 
-/// The preemptor of a pod that kube-scheduler preempted, in `status.preemptedBy` of a PodGroup.
+/// Name of kube-scheduler as the preemptor in `status.preemptedBy` of a PodGroup.
 pub const SCHEDULER: &str = "kube-scheduler";
 
-/// Pods of a PodGroup that are to be evicted, and why.
+/// A request to evict pods of a PodGroup.
 #[derive(Debug)]
 pub struct Request {
-    /// Why.
+    /// The cause of the evictions.
     pub cause: Cause,
     /// The PodGroup.
     pub group: ObjectKey,
     /// UIDs of the pods.
     pub pods: BTreeSet<SmolStr>,
-    /// True if a pod of the PodGroup has a guaranteed budget, also one that has terminated.
+    /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
     pub guaranteed: bool,
     /// The priority of the evictions.
     pub priority: i32,
-    /// The preemptor of the plan that was cancelled.
+    /// The preemptor of the cancelled plan, if there is one.
     pub preemptor: Option<StoredPreemptor>,
-    /// The message for the PodGroup, its pods and administrators.
+    /// The message for the events and statuses of the PodGroup, its pods and the `Preemption`.
     pub message: Sentence,
 }
 
-/// The priority of evictions without a preemptor: above that of the pods.
+/// Returns the priority of API calls for evictions without a preemptor: one more than the highest priority of the members.
 pub(super) fn priority_of(model: &Model, group: &ObjectKey) -> i32 {
     let priorities = model.cluster.members(group).map(|pod| model.cluster.effective_priority(pod));
     priorities.max().unwrap_or(0).saturating_add(1)
@@ -43,21 +43,21 @@ fn is_guaranteed(model: &Model, group: &ObjectKey) -> bool {
     model.cluster.members(group).any(|pod| model.threshold(pod).is_some())
 }
 
-/// The other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that existed and were bound at that time.
-/// Times are whole seconds: a pod that was created in that second and is bound counts, because a replacement pod is gated at first.
+/// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that existed and were bound at that
+/// time. Times are whole seconds. A bound pod that was created in that second counts, because a replacement pod is gated at first.
 pub fn others<'a>(model: &'a Model, preempted: &PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let whole = model.cluster.group(&preempted.group).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
     let at = preempted.at;
     evictable(model, &preempted.group, false).filter(move |pod| whole && pod.existed_at(at))
 }
 
-/// The subject of a sentence about so many other pods, with its verb.
+/// Returns the subject and verb of a sentence about this number of other pods.
 pub fn others_are(count: usize) -> String {
     let are = if count == 1 { "other pod of the PodGroup is" } else { "other pods of the PodGroup are" };
     format!("{count} {are}")
 }
 
-/// The departure that follows when kube-scheduler preempted a pod; `None` if there are no other pods, or their namespace is protected.
+/// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
 pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<Request> {
     let PreemptedByScheduler { pod, group, .. } = preempted;
     let members: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
@@ -76,7 +76,8 @@ pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Opti
     })
 }
 
-/// The departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is protected.
+/// Returns the departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is
+/// protected.
 pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<Request> {
     let members: BTreeSet<SmolStr> = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
     if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
@@ -94,7 +95,7 @@ pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) 
     })
 }
 
-/// The departure of the pods that a cancelled plan leaves of a PodGroup; `None` if none is left.
+/// Returns the departure of the pods of a PodGroup that a cancelled plan has not evicted; `None` if there are none.
 pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
     let Rest { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
     let left = evictable(model, group, false).filter(|pod| named.contains(&pod.uid));

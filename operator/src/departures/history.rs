@@ -1,5 +1,5 @@
-//! The history: Preemptions that have finished are kept for a time, a number and a size. A Preemption without a plan or departure in
-//! memory is ended, and parts without their first part are removed. Pure; looks at everything every ten seconds.
+//! The history of `Preemption` objects. Finished ones are kept within limits on age, number and size. A `Preemption` in flight without a
+//! plan or departure in memory is ended, and parts without their first part are deleted. Pure; all objects are checked every ten seconds.
 
 use super::plan_store::PlanStore;
 use crate::command::Command;
@@ -11,47 +11,48 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often the history is looked at.
+/// Interval of the checks.
 const EVERY: Duration = Duration::from_secs(10);
-/// Objects that are removed at a time, at most.
+/// Maximum number of objects that one check deletes.
 const MOST: usize = 100;
-/// What the history may take in etcd, about: plans of thousands of pods go before their time.
+/// Approximate limit on the size of the history in etcd, in bytes: plans of thousands of pods are deleted earlier.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
-/// For how long nobody must know of a plan before it is struck out: longer than a watch that is taken for whole may be behind.
+/// How long a `Preemption` must be without a plan in memory before it is ended: longer than a watch may lag without being considered
+/// broken.
 const UNKNOWN: Duration = Duration::from_secs(60);
-/// For how long something may be there that the watch or an answer has not told of yet, in seconds.
+/// Age in seconds below which an object is not judged, because the watch or the answer to a call may still be missing.
 const GRACE: i64 = 60;
 
-/// How much of the history is kept.
+/// Limits of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// For how long, from the end of a plan.
+    /// Maximum time since the end of a plan.
     pub age: Duration,
-    /// How many plans at most.
+    /// Maximum number of plans.
     pub count: usize,
-    /// For how long in any case.
+    /// Time for which a plan is kept even if it exceeds the other limits.
     pub least: Duration,
 }
 
-/// The history's keeper.
+/// Checks the history at intervals.
 #[derive(Debug, Default)]
 pub struct Keeper {
     next: Option<Instant>,
-    /// Plans of which nobody knows, and since when. The watch may show late what became of them.
+    /// Plans in flight without a plan in memory, and when each was first found. The watch may show their end later.
     suspects: BTreeMap<SmolStr, Instant>,
 }
 
-/// What is to be done.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// Objects to remove.
+    /// Deletions of objects.
     pub commands: Vec<Command>,
-    /// Plans that are over although they do not say so.
+    /// Plans whose status is in flight although they have ended, with their last status.
     pub struck: Vec<(SmolStr, PreemptionStatus)>,
 }
 
 impl Keeper {
-    /// What is to be done now.
+    /// Checks the history if it is time. Returns the deletions and the plans to end.
     pub fn pass(&mut self, plans: &Plans, store: &PlanStore, keep: Keep, clock: Clock) -> Step {
         let mut step = Step::default();
         if self.next.is_some_and(|next| next > clock.now) {
@@ -71,7 +72,7 @@ impl Keeper {
             let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
             match parts.iter().find(|(name, _)| name.as_str() == plan).map(|(_, record)| *record) {
                 Some(first) if first.over() => {
-                    // Of two in one second the later one of a leader has the higher number.
+                    // Of two plans of one leader that ended in the same second, the later one has the higher number in its name.
                     over.push(((first.finished(), first.created, plan.len(), plan), parts));
                 }
                 Some(first) if old(first) => {

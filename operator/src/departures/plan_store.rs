@@ -1,7 +1,7 @@
-//! The store of plans and departures: what of each `Preemption` is stored, and what is still to be written.
+//! Stores plans and departures: remembers the content of each `Preemption` and which writes are missing.
 //!
-//! One call at a time for each of them, so that an older state never overwrites a newer one; a state that is overtaken before its turn
-//! is never written. Pure: [`PlanStore::pass`] says which calls to make, [`PlanStore::answered`] what an answer means.
+//! Each plan has at most one call in flight, so that an older state never overwrites a newer one; a state that is replaced before its write
+//! begins is never written. Pure: [`PlanStore::pass`] returns the calls to make, [`PlanStore::answered`] handles their answers.
 
 use crate::command::Command;
 use crate::ledger::{Call, Flight};
@@ -12,17 +12,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// How often in a row storing a plan may fail before it is given up.
+/// Number of failures in a row after which a plan is not stored.
 const TRIES: u32 = 5;
 
-/// What is to be stored of a plan or departure.
+/// The content of a `Preemption` that should be stored.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// The `Preemption`.
     pub plan: &'a StoredPlan,
     /// The priority of its writes.
     pub priority: i32,
-    /// Its status. [`PlanStore::close`] sets when it finished.
+    /// Its status. [`PlanStore::close`] sets `finishedAt`.
     pub status: PreemptionStatus,
 }
 
@@ -34,7 +34,7 @@ impl<'a> From<&'a Flight> for Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of a plan of which so many evictions were accepted.
+    /// Creates the record of a plan with this number of accepted evictions.
     pub fn of(plan: &'a StoredPlan, priority: i32, message: String, accepted: usize) -> Self {
         let status = PreemptionStatus {
             state: plan.state,
@@ -48,29 +48,29 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The controller of a pod as a `Preemption` names it: `KIND/NAME`.
+/// Returns the controller of a pod as a `Preemption` names it: `KIND/NAME`.
 pub fn controller(pod: &Pod) -> Option<String> {
     pod.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name))
 }
 
-/// What of each plan is stored, by the plan's name.
+/// The stored and wanted content of each `Preemption`, by name.
 #[derive(Debug, Default)]
 pub struct PlanStore(BTreeMap<String, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    /// The plan, while its objects have still to be created.
+    /// The plan, until its objects have been created.
     create: Option<Box<StoredPlan>>,
     priority: i32,
     wanted: PreemptionStatus,
     written: Option<PreemptionStatus>,
     call: Call,
-    /// The plan is over: the entry goes with its last write.
+    /// True if the plan has ended: the entry is removed after its last write.
     over: bool,
 }
 
 impl Entry {
-    /// The entry of a plan whose objects exist, and of which nothing was written in this term.
+    /// Creates the entry of a plan whose objects exist and have not been written in this term.
     fn of(record: &Record<'_>) -> Self {
         Self {
             create: None,
@@ -82,47 +82,47 @@ impl Entry {
         }
     }
 
-    /// Whether it is still to be created though its plan is over: one that is only told.
+    /// Returns true if creating the objects of an ended plan is retried: only for plans in state `Observed`, which are never carried out.
     fn is_tried_again(&self) -> bool {
         self.wanted.state == PlanState::Observed && self.call.tries() < TRIES
     }
 }
 
-/// What an answer means for the plan.
+/// The effect of an answer on the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The API server has acknowledged this state.
     Stored(PlanState),
-    /// The plan cannot be stored; the reason.
+    /// The plan cannot be stored, with the reason.
     GivenUp(String),
-    /// Its `Preemption` was deleted by somebody.
+    /// Another client deleted the `Preemption`.
     Deleted,
-    /// Nothing: it is tried again, or nobody waits for it.
+    /// No effect: the write is retried, or nothing depends on it.
     Nothing,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Acknowledged.
     Done,
-    /// There is no such object.
+    /// The object does not exist.
     Gone,
-    /// The API server did not answer, or not now.
+    /// There was no answer, or the API server asked for a retry.
     Unanswered,
-    /// It failed; why.
+    /// The write failed, with the reason.
     Failed(String),
 }
 
 impl PlanStore {
-    /// A plan that was just made: its objects are to be created.
+    /// Adds a new plan, whose objects must be created.
     pub fn open(&mut self, record: &Record<'_>) {
         let create = Some(Box::new(record.plan.clone()));
         let entry = Entry { create, ..Entry::of(record) };
         self.0.insert(record.plan.id.clone(), entry);
     }
 
-    /// A plan that is only told: its objects are to be created, and it is over.
+    /// Adds a plan that is not carried out: its objects are created with the state of an ended plan.
     pub fn record(&mut self, record: &Record<'_>, now: Time) {
         self.open(record);
         if let Some(entry) = self.0.get_mut(&record.plan.id) {
@@ -131,48 +131,48 @@ impl PlanStore {
         }
     }
 
-    /// A plan of an earlier leader: its objects exist, and say nothing of this term yet.
+    /// Adds a plan of an earlier leader: its objects exist, without a write in this term.
     pub fn reopen(&mut self, record: &Record<'_>) {
         self.0.insert(record.plan.id.clone(), Entry::of(record));
     }
 
-    /// A plan that exists and is over, whatever its object says.
+    /// Ends a stored plan that is not in memory, whatever its status is.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
         let entry = Entry { create: None, priority: 0, wanted: last, written: None, call: Call::Idle, over: true };
         self.0.insert(plan.to_owned(), entry);
     }
 
-    /// Notes how far a plan is by now.
+    /// Updates the wanted status of a plan.
     pub fn note(&mut self, record: &Record<'_>) {
         if let Some(entry) = self.0.get_mut(&record.plan.id).filter(|entry| !entry.over) {
             entry.wanted.clone_from(&record.status);
         }
     }
 
-    /// Writes anew what a complete list does not show: what was created and deleted while the watch was interrupted, no
-    /// watch tells, but the answer to a write does ([`Answer::Deleted`]).
+    /// Requests another write of each plan that is missing in a complete list. An object that was created and deleted while the watch was
+    /// interrupted causes no watch event, but the answer to a write shows the deletion ([`Answer::Deleted`]).
     pub fn doubt(&mut self, listed: impl Fn(&str) -> bool) {
         let stored = self.0.iter_mut().filter(|(_, entry)| entry.create.is_none());
         stored.filter(|(plan, _)| !listed(plan)).for_each(|(_, entry)| entry.written = None);
     }
 
-    /// Notes that a plan is over.
+    /// Ends a plan.
     pub fn close(&mut self, record: &Record<'_>, now: Time) {
         let Some(entry) = self.0.get_mut(&record.plan.id) else { return };
         entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };
         entry.over = true;
-        // What was never stored needs no end.
+        // A plan that was never stored needs no last write.
         if entry.create.is_some() && !entry.call.pending() {
             self.0.remove(&record.plan.id);
         }
     }
 
-    /// Whether something of this plan is still to be written, or may be.
+    /// Returns true if a write of this plan is missing or in flight.
     pub fn holds(&self, plan: &str) -> bool {
         self.0.contains_key(plan)
     }
 
-    /// The calls to make now.
+    /// Returns the calls to make now.
     pub fn pass(&mut self, now: Instant) -> Vec<Command> {
         let mut commands = Vec::new();
         for (plan, entry) in &mut self.0 {
@@ -190,7 +190,7 @@ impl PlanStore {
         commands
     }
 
-    /// Notes the answer to a write.
+    /// Handles the answer to a write.
     pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> Answer {
         let Some(entry) = self.0.get_mut(plan) else { return Answer::Nothing };
         match result {
@@ -211,7 +211,7 @@ impl PlanStore {
                 self.0.remove(plan);
                 Answer::Deleted
             }
-            // What was created of it is found and struck out by the history's keeper.
+            // [`super::history`] ends the objects that were created.
             Written::Failed(_) | Written::Unanswered
                 if entry.over && entry.create.is_some() && !entry.is_tried_again() =>
             {
@@ -226,7 +226,7 @@ impl PlanStore {
     }
 }
 
-/// Whether a status needs no other write: what only counts goes along with the next one.
+/// Returns true if the status needs no other write. A different number of evictions is written together with the next change.
 fn same(written: &PreemptionStatus, wanted: &PreemptionStatus) -> bool {
     written.state == wanted.state
         && written.term == wanted.term
@@ -318,7 +318,7 @@ mod tests {
         assert!(store.holds("p-1"));
     }
 
-    /// As happened once: the watch of a new CustomResourceDefinition began anew between the plan and its deletion.
+    /// Regression test: the watch of a new CustomResourceDefinition restarted between the creation of a plan and its deletion.
     #[test]
     fn a_plan_that_a_list_does_not_show_is_written_anew_and_found_deleted() {
         let (mut store, now) = (PlanStore::default(), Instant::now());

@@ -10,12 +10,12 @@ use giveway_crds::preemption::PreemptionStatus;
 
 const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
-/// A clock at this moment.
+/// Returns a clock with this time.
 fn at(now: Instant) -> Clock {
     Clock { now, epoch_seconds: 300 }
 }
 
-/// PodGroup `low` of three pods on one node.
+/// Returns a cluster with PodGroup `low` of three pods on one node.
 fn world() -> World {
     let mut world = World::new();
     world.node("n1", 8).group("low", 3, 10, "PodGroup").group("loose", 1, 10, "Pod");
@@ -38,14 +38,14 @@ struct Run {
 }
 
 impl Run {
-    /// What a new leader resumes of a stored departure.
+    /// Resumes a stored departure as a new leader does.
     fn of_next_leader(world: &World, plan: StoredPlan, now: Instant) -> Self {
         let mut run = Self::default();
         assert!(run.departures.resume(&world.model, &mut run.store, plan, now).is_some());
         run
     }
 
-    /// Begins a departure that is stored at once. Returns its name, or `None` if none began.
+    /// Begins a departure and marks it as stored. Returns its name, or `None` if none began.
     fn begin(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
         let id = self.begin_unstored(world, request, now)?;
         self.departures.stored(&id);
@@ -59,7 +59,7 @@ impl Run {
         begun.then_some(id)
     }
 
-    /// Begins what follows from the preemptions by kube-scheduler. Returns the messages.
+    /// Begins the departures after preemptions by kube-scheduler. Returns the messages.
     fn scheduler(&mut self, world: &mut World, now: Instant) -> Vec<String> {
         let mut messages = Vec::new();
         for preempted in world.model.take_preempted_by_scheduler().into_values() {
@@ -84,7 +84,7 @@ impl Run {
         self.departures.pass(&world.model, &mut self.store, &BTreeSet::new(), None, at(now))
     }
 
-    /// The evictions that are made now; `force` if the pod is deleted where a budget refuses it.
+    /// Returns the evictions that are requested now; `force` if the pod is deleted where a budget refuses its eviction.
     fn evictions(&mut self, world: &World, now: Instant) -> Vec<String> {
         let call = |command: &Command| match command {
             Command::Evict(call) => format!("{} {}", call.pod.name, if call.may_force { "force" } else { "ask" }),
@@ -98,7 +98,7 @@ impl Run {
         self.departures.evicted(&group, &key, &format!("uid-{pod}"), outcome, now).expect("it is a member");
     }
 
-    /// State and message that are stored of the departures, in the order in which they began.
+    /// Returns the state and message that are stored of the departures, in the order in which they began.
     fn stored(&mut self, now: Instant) -> Vec<String> {
         let status = |command: Command| match command {
             Command::StorePlan { plan, status, .. } => {
@@ -152,13 +152,14 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
 #[test]
 fn a_pod_that_was_bound_in_the_second_of_the_preemption_is_evicted_only_if_it_can_not_be_a_replacement() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    // A new leader sees it for the first time while it terminates.
+    // A new leader first sees the preempted pod while it is terminating.
     world.pod(member("l4").preempted(200, THEIRS).terminating()).pod(member("again").created(200));
     run.scheduler(&mut world, now);
     let mut evicted = run.evictions(&world, now);
     evicted.sort();
     assert_eq!(evicted, ["l1 ask", "l2 ask", "l3 ask"]);
-    // Members are created together: those of a pod that was itself created a moment before existed.
+    // The members of a gang are created together: if the preempted pod was created a moment before its preemption, pods
+    // that were created in the same second are not replacements.
     let (mut world, mut run) = (World::new(), Run::default());
     world.node("n1", 8).group("low", 3, 10, "PodGroup");
     world.pod(member("l4").created(199).preempted(200, THEIRS).terminating()).pod(member("l5").created(200));
@@ -311,7 +312,7 @@ fn pods_whose_eviction_was_requested_do_not_count_as_bound() {
     world.pod(TestPod::new("g1", 10).of("low").created(100).unschedulable());
     run.gang(&world, now);
     assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask"]);
-    // It is bound before its eviction is answered, and that of g0 is not answered either.
+    // The pod is bound before its eviction is answered, and the eviction of g0 is not answered either.
     world.pod(member("g1"));
     assert!(run.pass(&world, now).ended.is_empty(), "both may have been evicted");
 }
@@ -375,7 +376,7 @@ fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_ter
     let (world, mut run, now) = (world(), Run::default(), Instant::now());
     run.rest(&world, &Rest { guaranteed: true, ..rest(&world, ["l2", "l3"]) }, now);
     assert_eq!(run.evictions(&world, now), ["l2 ask", "l3 ask"]);
-    // Also for the next leader.
+    // The next leader does the same.
     let plan = run.departures.0.values().next().unwrap().plan.clone();
     let mut next = Run::of_next_leader(&world, plan, now);
     next.departures.stored("d-1");
@@ -459,7 +460,7 @@ fn no_pod_is_evicted_in_a_protected_namespace() {
 #[test]
 fn an_eviction_that_a_policy_rejects_is_tried_again_after_a_minute() {
     let (mut world, mut run, mut now) = (world(), Run::default(), Instant::now());
-    // A replacement that was bound before the plan ended.
+    // A replacement pod that was bound before the plan ended.
     world.pod(member("l4"));
     run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
     assert_eq!(run.pass(&world, now).commands.len(), 3);
@@ -478,7 +479,7 @@ fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
     let plan = run.departures.0.values().next().unwrap().plan.clone();
-    // A replacement that was created in the same second.
+    // A replacement pod that was created in the second of the preemption.
     world.remove_pod("l2").pod(member("again").created(200));
     let mut next = Run::of_next_leader(&world, plan, now);
     assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");

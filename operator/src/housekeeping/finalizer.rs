@@ -1,4 +1,4 @@
-//! The finalizer that keeps a group for as long as it has live members.
+//! The finalizer that keeps a PodGroup until its last member has terminated.
 
 use super::Housekeeping;
 use crate::command::Command;
@@ -7,7 +7,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Housekeeping {
-    /// Adds it with the first live member, and removes it with the last.
+    /// Adds the finalizer with the first live member and removes it with the last one.
     pub(super) fn protect(
         &mut self,
         model: &Model,

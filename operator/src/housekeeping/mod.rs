@@ -1,6 +1,7 @@
-//! What has to be done besides deciding, one file a chore: [groups made from templates](template) and the word to pods whose
-//! group does not exist, [those that nobody uses any more](unused), the [finalizer](finalizer) that protects groups, the [summary of workloads](workloads), and
-//! [nominations](nominations) that nobody stands behind.
+//! Writes that do not depend on a placement decision, one file for each task: [creation of PodGroups from
+//! templates](template) and events for pods whose PodGroup does not exist, [deletion of unused PodGroups](unused), the
+//! [finalizer](finalizer) of PodGroups, the [status of Workloads](workloads), and withdrawal of
+//! [nominations](nominations) that belong to no plan.
 
 mod finalizer;
 mod nominations;
@@ -23,30 +24,32 @@ use unused::Unused;
 /// What was done already, so that nothing is done twice.
 #[derive(Debug, Default)]
 pub struct Housekeeping {
-    /// Pods that were told that their group does not exist.
+    /// Events for pods whose PodGroup does not exist.
     orphans: Orphans,
-    /// Groups that do not exist and some of whose pods were not told, by namespace.
+    /// PodGroups that do not exist and for some of whose pods no event was queued yet, by namespace.
     untold: BTreeMap<SmolStr, BTreeSet<ObjectKey>>,
-    /// Calls under way, by what they write.
+    /// Calls in flight, by what they write.
     calls: Calls,
-    /// Groups that have to be looked at again, because a call for them has not shown its effect.
+    /// PodGroups to examine again in the next pass, because the effect of a call for them has not been observed yet.
     again: BTreeSet<ObjectKey>,
-    /// Workloads that have to be summarized again, because the status was not written yet, or was summarized just now.
+    /// Workloads to summarize again, because the write has not been observed yet, or because the last summary was less
+    /// than [`workloads::EVERY`] ago.
     again_workloads: BTreeSet<ObjectKey>,
-    /// When Workloads were summarized in the last second.
+    /// When Workloads were summarized, for those summarized within the last second.
     summarized: BTreeMap<ObjectKey, Instant>,
     unused: Unused,
-    /// When nominations were last looked for that no plan stands behind.
+    /// When stray nominations were last searched for.
     looked_for_nominations: Option<Instant>,
 }
 
 impl Housekeeping {
-    /// Notes the answer to a call.
+    /// Records the result of a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
         self.calls.answered(what, ok, now);
     }
 
-    /// Notes whether a group was made from a template. Its pods are told why it was not.
+    /// Records whether a PodGroup was created from a template. If the API server rejected it, its pods get an event
+    /// with the reason.
     pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
         if self.calls.answered(&what_makes(group), result.is_ok(), now)
             && let Err(CallError::Failed(why)) = result
@@ -55,14 +58,14 @@ impl Housekeeping {
         }
     }
 
-    /// Whether a call is to be made now.
+    /// Returns true if the call must be made now.
     fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
-        // Looked at again until the watch shows the effect, or the call is made again.
+        // The PodGroup is examined again until the watch shows the effect of the call, or the call is repeated.
         self.again.insert(group.clone());
         self.calls.start(what, now)
     }
 
-    /// What is to be done for the groups that something happened to.
+    /// Returns the calls to make for PodGroups and Workloads with changes.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -123,7 +126,7 @@ mod tests {
         }
         let commands = pass(&mut housekeeping, &mut world, now);
         assert!(commands.is_empty(), "{commands:?}");
-        // The arbiter looks at the groups of victims, whatever they are.
+        // The arbiter examines the PodGroups of all victims, also native ones.
         let touched = BTreeSet::from([world.key(&native::key_name("a"))]);
         let clock = Clock { now, epoch_seconds: 0 };
         let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);

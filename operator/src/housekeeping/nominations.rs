@@ -1,4 +1,4 @@
-//! Nominations that no decision stands behind.
+//! Withdrawal of nominations that belong to no plan.
 
 use super::Housekeeping;
 use crate::command::Command;
@@ -8,16 +8,17 @@ use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
 use std::time::{Duration, Instant};
 
-/// How often they are looked for.
+/// How often stray nominations are searched for.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long after its end a plan for a critical add-on may have left a nomination, in seconds.
+/// How many seconds after its end a plan for a critical add-on may have left a nomination.
 const LATELY: i64 = 600;
 
 impl Housekeeping {
-    /// Nominations that no decision stands behind any more, because withdrawing them failed or a leader died: without
-    /// this they would keep a place from others for ever. Only of pods that kube-scheduler nominates for nobody: held
-    /// ones; of those that it could not place the ones of managed classes, members of groups that never preempt, and
-    /// critical add-ons whose plan was over in the last ten minutes and had this node.
+    /// Withdraws nominations that belong to no plan any more, because their withdrawal failed or a leader crashed. Such
+    /// a nomination would reserve capacity without end. Only pods are considered for which kube-scheduler sets no
+    /// nomination itself: gated pods; unschedulable pods of managed priority classes; unschedulable members with
+    /// `preemptionPolicy: Never`; and unschedulable critical add-ons whose plan placed them on this node and ended in
+    /// the last ten minutes.
     pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, clock: Clock) -> Vec<Command> {
         let now = clock.now;
         let mut commands = Vec::new();
@@ -29,7 +30,7 @@ impl Housekeeping {
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let node = pod.nominated_node.as_deref().unwrap_or_default();
             let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);
-            // kube-scheduler nominates for its own groups, whatever the policy of their pods.
+            // kube-scheduler nominates nodes for members of its own PodGroups, whatever their preemption policy is.
             if pod.native() {
                 continue;
             }
@@ -52,13 +53,13 @@ impl Housekeeping {
         commands
     }
 
-    /// A plan has asked for the withdrawal of its nomination of this pod.
+    /// Records that a plan has started to withdraw its nomination of this pod.
     pub fn withdrawn(&mut self, uid: &str, now: Instant) {
         self.calls.made(nomination_of(uid), now);
     }
 }
 
-/// Under which name the withdrawal of a pod's nomination is remembered.
+/// Returns the key under which the withdrawal of a pod's nomination is recorded.
 fn nomination_of(uid: &str) -> String {
     format!("nomination of {uid}")
 }

@@ -1,4 +1,5 @@
-//! Groups that pods name and that do not exist: made from the template that the pods name, or missed.
+//! PodGroups that pods refer to and that do not exist: they are created from the template that the pods refer to, or
+//! reported as missing.
 
 use super::Housekeeping;
 use crate::command::{Command, what_makes};
@@ -13,15 +14,15 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 impl Housekeeping {
-    /// Pods name a group that does not exist: make it from its template, or say that it is missing. Those that a label asked
-    /// for are made in [`crate::gangs`].
+    /// Handles a PodGroup that pods refer to and that does not exist: creates it from its template, or emits an event
+    /// that it is missing. PodGroups requested by a label are created in [`crate::gangs`].
     pub(super) fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
         let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
         if members.iter().any(|pod| model.gang_of(pod).is_some()) {
             return;
         }
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
-            // Looked at again until the watch shows it.
+            // The PodGroup is examined again until the watch shows it.
             self.again.insert(key.clone());
             if self.calls.start_in_patience(what_makes(key), now) {
                 commands.push(Command::CreateGroup(Box::new(group)));
@@ -43,7 +44,7 @@ impl Housekeeping {
         }
     }
 
-    /// The API server refused a group that was to be made from a template: its pods are told.
+    /// Queues events for the pods of a PodGroup that the API server rejected when it was created from a template.
     pub(super) fn refused(&mut self, model: &Model, key: &ObjectKey, why: &str) {
         let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
         if !self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note) {
@@ -51,7 +52,8 @@ impl Housekeeping {
         }
     }
 
-    /// Groups of which pods found no place in the queue of their namespace, where that is through: as many as fill it, if each has one.
+    /// Returns missing PodGroups with pods that did not fit into the event queue of their namespace, once that queue is
+    /// empty: as many as fill the queue if each of them has one pod.
     pub(super) fn next_untold(&mut self) -> BTreeSet<ObjectKey> {
         let mut next = BTreeSet::new();
         self.untold.retain(|namespace, keys| {
@@ -66,8 +68,8 @@ impl Housekeeping {
     }
 }
 
-/// The group that a pod's template describes; owned by the pod's controller, or by the workload where the pod has none, so that
-/// it goes when that goes.
+/// Returns the PodGroup that a pod's template describes. Its owner is the pod's controller, or the Workload if the pod
+/// has no controller, so that it is garbage-collected with its owner.
 fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
     let (workload, name) = pod.template.as_ref()?;
     let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;

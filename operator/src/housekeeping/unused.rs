@@ -1,5 +1,6 @@
-//! Groups made from a template, or for a replica of an owner with a label, that no pod names any more: those of replicas that were
-//! taken away, which their owner, still there, keeps. They are deleted after a time. The next pod that names one makes it anew.
+//! Deletion of PodGroups that no pod refers to any more, if Giveway created them from a template or for a replica of a
+//! labelled owner. They belong to removed replicas, and are not garbage-collected because their owner still exists.
+//! They are deleted after a delay; the next pod that refers to one causes its creation again.
 
 use super::Housekeeping;
 use crate::command::Command;
@@ -8,16 +9,16 @@ use giveway_planner::model::ObjectKey;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Since when groups have no pods. As many as there are such groups.
+/// Since when PodGroups have had no pods. It has one entry for each such PodGroup.
 #[derive(Debug, Default)]
 pub(super) struct Unused {
     since: BTreeMap<ObjectKey, Instant>,
-    /// The same, the longest first; an entry that says another time than the map is of no use any more.
+    /// The same entries in order of time. An entry whose time differs from the one in the map is outdated.
     queue: VecDeque<(Instant, ObjectKey)>,
 }
 
 impl Housekeeping {
-    /// Something happened to a group: it may have lost its last pod, or got one.
+    /// Updates the record of a PodGroup after a change: it may have lost its last pod, or have got one.
     pub(super) fn note_use(&mut self, model: &Model, key: &ObjectKey, record: &GroupRecord, now: Instant) {
         if !is_unused(model, key, record) {
             self.unused.since.remove(key);
@@ -27,8 +28,8 @@ impl Housekeeping {
         }
     }
 
-    /// Deletes the groups that have had no pods for so long. One that is there still, because the call failed or it had just
-    /// changed, has its turn again.
+    /// Deletes the PodGroups that have had no pods for `after`. If a PodGroup still exists afterwards, because the call
+    /// failed or the PodGroup had just changed, its deletion is retried after the same delay.
     pub fn delete_unused(&mut self, model: &Model, after: Duration, now: Instant) -> Vec<Command> {
         let mut commands = Vec::new();
         while self.unused.queue.front().is_some_and(|(since, _)| now.duration_since(*since) >= after) {
@@ -48,7 +49,8 @@ impl Housekeeping {
     }
 }
 
-/// Whether Giveway made the group from a template or for a replica, no pod of it is there, and it remembers none that has finished.
+/// Returns true if Giveway created the PodGroup from a template or for a replica, it has no pod, and its status records
+/// no finished pods.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
     let ours = (record.managed && record.template.is_some() || record.of_replica) && !record.deleting;
     ours && record.status.finished.pods.is_empty() && model.cluster.members(key).next().is_none()

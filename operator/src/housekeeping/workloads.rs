@@ -1,4 +1,4 @@
-//! The summary in the status of workloads.
+//! The status of Workloads, which summarizes their PodGroups.
 
 use super::Housekeeping;
 use crate::command::Command;
@@ -9,7 +9,7 @@ use giveway_planner::model::ObjectKey;
 use kube::ResourceExt;
 use std::time::Duration;
 
-/// How often a Workload is summarized at most: it may have thousands of groups.
+/// Minimum interval between two summaries of a Workload, because it may have thousands of PodGroups.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 impl Housekeeping {

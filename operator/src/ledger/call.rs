@@ -1,42 +1,42 @@
-//! One API call that a flight needs: whether it was made, how it ended, and when it may be made again.
+//! The state of one API call that a plan needs: whether it was made, how it ended, and when it may be made again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long the watch may lag behind an acknowledged call before the call is made again.
+/// How long the watch may lag behind a successful call before the call is made again.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How long after its failure a call is remembered that nobody makes again: several times as long as the longest wait for that.
+/// How long after its failure a call is remembered that is not retried. It is longer than the longest retry delay.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// Calls for one pod that may fail before the plan is given up.
+/// Number of failed calls for one pod after which the plan fails.
 const MAX_TRIES: u32 = 6;
-/// As which try a call counts at the most that was not answered: it is made again after 0.8 s.
+/// Highest number of tries that is counted for calls without a response, so that they are retried after at most 0.8 s.
 const UNANSWERED_TRIES: u32 = 3;
 
-/// How often the wait after a failure is doubled, from 0.1 s.
+/// How often the retry delay, at first 0.1 s, is doubled at most.
 const MOST_DOUBLED: u32 = 6;
-/// The same for calls that anybody can make fail. The wait must be shorter than [`FORGOTTEN`].
+/// The same for calls that any tenant can make fail. The resulting delay must be shorter than [`FORGOTTEN`].
 const MOST_DOUBLED_IN_PATIENCE: u32 = 9;
 
 fn is_due(failed: Instant, tries: u32, most_doubled: u32, now: Instant) -> bool {
     now.duration_since(failed) >= Duration::from_millis(100 << tries.min(most_doubled))
 }
 
-/// One API call that a flight needs for one pod.
+/// The state of one API call that a plan needs for one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Call {
     /// Not made yet.
     #[default]
     Idle,
-    /// Made, no answer yet; so many failed before it.
+    /// The call was made and has no response yet. With the number of failures before it.
     Pending(u32),
-    /// Acknowledged at this time.
+    /// The call succeeded at this time.
     Done(Instant),
-    /// Failed so many times, last at this time.
+    /// The call failed: when it failed last, and how often in a row.
     Failed(Instant, u32),
 }
 
 impl Call {
-    /// Whether the call may be made (again) now, given that the model does not show its effect.
+    /// Returns true if the call may be made or repeated now, provided that the model does not show its effect.
     pub fn due(self, now: Instant) -> bool {
         match self {
             Self::Idle => true,
@@ -46,7 +46,8 @@ impl Call {
         }
     }
 
-    /// The same where others would be held up by calls that fail again and again: up to 51 s after the last one.
+    /// Like `due`, with a longer delay for calls whose repeated failures would delay other calls: up to 51 s after the
+    /// last failure.
     fn due_in_patience(self, now: Instant) -> bool {
         match self {
             Self::Failed(at, tries) => is_due(at, tries, MOST_DOUBLED_IN_PATIENCE, now),
@@ -54,8 +55,8 @@ impl Call {
         }
     }
 
-    /// Whether nothing depends on this call any more: it is over, and the watch has had time to show it, or it failed and nobody has
-    /// wanted to make it again.
+    /// Returns true if the record of the call can be deleted: the call succeeded and the watch has had time to show its
+    /// effect, or it failed and has not been retried for a long time.
     pub fn is_over(self, now: Instant) -> bool {
         match self {
             Self::Pending(_) | Self::Idle => false,
@@ -64,23 +65,24 @@ impl Call {
         }
     }
 
-    /// Notes that the call is made.
+    /// Records that the call is made.
     pub fn start(&mut self) {
         *self = Self::Pending(self.tries());
     }
 
-    /// Notes the answer.
+    /// Records the result.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
     }
 
-    /// Notes that no answer came, because the API server cannot be reached or is overloaded: it is tried again for as long as this
-    /// process leads, and is no reason to give a plan up.
+    /// Records that no response came, because the API server is unreachable or overloaded. The call is retried as long
+    /// as this process is the leader, and the plan does not fail because of it.
     pub fn unanswered(&mut self, now: Instant) {
         *self = Self::Failed(now, (self.tries() + 1).min(UNANSWERED_TRIES));
     }
 
-    /// Notes that it was taken back before it was made. What became of an earlier one that failed is as unknown as before.
+    /// Records that the call was withdrawn before it was made. Whether an earlier failed call took effect is still
+    /// unknown.
     pub fn withdrawn(&mut self, now: Instant) {
         *self = match self.tries() {
             0 => Self::Idle,
@@ -88,12 +90,12 @@ impl Call {
         };
     }
 
-    /// Whether an answer is awaited.
+    /// Returns true if the call was made and has no response yet.
     pub fn pending(self) -> bool {
         matches!(self, Self::Pending(_))
     }
 
-    /// Failures in a row.
+    /// Returns the number of failures in a row.
     pub fn tries(self) -> u32 {
         match self {
             Self::Pending(tries) | Self::Failed(_, tries) => tries,
@@ -101,18 +103,19 @@ impl Call {
         }
     }
 
-    /// Whether it failed so often that there is no prospect.
+    /// Returns true if the call failed so often that it is not retried.
     pub fn exhausted(self) -> bool {
         self.tries() >= MAX_TRIES
     }
 }
 
-/// Calls under way, by what they write: none is made twice at once, and one that failed is made again after a while.
+/// Calls in flight, by what they write: no call is made twice at the same time, and a failed call is retried after a
+/// delay.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeMap<String, Call>);
 
 impl Calls {
-    /// Whether a call is to be made now; then it counts as made.
+    /// Returns true if the call must be made now, and then records it as made.
     pub fn start(&mut self, what: String, now: Instant) -> bool {
         self.start_if(what, |call| call.due(now))
     }
@@ -126,12 +129,12 @@ impl Calls {
         due
     }
 
-    /// The same of a call that anybody can make fail, for each of the thousands of objects that he may have.
+    /// Like `start`, with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects.
     pub fn start_in_patience(&mut self, what: String, now: Instant) -> bool {
         self.start_if(what, |call| call.due_in_patience(now))
     }
 
-    /// The same of a call whose answer is not reported: the watch shows its effect, or it is made again.
+    /// Like `start`, for a call whose result is not reported: it is repeated until the watch shows its effect.
     pub fn start_unheard(&mut self, what: String, now: Instant) -> bool {
         let due = self.0.get(&what).is_none_or(|call| call.due(now));
         if due {
@@ -140,12 +143,12 @@ impl Calls {
         due
     }
 
-    /// Notes that somebody else makes a call.
+    /// Records that another component has made the call.
     pub fn made(&mut self, what: String, now: Instant) {
         self.0.insert(what, Call::Done(now));
     }
 
-    /// Notes the answer to a call. Returns whether it is one of these.
+    /// Records the result of a call. Returns true if the call was started here.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) -> bool {
         let call = self.0.get_mut(what);
         let known = call.is_some();
@@ -155,12 +158,12 @@ impl Calls {
         known
     }
 
-    /// Forgets calls that are over, also those for objects that are gone.
+    /// Deletes the records of finished calls, also of those for deleted objects.
     pub fn forget(&mut self, now: Instant) {
         self.0.retain(|_, call| !call.is_over(now));
     }
 
-    /// How many are remembered.
+    /// Returns the number of recorded calls.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()

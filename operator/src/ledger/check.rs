@@ -1,4 +1,4 @@
-//! Whether a plan still makes sense: looked at before every step, because the cluster goes on changing while it is
+//! Checks whether a plan is still valid. It is checked before every step, because the cluster changes while the plan is
 //! carried out.
 
 use super::{Clock, Ending, Flight, current};
@@ -14,26 +14,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::time::Duration;
 
-/// How often a plan is checked while it evicts, at the most.
+/// Minimum interval between two checks of a plan in state `Evicting`.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// When the members of a plan fit. It stays true until something changes that the plan depends on.
+/// When the members of a plan fit. The result holds until an object changes on which the plan depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Now.
+    /// They fit now.
     FitsNow,
-    /// When the pods that are terminating, and those that will be evicted, have terminated.
+    /// They fit when the terminating pods and the pods that will be evicted have terminated.
     FitsThen,
 }
 
-/// What the preemptor has to know for which these pods keep room: they are as good as gone.
+/// Returns the context of a preemptor for which these placeholder pods reserve capacity: they count as terminating, and
+/// the preemptor waits for their capacity even if its preemption policy is `Never`.
 pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) -> Context {
     let departing = context.departing.union(placeholders).cloned().collect();
     Context { departing, waits: true, ..context.clone() }
 }
 
 impl Flight {
-    /// The call that failed so often that the plan has no prospect, if there is one. A group that was begun is never given up.
+    /// Returns the call that failed so often that the plan must fail, as a sentence. A PodGroup of which a pod was
+    /// evicted is not a reason to fail, because its other pods have to be evicted too.
     pub(super) fn given_up(&self) -> Option<Sentence> {
         let begun = LazyCell::new(|| self.begun_units());
         let members = self.members.iter().flat_map(|m| {
@@ -60,12 +62,12 @@ impl Flight {
         )
     }
 
-    /// Whether the plan has no sense any more: the preemptor, or a member of it, is gone or placed.
-    /// Members that other decisions evict are as good as gone.
+    /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than
+    /// needed are left, or all members are bound. Members that other plans evict count as deleted.
     pub(super) fn overtaken(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
         let ending = |state, message: String| Ending { state, message: message.into(), again: false };
         let cancelled = |message: String| Some(ending(PlanState::Cancelled, message));
-        // Enough are left.
+        // A member was lost and enough members are left, so a new plan is made for them.
         let without = |message: String| Some(Ending { again: true, ..ending(PlanState::Cancelled, message) });
         if let Preemptor::Group(key) = &self.preemptor {
             let Some(group) = cluster.group(key).filter(|group| group.uid == self.plan.preemptor.uid) else {
@@ -112,12 +114,13 @@ impl Flight {
         })
     }
 
-    /// Whether all members fit now, with nobody evicted any more.
+    /// Returns true if all members fit now without any further eviction.
     pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
         self.places_now(cluster, context).is_some_and(|places| places >= self.members.len())
     }
 
-    /// How many members have a place now, with nobody evicted any more; `None` when they are not enough.
+    /// Returns how many members fit now without any further eviction, or `None` if fewer fit than must be scheduled
+    /// together.
     pub(super) fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
             return self.has_other_room(cluster, context).then_some(self.members.len());
@@ -128,43 +131,45 @@ impl Flight {
         }
     }
 
-    /// Whether the pods that keep room for the members have enough of it, so that nobody needs to go.
+    /// Returns true if the placeholder pods reserve enough capacity for the members, so that no eviction is needed.
     fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
         !self.placeholders.is_empty()
             && matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
     }
 
-    /// Whether fewer would go by a plan that is made now: room for some of the members appeared while this one was put off.
+    /// Returns true if a new plan would evict fewer pods, because capacity became available while this plan was
+    /// postponed.
     pub(super) fn fewer_would_go(&self, cluster: &Cluster, context: &Context) -> bool {
         let there = self.victims.iter().filter(|v| current(cluster, &v.pod, &v.uid).is_some()).count();
         matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
     }
 
-    /// What would be decided now, if there was no such plan.
+    /// Returns what the planner decides now, without this plan.
     fn anew(&self, cluster: &Cluster, context: &Context) -> Decision {
         let mut context = match self.placeholders.is_empty() {
             true => context.clone(),
             false => with_placeholders(context, &self.placeholders),
         };
-        // Nobody has asked its own victims to go yet.
+        // The victims of this plan do not count as terminating, because their evictions have not been requested yet.
         for victim in self.departing() {
             context.departing.remove(victim);
         }
         giveway_planner::plan(cluster, &self.preemptor, &context)
     }
 
-    /// Whether the members fit once everybody is gone who is going.
+    /// Checks that the members fit when all pods have terminated that terminate now or will be evicted.
     ///
     /// # Errors
-    /// A sentence that says why not.
+    /// A sentence with the reason why they do not fit.
     pub(super) fn fits_then(&self, cluster: &Cluster, context: &Context) -> Result<(), String> {
         self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
     }
 
-    /// Delayed preemption (KEP-5710): the plan is checked against fresh state right before the first eviction.
+    /// Checks the plan against the current state right before the first eviction (KEP-5710, delayed preemption).
+    /// Returns the reason why it is outdated, if it is.
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
-        // Also room for enough of them, if not for all.
+        // Capacity for the minimum number of members is enough, even if not all members fit.
         if self.places_now(cluster, context).is_some() || self.room_is_kept(cluster, context) {
             return Some("Room appeared; nobody was evicted.".into());
         }
@@ -178,8 +183,9 @@ impl Flight {
         fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
     }
 
-    /// A unit that nobody was taken of yet and that is not what it was when the plan was made: it is of too high a priority by now, or
-    /// has more pods, so that it would not go whole.
+    /// Returns the reason if a unit of which no pod was evicted yet is not the same as in the plan: its priority is not
+    /// lower any more, it has more pods, or a pod belongs to another unit, so that the plan would disrupt the unit only
+    /// partially.
     fn another_unit(&self, cluster: &Cluster) -> Option<Sentence> {
         if self.rescue.is_some() {
             return None;
@@ -203,7 +209,8 @@ impl Flight {
         Some(named.text(" has more pods than when the plan was made."))
     }
 
-    /// Whether a pod gives way with the unit that the plan lists it in: with its group, where that goes whole, or else alone.
+    /// Returns true if a pod is disrupted together with the unit that lists it in the plan: with its PodGroup in
+    /// disruption mode `PodGroup`, or else alone.
     pub(super) fn goes_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
         let unit = &self.plan.victims[unit];
         let key = ObjectKey::new(&unit.namespace, &unit.name);
@@ -221,7 +228,8 @@ impl Flight {
         (key, uid)
     }
 
-    /// Groups that go whole, of which nobody was taken yet and which have more pods by now than the plan lists.
+    /// Returns the PodGroups in disruption mode `PodGroup` of which no pod was evicted yet and which have more bound
+    /// pods than the plan lists.
     pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
         let begun = self.begun_units();
         let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
@@ -239,12 +247,13 @@ impl Flight {
         grown.map(|(unit, _)| unit).collect()
     }
 
-    /// Between two evictions: a plan that does not hold any more evicts nobody else. Looked at when something changed; ten times a
-    /// second at the most, but for the one victim or few of a critical add-on.
+    /// Cancels the plan between two evictions if it is not valid any more. It is checked when an object changed on
+    /// which it depends, at most ten times per second; a plan for a critical add-on, which has few victims, is checked
+    /// after every change.
     pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
         let known = self.checked.is_some();
         let just_now = self.rescue.is_none() && self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
-        // With all of them on their way, other questions are asked.
+        // Once all evictions have been accepted, [`Flight::await_victims`] checks the plan.
         let all_asked = self.victims.iter().all(|victim| victim.accepted);
         if known || just_now || all_asked {
             return;
@@ -263,12 +272,12 @@ impl Flight {
         self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
     }
 
-    /// Everybody who will be gone when this plan is through: its victims, those of other plans, and whoever terminates, but for
-    /// those that should have been gone by now.
+    /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the victims of other
+    /// plans, its placeholders, and terminating pods, except those that are overdue.
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
         let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
         gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
-        // Pods on other nodes only matter for affinity, anti-affinity and topology spread.
+        // Terminating pods on other nodes only matter for affinity, anti-affinity and topology spread constraints.
         if self.depends_on_other_nodes(cluster) {
             gone.extend(cluster.terminating().map(|p| p.uid.clone()));
         } else {

@@ -1,5 +1,6 @@
-//! The domain of a plan (design, section 4, "Domains of topology"). A plan keeps its domain until it is over; what this
-//! file asks is whether the plan can: whether its places and its group are still in it, and no member asks for another.
+//! The topology domain of a plan (design, section 4, "Domains of topology"). A plan keeps its domain until it ends.
+//! This file checks whether it can: whether its placements and the other pods of its PodGroup are still in the domain,
+//! and no member requires another one.
 
 use super::{Flight, current};
 use crate::model::Model;
@@ -8,10 +9,10 @@ use giveway_planner::{Cluster, Context, Placement, Preemptor, SmolStr};
 use std::collections::BTreeSet;
 
 impl Flight {
-    /// Whether these placements fit once those in `gone` are gone, in the domain of the plan.
+    /// Checks that these placements fit in the domain of the plan when the pods in `gone` have terminated.
     ///
     /// # Errors
-    /// A sentence that says why not.
+    /// A sentence with the reason why they do not fit.
     pub(super) fn still_fits(
         &self,
         cluster: &Cluster,
@@ -25,7 +26,8 @@ impl Flight {
         }
     }
 
-    /// Why the plan cannot keep its domain: a node of it, or a member, is outside.
+    /// Returns the reason why the plan cannot keep its domain: a planned node, or a pod of the PodGroup, is outside of
+    /// it.
     pub(super) fn outside_domain(&self, cluster: &Cluster) -> Option<String> {
         let domain = self.plan.domain.as_ref()?;
         if let Some(why) = self.asks_for_another(cluster) {
@@ -35,7 +37,7 @@ impl Flight {
         if let Some(member) = self.members.iter().find(|member| outside(&member.node)) {
             return Some(format!("Node {}, planned for pod {}, is not in {domain} any more.", member.node, member.pod));
         }
-        // The others of the group are bound where they are, or by the selector that they were released with.
+        // The other pods of the PodGroup are bound to a node, or were ungated with a node selector for their domain.
         let Preemptor::Group(group) = &self.preemptor else { return None };
         cluster.members(group).filter(|pod| pod.live()).find_map(|pod| match &pod.node {
             Some(node) if outside(node) => {
@@ -52,7 +54,8 @@ impl Flight {
         })
     }
 
-    /// A member whose own node selector asks for another domain than the plan's: the API server lets nobody change that.
+    /// Returns a sentence if the node selector of a member requires another domain than the plan's. The API server does
+    /// not allow to change it.
     pub(super) fn asks_for_another(&self, cluster: &Cluster) -> Option<String> {
         let domain = self.plan.domain.as_ref()?;
         let waiting = self.members.iter().filter_map(|m| current(cluster, &m.pod, &m.uid));
@@ -62,7 +65,7 @@ impl Flight {
         Some(format!("Pod {} asks for {asked} in its own nodeSelector, and its group is placed in {domain}.", pod.key))
     }
 
-    /// Why a plan that was taken over is not for the kind of domain that its group asks for.
+    /// Returns the reason if the domain of a resumed plan does not match the topology constraint of its PodGroup.
     pub(super) fn wrong_domain(&self, model: &Model) -> Option<String> {
         let asked = match &self.preemptor {
             Preemptor::Group(key) => model.cluster.group(key).and_then(|group| group.topology.as_deref()),

@@ -1,4 +1,4 @@
-//! Evicting: in which order, by which means, and what an answer means for the plan.
+//! Evictions of a plan: their order, their method, and what each outcome means for the plan.
 
 use super::call::Call;
 use super::rescue::shortened_grace;
@@ -13,14 +13,14 @@ use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// After so many attempts, some three seconds, the operator believes that it may not evict.
+/// After this many attempts, which take about three seconds, an authorization failure is taken as final.
 const TRIES_UNAUTHORIZED: u32 = 4;
 
 impl Flight {
-    /// Notes that the eviction of a pod was answered.
+    /// Records the outcome of an eviction.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
-        // A dry run and the eviction are never under way together.
+        // The dry run and the eviction of a victim are never in flight at the same time.
         let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
         match outcome {
             EvictOutcome::Allowed => call.answered(true, now),
@@ -48,9 +48,11 @@ impl Flight {
         }
     }
 
-    /// Commands evictions: first of victims that a budget may refuse, then of the others.
+    /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
+    /// others.
     pub(super) fn evict(&mut self, model: &Model, clock: Clock, out: &mut Advance) {
-        // Written ahead: a leader that resumes a plan in state `Planned` knows that no pod was evicted for it.
+        // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no
+        // pod was evicted for it.
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
@@ -62,7 +64,8 @@ impl Flight {
             .filter(|(_, v)| self.has_to_go(v))
             .filter_map(|(i, v)| {
                 let pod = current(&model.cluster, &v.pod, &v.uid)?;
-                // Nothing is to be said of it before it is answered: no budget can refuse it and hold others back.
+                // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay
+                // others: it is skipped here.
                 let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
                 (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit))))
             })
@@ -78,7 +81,8 @@ impl Flight {
         if refusable > 0 && !turn.is_everybody() {
             return;
         }
-        // The next check drops the plan; until then nobody begins what would not go whole.
+        // A PodGroup that has grown would be disrupted only partially. It is not evicted; the next check cancels the
+        // plan.
         let grown = if self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
         for (index, call) in calls {
             let unit = self.victims[index].unit;
@@ -99,8 +103,9 @@ impl Flight {
         }
     }
 
-    /// Takes the evictions of the pods with these UIDs out of `commands`, because others have requested them. Two plans share a victim if
-    /// one of them is going to displace the other; the second one waits until the pod terminates.
+    /// Removes the evictions of the pods with these UIDs from `commands`, because other plans have requested them. Two
+    /// plans share a victim if one of them is about to displace the other; the second one waits until the pod
+    /// terminates.
     pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, requested: &BTreeSet<SmolStr>, now: Instant) {
         commands.retain(|command| {
             let Command::Evict(call) = command else { return true };
@@ -112,7 +117,8 @@ impl Flight {
         });
     }
 
-    /// Drops the plan when guarded victims whose turn has come cannot go, by what is known here.
+    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions.
+    /// Returns true if it did.
     fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
         let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
@@ -132,7 +138,8 @@ impl Flight {
         true
     }
 
-    /// Asks the eviction API about everybody whom it can refuse, or about all where a refusal is to be feared. Returns whether it would allow every single one.
+    /// Dry-runs the evictions that a budget can refuse, or all evictions if a rejection is likely. Returns true if all
+    /// of them were allowed.
     fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
         let mut allowed = true;
         for (index, call) in calls.iter().filter(|(_, call)| call.refusable() || self.careful) {
@@ -149,7 +156,8 @@ impl Flight {
         allowed
     }
 
-    /// `guarded` says that a budget of its unit is guaranteed against the preemptor.
+    /// Returns the call that evicts a victim. `guarded` is true if a budget of its unit is guaranteed against the
+    /// preemptor.
     fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
         let rescue = self.rescue.as_ref();
@@ -170,20 +178,21 @@ impl Flight {
         }
     }
 
-    /// Whether a victim is not on its way yet, and may be evicted at all.
+    /// Returns true if the eviction of a victim was not accepted yet and is not rejected for good.
     pub(super) fn has_to_go(&self, victim: &VictimPod) -> bool {
         !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
-    /// The units with a pod whose budgets are guaranteed against the preemptor, also a pod that is gone.
+    /// Returns the units with a pod whose budget is guaranteed against the preemptor. Pods that have terminated count
+    /// too.
     pub(super) fn guarded_units(&self, model: &Model) -> BTreeSet<usize> {
         let now = |v: &VictimPod| model.threshold(current(&model.cluster, &v.pod, &v.uid)?);
         let guarded = |v: &&VictimPod| v.threshold.max(now(v)).is_some_and(|threshold| threshold > self.own_priority());
         self.victims.iter().filter(guarded).map(|v| v.unit).collect()
     }
 
-    /// Units of which a pod was evicted by this plan, or may have been. A refusal evicts nobody, and neither did calls that failed again
-    /// and again: each of them looked first whether the one before had been carried out.
+    /// Returns the units of which this plan evicted a pod, or may have. A refused eviction evicted no pod. Neither did
+    /// a call that failed too often: such a pod terminates, and counts as accepted, if a call took effect all the same.
     pub(super) fn begun_units(&self) -> BTreeSet<usize> {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();
@@ -199,10 +208,11 @@ impl Flight {
     }
 }
 
-/// Why a victim stays, for other namespaces than its own.
+/// The reason of a refusal, as shown in other namespaces than the victim's.
 const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
 
-/// Why a victim stays. What the API server says of it is for its own namespace.
+/// Returns the reason why the eviction of a victim was refused. The API server's message is shown only in the victim's
+/// namespace.
 fn refusal(victim: &VictimPod, why: &str, elsewhere: &str) -> Sentence {
     Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" was refused: ").detail(
         &victim.pod.namespace,

@@ -1,5 +1,5 @@
-//! The plans in flight, and which of them a pass advances: those to which something happened, and every other one about once a second,
-//! because time passes for it.
+//! The plans in flight, and which of them are advanced in a pass: those affected by a change, and every other plan
+//! about once per second, because it may depend on the time.
 
 use super::Flight;
 use crate::index::Index;
@@ -10,9 +10,9 @@ use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// After how long a plan is advanced to which nothing happened. The times that plans wait for are whole seconds.
+/// After how long a plan is advanced although nothing changed. The times that plans wait for are whole seconds.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How many plans to which nothing happened one pass advances.
+/// Maximum number of plans that one pass advances although nothing changed.
 const MOST_AT_ONCE: usize = 500;
 
 /// The plans in flight, by preemptor.
@@ -20,23 +20,23 @@ const MOST_AT_ONCE: usize = 500;
 pub struct Flights {
     all: BTreeMap<Preemptor, Flight>,
     by_id: BTreeMap<String, Preemptor>,
-    /// By UID of a member or victim.
+    /// By the UID of a member or victim.
     by_pod: Index<SmolStr, Preemptor>,
-    /// By node of a member or victim.
+    /// By the node of a member or victim.
     by_node: Index<SmolStr, Preemptor>,
-    /// By PodGroup that is the preemptor, or a victim.
+    /// By the PodGroup that is the preemptor or a victim.
     by_group: Index<ObjectKey, Preemptor>,
-    /// Plans whose members can be refused a node because of pods on other nodes.
+    /// Plans with members for which pods on other nodes can make a node infeasible.
     wide: BTreeSet<Preemptor>,
-    /// Plans that the next pass advances.
+    /// Plans that are advanced in the next pass.
     awake: BTreeSet<Preemptor>,
-    /// The others, by the time at which they were advanced last.
+    /// All other plans, by the time at which they were last advanced.
     asleep: BTreeSet<(Instant, Preemptor)>,
     slept: BTreeMap<Preemptor, Instant>,
 }
 
 impl Flights {
-    /// Adds a plan; the next pass advances it. What is known of other plans on its nodes must be found again.
+    /// Adds a plan, which is advanced in the next pass. The checks of other plans on its nodes are repeated.
     pub fn insert(&mut self, flight: Flight, cluster: &Cluster) {
         let preemptor = flight.preemptor.clone();
         self.remove(&preemptor);
@@ -49,7 +49,7 @@ impl Flights {
         self.all.insert(preemptor, flight);
     }
 
-    /// Removes a plan. What is known of other plans on its nodes must be found again.
+    /// Removes a plan. The checks of other plans on its nodes are repeated.
     pub fn remove(&mut self, preemptor: &Preemptor) -> Option<Flight> {
         let flight = self.all.remove(preemptor)?;
         self.index(&flight, false);
@@ -86,14 +86,14 @@ impl Flights {
         self.all.get(preemptor)
     }
 
-    /// Returns a plan to which something happened: the next pass advances it.
+    /// Returns a plan that is going to be changed: it is advanced in the next pass.
     pub fn get_mut(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
         let flight = self.all.get_mut(preemptor)?;
         self.awake.insert(preemptor.clone());
         Some(flight)
     }
 
-    /// Returns the plan with this identity, to which something happened.
+    /// Returns the plan with this ID, which is going to be changed.
     pub fn with_id(&mut self, id: &str) -> Option<&mut Flight> {
         let preemptor = self.by_id.get(id)?.clone();
         self.get_mut(&preemptor)
@@ -104,7 +104,7 @@ impl Flights {
         self.all.get_mut(preemptor)
     }
 
-    /// Returns every plan, because something happened to all of them.
+    /// Returns all plans, because all of them are going to be changed.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
         self.awake.extend(self.all.keys().cloned());
         self.all.values_mut()
@@ -115,22 +115,22 @@ impl Flights {
         self.all.contains_key(preemptor)
     }
 
-    /// The plans, by preemptor.
+    /// Returns the plans with their preemptors.
     pub fn iter(&self) -> impl Iterator<Item = (&Preemptor, &Flight)> {
         self.all.iter()
     }
 
-    /// The plans.
+    /// Returns the plans.
     pub fn values(&self) -> impl Iterator<Item = &Flight> {
         self.all.values()
     }
 
-    /// The preemptors.
+    /// Returns the preemptors.
     pub fn preemptors(&self) -> impl Iterator<Item = &Preemptor> {
         self.all.keys()
     }
 
-    /// How many there are.
+    /// Returns the number of plans.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -140,7 +140,7 @@ impl Flights {
         self.all.is_empty()
     }
 
-    /// The plans that have a pod with this UID as member or victim.
+    /// Returns the plans that have the pod with this UID as a member or victim.
     pub fn with_pod(&self, uid: &str) -> impl Iterator<Item = &Flight> {
         self.by_pod.of(uid).filter_map(|preemptor| self.all.get(preemptor))
     }
@@ -152,7 +152,8 @@ impl Flights {
         of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
     }
 
-    /// Notes what changed in the cluster: the next pass advances the plans that depend on it, and finds out again whether they fit.
+    /// Records changes of the cluster: the next pass advances the plans that depend on the changed objects and checks
+    /// again whether they fit.
     pub fn note(&mut self, changes: &ChangedObjects, groups: &BTreeSet<ObjectKey>) {
         let mut changed: BTreeSet<Preemptor> = BTreeSet::new();
         if changes.everything {
@@ -172,7 +173,7 @@ impl Flights {
         self.wake(changed);
     }
 
-    /// Notes that a plan reserves its placements now, or does not any more.
+    /// Records that a plan has started or stopped to reserve its placements.
     pub fn reserves_differently(&mut self, preemptor: &Preemptor) {
         self.awake.insert(preemptor.clone());
         if let Some(flight) = self.all.get(preemptor) {
@@ -181,7 +182,7 @@ impl Flights {
         }
     }
 
-    /// Notes that the capacity of nodes has changed, because this plan reserves it or does not any more.
+    /// Records that this plan has started or stopped to reserve capacity of these nodes.
     fn nodes_changed(&mut self, by: &Preemptor, nodes: BTreeSet<SmolStr>) {
         let on = nodes.iter().flat_map(|node| self.by_node.of(node));
         let changed = on.chain(&self.wide).filter(|other| *other != by).cloned().collect();
@@ -203,7 +204,7 @@ impl Flights {
         }
     }
 
-    /// Takes the plans that a pass at this time advances.
+    /// Returns the plans to advance in a pass at this time, and removes them from the queues.
     pub fn take_due(&mut self, now: Instant) -> Vec<Preemptor> {
         let mut due = std::mem::take(&mut self.awake);
         let long_ago = self.asleep.iter().take_while(|(since, _)| now.duration_since(*since) >= AGAIN);
@@ -212,7 +213,7 @@ impl Flights {
         due.into_iter().filter(|preemptor| self.all.contains_key(preemptor)).collect()
     }
 
-    /// Notes that a plan was advanced. If that had an effect, the next pass advances it again.
+    /// Records that a plan was advanced. If that had an effect, it is advanced again in the next pass.
     pub fn advanced(&mut self, preemptor: &Preemptor, had_effect: bool, now: Instant) {
         if !self.all.contains_key(preemptor) {
             return;
@@ -248,7 +249,7 @@ mod tests {
     use crate::ledger::Check;
     use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
 
-    /// A plan that places the pod `NAME-0` of gang `name` on a node and evicts a pod from it.
+    /// Returns a plan that places the pod `NAME-0` of gang `name` on a node and evicts one pod from it.
     fn flight(name: &str, node: &str) -> Flight {
         let victim = StoredVictim {
             kind: "PodGroup".into(),
@@ -273,14 +274,14 @@ mod tests {
         Preemptor::Group(ObjectKey::new("default", name))
     }
 
-    /// Plans a on n1 and b on n2, to which nothing happened since `now`.
+    /// Returns plan `a` on `n1` and plan `b` on `n2`, both last advanced at `now`.
     fn asleep(now: Instant) -> Flights {
         let mut flights = Flights::from([flight("a", "n1"), flight("b", "n2")]);
         assert_eq!(advance(&mut flights, now), ["a", "b"], "each is advanced after it was added");
         flights
     }
 
-    /// The plans that a pass advances, without an effect.
+    /// Advances the plans that are due, without an effect, and returns their names.
     fn advance(flights: &mut Flights, now: Instant) -> Vec<String> {
         let due = flights.take_due(now);
         due.iter().for_each(|preemptor| flights.advanced(preemptor, false, now));

@@ -1,37 +1,39 @@
-//! Which victims may be asked to go while places are still being reserved.
+//! Which victims may be evicted while the reservation of placements is still in progress.
 //!
-//! Reserving the places of a large gang takes as long as evicting for it, so the two overlap, where nobody is evicted in
-//! vain by that: a place must not be lost to somebody else between the first eviction and its reservation.
+//! Reserving the placements of a large gang takes as long as its evictions, so both overlap where that cannot cause a
+//! needless eviction: no other pod may take the capacity of a placement between the first eviction and the reservation.
 //!
-//! * A place that consists of the room of victims on its node cannot be lost while they are there. They go when every
-//!   place on their nodes is reserved, and their group goes whole, so all of its nodes count.
-//! * A place that needs free room may be taken by anybody: nobody goes before all of these are reserved.
-//! * Nobody new goes while a reservation has failed, nor before all places are kept where a budget may refuse a victim,
-//!   or for a critical add-on.
+//! * Other pods cannot take a placement that consists only of the capacity of running victims on its node. These
+//!   victims are evicted when every placement on their nodes is reserved. If their PodGroup is disrupted as a whole,
+//!   all nodes of the PodGroup count.
+//! * Any pod can take a placement that needs free capacity: no victim is evicted before all of these placements are
+//!   reserved.
+//! * No further eviction starts while a reservation has failed. All placements are reserved first if a budget can
+//!   refuse an eviction, or if the preemptor is a critical add-on.
 
 use super::{Flight, current, reserved};
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose turn it is.
+/// Which units may be evicted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nobody's.
+    /// None.
     Nobody,
-    /// That of every unit without a pod on one of these nodes.
+    /// Every unit without a pod on one of these nodes.
     Except(BTreeSet<SmolStr>),
 }
 
 impl Turn {
-    /// Whether everybody may go.
+    /// Returns true if all units may be evicted.
     pub(super) fn is_everybody(&self) -> bool {
         matches!(self, Self::Except(nodes) if nodes.is_empty())
     }
 }
 
 impl Flight {
-    /// Whose turn it is to go, by the places that are reserved.
+    /// Returns which units may be evicted, judging by the placements that are reserved.
     pub(super) fn turn(&self, cluster: &Cluster) -> Turn {
         if self.rescue.is_some() {
             return if self.places_kept(cluster) { Turn::Except(BTreeSet::new()) } else { Turn::Nobody };
@@ -45,13 +47,13 @@ impl Flight {
         Turn::Except(missing)
     }
 
-    /// Whether a unit's turn has come.
+    /// Returns true if a unit may be evicted.
     pub(super) fn is_turn_of(&self, unit: usize, turn: &Turn) -> bool {
         let Turn::Except(nodes) = turn else { return false };
         nodes.is_empty() || self.plan.victims[unit].pods.iter().all(|pod| !nodes.contains(pod.node.as_str()))
     }
 
-    /// Whether the places on these nodes need no room but that of victims who are still there.
+    /// Returns true if the placements on these nodes need only the capacity of victims that are still running there.
     fn of_victims_only(&self, cluster: &Cluster, nodes: &BTreeSet<SmolStr>) -> bool {
         let mut left: BTreeMap<(&str, u16), i128> = BTreeMap::new();
         let there = self.victims.iter().filter_map(|victim| current(cluster, &victim.pod, &victim.uid));

@@ -1,5 +1,6 @@
-//! Victims whose namespaces are protected while the plan is carried out: none of them is evicted any more, not even to finish a
-//! group that was begun. What is done cannot be undone, and what is not done can be done later.
+//! Victims in namespaces that become protected while the plan is carried out. None of them is evicted any more, not
+//! even the other pods of a PodGroup of which a pod was evicted: an eviction cannot be undone, but it can still be made
+//! later.
 
 use super::{Flight, current};
 use crate::words::Sentence;
@@ -8,7 +9,8 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, Pod};
 
 impl Flight {
-    /// Drops the plan when victims that are not on their way must stay. Evictions that wait for their turn are withdrawn.
+    /// Cancels the plan if a victim whose eviction was not accepted yet is protected. Evictions that have not been sent
+    /// yet are withdrawn.
     pub(super) fn spare_protected(&mut self, cluster: &Cluster) {
         let stays = |victim: &&super::VictimPod| {
             !victim.accepted
@@ -29,7 +31,7 @@ impl Flight {
     }
 }
 
-/// Why nobody in the pod's namespace is evicted, as a sentence that begins with the pod.
+/// Returns the reason why pods in the pod's namespace must not be evicted, as a sentence that starts with the pod.
 pub(super) fn why_protected(cluster: &Cluster, pod: &Pod) -> Option<Sentence> {
     let why = cluster.protection(&pod.key.namespace)?;
     Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(format!(" must stay: {why}.")))

@@ -1,8 +1,9 @@
-//! What the [rates](crate::rates) of evictions allow a plan to begin.
+//! Which evictions of a plan may start under the [limits on evictions per minute](crate::rates).
 //!
-//! A plan begins when there is room for all its evictions in this minute; one that needs more than a limit allows begins in an empty
-//! minute, and its units go one after the other as there is room. A unit that was begun is finished whatever the rates say. Victims that
-//! a budget may refuse have the first room, as they have the first turn.
+//! A plan starts when the limits allow all of its evictions within the current minute. If it has more evictions than a
+//! limit allows, it starts when no eviction was made for a minute, and its units are evicted one after the other as the
+//! limits allow. A unit of which a pod was evicted is always completed. Units with victims that a budget can refuse
+//! come first, because they are evicted first.
 
 use super::{Clock, Flight, current};
 use crate::model::Model;
@@ -14,25 +15,25 @@ use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// By how much the time that was told may be too late before another one is told.
+/// The announced time is kept unless the limits allow evictions earlier than it by more than this.
 const TOLD: Duration = Duration::from_secs(2);
 
-/// What holds a plan back.
+/// The limit that delays a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     full: Full,
-    /// When there is room again, as it was told.
+    /// When the limit allows evictions again, as announced.
     at: Timestamp,
 }
 
 impl HeldBack {
-    /// Why the plan waits, and until when.
+    /// Returns a sentence about the limit and the announced time.
     pub fn sentence(&self) -> Sentence {
         told_full(&self.full, self.at)
     }
 }
 
-/// Which limit leaves no room, and until when.
+/// Returns a sentence about the limit that is reached and when it allows evictions again.
 pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
     let whose = match &full.namespace {
@@ -43,8 +44,8 @@ pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
 }
 
 impl Flight {
-    /// Says which units may be begun in this pass, and takes room for them: first come those who are asked first. `tally` has the
-    /// evictions of the last minute and all that are under way.
+    /// Decides which units may be evicted in this pass and counts them in `tally`, which holds the evictions of the
+    /// last minute and those in flight. Plans are served in the order of the calls of this function.
     pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut Tally) {
         let waiting = self.not_begun();
         if waiting.is_empty() || self.ending.is_some() || !self.is_due(&model.cluster, clock) {
@@ -81,19 +82,20 @@ impl Flight {
         self.held_back = full.map(|full| self.told(full, clock));
     }
 
-    /// Whether the rates allow to begin a unit.
+    /// Returns true if the limits allow that the eviction of a unit starts.
     pub(super) fn may_begin(&self, unit: usize) -> bool {
         self.ration.as_ref().is_none_or(|units| units.contains(&unit))
     }
 
-    /// Evictions that are under way: those that are not answered, and the rest of groups that were begun; namespace and UID.
+    /// Returns the namespace and UID of victims with an eviction in flight: without a response yet, or belonging to a
+    /// PodGroup of which a pod was evicted.
     pub fn under_way(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr)> {
         let begun = self.begun_units();
         let going = move |v: &&super::VictimPod| v.call.pending() || (begun.contains(&v.unit) && self.has_to_go(v));
         self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
     }
 
-    /// How many have still to go of each unit that was not begun.
+    /// Returns the units whose eviction has not started, with the number of their pods that have to be evicted.
     fn not_begun(&self) -> BTreeMap<usize, usize> {
         let begun = self.begun_units();
         let mut units = BTreeMap::new();
@@ -107,7 +109,7 @@ impl Flight {
         units
     }
 
-    /// The units with a pod that a budget may refuse.
+    /// Returns the units with a pod whose eviction a budget can refuse.
     fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
         let guarded = self.guarded_units(model);
         let budgeted = |v: &super::VictimPod| {
@@ -117,7 +119,8 @@ impl Flight {
         self.victims.iter().filter(refusable).map(|v| v.unit).collect()
     }
 
-    /// The time that was told counts until it is over, unless there is room earlier: another one each moment helps nobody.
+    /// Keeps the announced time until it has passed, unless the limit allows evictions earlier. So the message does not
+    /// change all the time.
     fn told(&self, full: Full, clock: Clock) -> HeldBack {
         let known = self.held_back.as_ref().filter(|known| {
             known.full.namespace == full.namespace
@@ -127,7 +130,7 @@ impl Flight {
         known.cloned().unwrap_or_else(|| HeldBack { at: clock.at(full.until), full })
     }
 
-    /// What administrators read of the plan, as long as it is in flight.
+    /// Returns the message of the stored plan, which administrators read, while the plan is in flight.
     pub fn told_message(&self) -> String {
         match &self.held_back {
             Some(held) if self.ending.is_none() => format!("{} {}", self.plan.message, held.sentence()),
@@ -135,7 +138,7 @@ impl Flight {
         }
     }
 
-    /// The same for those who read the preemptor.
+    /// Returns the message for the preemptor's status and events.
     pub fn told_to(&self, names: Names) -> String {
         let message = match &self.held_back {
             Some(held) if self.ending.is_none() => self.message.clone().text(" ").then(held.sentence()),

@@ -1,9 +1,10 @@
-//! Plans for critical add-ons: what they do otherwise than every plan (design, section 5, "Critical pods").
+//! Plans for critical add-ons, as far as they differ from other plans (design, section 5, "Critical pods").
 //!
-//! * The node is kept for the pod by a taint, if the pod tolerates it. It is nominated as well: everybody can tolerate a
-//!   taint, and a nomination keeps those of them away who are not more important.
-//! * Who may go is no question of priority; graces are shortened, and only the third step deletes what a budget refuses.
-//! * It ends after ten minutes at the latest, and only when the taint is gone.
+//! * The node is reserved for the pod by a taint, if the pod tolerates it, and by a nomination. The nomination is
+//!   needed because any pod can tolerate the taint: it keeps pods of equal or lower priority off the node.
+//! * Victims are not chosen by priority. Their grace periods are shortened, and only the third step deletes pods whose
+//!   eviction a budget refuses.
+//! * The plan ends after ten minutes at the latest, and only when the taint is removed.
 
 use super::call::Call;
 use super::{Advance, Clock, Ending, Flight, current};
@@ -18,28 +19,28 @@ use giveway_planner::rescue::{self, Step, Terms, taint};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long such a plan may take.
+/// Maximum duration of such a plan.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is special about a plan for a critical add-on.
+/// The additional state of a plan for a critical add-on.
 #[derive(Clone, Debug)]
 pub struct Rescue {
-    /// How far it goes.
+    /// The step: which pods may be victims.
     pub step: Step,
-    /// Whether the node gets the taint.
+    /// True if the node gets the taint.
     pub taint: bool,
-    /// Who is critical, and who may go.
+    /// Which pods are critical, and which may be victims.
     pub terms: Arc<Terms>,
-    /// The taint's addition.
+    /// The call that adds the taint.
     pub add: Call,
-    /// The taint's removal.
+    /// The call that removes the taint.
     pub remove: Call,
-    /// Whether the node is kept for the pod; not any more once the plan is being dropped and the taint is gone.
+    /// True if the node is reserved for the pod. It becomes false when the plan is ending and the taint is removed.
     pub keeps: bool,
 }
 
 impl Rescue {
-    /// What a stored plan says of it.
+    /// Returns the state of a stored plan.
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
         Self {
             step: Step::of(stored.step),
@@ -53,7 +54,7 @@ impl Rescue {
 }
 
 impl Flight {
-    /// Makes it a plan for a critical add-on, which holds its place as critical pods do.
+    /// Turns the plan into one for a critical add-on, which reserves its placement with the priority of critical pods.
     #[must_use]
     pub fn rescuing(mut self, rescue: Rescue) -> Self {
         self.priority = rescue::rank(self.plan.preemptor.priority);
@@ -61,23 +62,23 @@ impl Flight {
         self
     }
 
-    /// The priority that the preemptor has, by which budgets are guaranteed against it or not.
+    /// Returns the preemptor's own priority, which decides whether budgets are guaranteed against it.
     pub fn own_priority(&self) -> i32 {
         if self.rescue.is_some() { self.plan.preemptor.priority } else { self.priority }
     }
 
-    /// The node that the taint is on, or is to be; `None` when the plan does without.
+    /// Returns the node that has or gets the taint, or `None` if the plan uses no taint.
     pub fn tainted_node(&self) -> Option<&str> {
         let taints = self.rescue.as_ref().is_some_and(|rescue| rescue.taint);
         self.members.first().filter(|_| taints).map(|member| member.node.as_str())
     }
 
-    /// Whether a node is kept for a critical add-on by this plan.
+    /// Returns true if this plan reserves a node for a critical add-on.
     pub fn keeps_node(&self) -> bool {
         self.rescue.as_ref().is_some_and(|rescue| rescue.keeps)
     }
 
-    /// Lets others have the node, while groups that were begun are finished.
+    /// Ends the reservation of the node, possibly before the plan ends.
     pub(super) fn let_node_go(&mut self, out: &mut Advance) {
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.keeps) {
             rescue.keeps = false;
@@ -97,7 +98,7 @@ impl Flight {
         Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
     }
 
-    /// Keeps the places of the members: by nominations, and by the taint.
+    /// Reserves the placements of the members by nominations and by the taint.
     pub(super) fn keep_places(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let shown = self.shows_taint(cluster);
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint)
@@ -110,14 +111,15 @@ impl Flight {
         self.reserve(cluster, clock, out);
     }
 
-    /// Whether the places of the members are kept.
+    /// Returns true if the placements of all members are reserved.
     pub(super) fn places_kept(&self, cluster: &Cluster) -> bool {
         let taint = self.rescue.as_ref().filter(|rescue| rescue.taint);
         let tainted = taint.is_none_or(|rescue| matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster));
         tainted && self.members.iter().all(|member| super::reserved(cluster, member))
     }
 
-    /// Removes the taint. Returns whether it is gone, or there is no prospect, and it is left to the sweep.
+    /// Removes the taint. Returns true if it is removed, or if its removal failed too often and is left to the sweep of
+    /// stray taints.
     pub(super) fn untaint(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         let shown = self.shows_taint(cluster);
         let exists = self.tainted_node().is_some_and(|node| cluster.node(node).is_some());
@@ -136,7 +138,7 @@ impl Flight {
         false
     }
 
-    /// Notes that the taint was added or removed, or not.
+    /// Records the result of adding or removing the taint.
     pub fn taint_answered(&mut self, add: bool, ok: bool, now: std::time::Instant) {
         if let Some(rescue) = &mut self.rescue {
             let call = if add { &mut rescue.add } else { &mut rescue.remove };
@@ -144,7 +146,8 @@ impl Flight {
         }
     }
 
-    /// The ending of a plan for a critical add-on that has nothing more to do: the pod is gone or has a node, or time is up.
+    /// Returns how a plan for a critical add-on ends if nothing is left to do: the pod was deleted or is bound, or the
+    /// time limit is reached.
     pub(super) fn rescue_overtaken(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
@@ -177,17 +180,19 @@ impl Flight {
 
     fn is_late(&self, clock: Clock) -> bool {
         let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
-        // Whichever clock says so: the wall clock may have been set, and a new leader has not watched for so long.
+        // Either clock may show that the limit is reached: the wall clock may have been changed, and a new leader's
+        // monotonic clock starts at 0.
         clock.epoch_seconds - planned >= i64::try_from(LONGEST.as_secs()).unwrap_or(i64::MAX)
             || clock.now.duration_since(self.started) >= LONGEST
     }
 
-    /// Whether the preemptor has room now, with nobody evicted any more.
+    /// Returns true if the preemptor fits now without any further eviction.
     pub(super) fn has_other_room(&self, cluster: &Cluster, context: &Context) -> bool {
         rescue::room_for(cluster, self.preemptor.key(), context).is_some()
     }
 
-    /// Why a victim must stay by now: it has become critical, or the add-on is none any more.
+    /// Returns the reason why the plan must not evict a victim any more: the victim has become critical, or the
+    /// preemptor is not a critical add-on any more.
     pub(super) fn must_stay(&self, model: &Model) -> Option<Sentence> {
         let rescue = self.rescue.as_ref()?;
         let key = self.preemptor.key();
@@ -200,7 +205,8 @@ impl Flight {
     }
 }
 
-/// The grace that a pod is given when it goes for a critical add-on; `None` when it keeps its own.
+/// Returns the shortened grace period in seconds of a pod that is evicted for a critical add-on, or `None` if it keeps
+/// its own.
 pub(super) fn shortened_grace(pod: &Pod) -> Option<i64> {
     rescue::is_shortened(pod).then_some(critical::LONGEST_GRACE)
 }

@@ -1,7 +1,7 @@
-//! Resuming: a plan that an earlier leader stored is checked as if it were our own, before anything is done for it.
+//! Resumed plans: a plan that an earlier leader stored is checked before anything is done for it.
 //!
-//! What fails is dropped. A whole group that was begun is finished all the same (promise 2), if what the plan says of it
-//! is still true; everybody else stays.
+//! A plan that fails the check is cancelled. A PodGroup of which a pod was evicted is still disrupted as a whole
+//! (promise 2 in docs/reliability.md) if the plan's data about it is still correct; no other pod is evicted.
 
 use super::{Flight, current};
 use crate::model::Model;
@@ -13,8 +13,9 @@ use giveway_planner::{Context, Preemptor};
 use std::collections::BTreeSet;
 
 impl Flight {
-    /// Checks a plan that was taken over: preemptor, members, victims, whole groups, budgets, and that it still fits.
-    /// `context` holds the decisions in flight. Drops the plan, with the reason, when something is not as it says.
+    /// Checks the preemptor, members, victims, whole PodGroups and budgets of a resumed plan, and that it still fits.
+    /// `context` describes the other plans in flight. Cancels the plan, with the reason, if something differs from the
+    /// stored plan.
     pub fn check_resumed(&mut self, model: &Model, context: &Context) {
         let units = self.plan.victims.iter().enumerate();
         let unsound: Vec<(usize, Sentence)> =
@@ -28,7 +29,7 @@ impl Flight {
             .or_else(|| self.misfit(model, context).map(Sentence::from));
         let Some(problem) = problem else { return };
         let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
-        // Nobody of these is evicted, not even to finish what was begun.
+        // Units that failed the check are not evicted, not even if some of their pods were.
         self.victims.retain(|victim| !unsound.contains(&victim.unit));
         self.drop_plan(
             PlanState::Cancelled,
@@ -53,7 +54,7 @@ impl Flight {
         (now != said.priority).then(|| format!("its preemptor has priority {now}, and not {}.", said.priority))
     }
 
-    /// A placed pod that exists must be the preemptor's own.
+    /// Returns the reason if a placed pod that exists does not belong to the preemptor.
     fn foreign_member(&self, model: &Model) -> Option<String> {
         let own = |pod: &Pod| match &self.preemptor {
             Preemptor::Group(key) => pod.group_key().is_some_and(|group| group == *key),
@@ -64,7 +65,7 @@ impl Flight {
         Some(format!("pod {} does not belong to its preemptor.", foreign.key))
     }
 
-    /// Why a unit must not be evicted for this plan.
+    /// Returns the reason why a unit must not be evicted for this plan.
     fn unsound(&self, model: &Model, index: usize, unit: &StoredVictim) -> Option<Sentence> {
         let cluster = &model.cluster;
         let key = ObjectKey::new(&unit.namespace, &unit.name);
@@ -72,7 +73,8 @@ impl Flight {
         let listed = self.victims.iter().filter(|v| v.unit == index);
         let here: Vec<&Pod> = listed.filter_map(|v| current(cluster, &v.pod, &v.uid)).collect();
         let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
-        // A group counts as the lowest of its pods that do not leave. Of one that was begun the lowest may have gone, and the rest goes.
+        // The priority of a PodGroup is the lowest of its pods that are not terminating. If some pods were evicted, the
+        // lowest may be among them, so the planned priority counts, and the other pods are evicted too.
         let begun = unit.kind == "PodGroup" && !untouched && self.plan.state >= PlanState::Evicting;
         let priority = |pod: &Pod| if begun { unit.priority } else { cluster.effective_priority(pod) };
         for pod in here.iter().copied().filter(|pod| pod.live()) {
@@ -91,7 +93,8 @@ impl Flight {
             };
             return Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(wrong));
         }
-        // Of a group that was begun the rest goes; one that nobody was taken of must go whole.
+        // If a pod was evicted, the planned pods are evicted. Otherwise the PodGroup must not have grown, because it
+        // has to be disrupted as a whole.
         let grown = unit.kind == "PodGroup"
             && untouched
             && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));
@@ -99,7 +102,7 @@ impl Flight {
         grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods by now."))
     }
 
-    /// A guaranteed budget that the victims who are still there would violate.
+    /// Returns the reason if the evictions of the remaining victims would violate a guaranteed budget.
     fn guarded_by_now(&self, model: &Model) -> Option<Sentence> {
         let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
@@ -110,7 +113,8 @@ impl Flight {
         Some(sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction."))
     }
 
-    /// Before the members are released they must still fit; afterwards the scheduler has begun.
+    /// Returns the reason if the members do not fit any more. This is not checked in state `Releasing`, because
+    /// kube-scheduler may have bound members already.
     fn misfit(&self, model: &Model, context: &Context) -> Option<String> {
         if self.plan.state >= PlanState::Releasing {
             return None;

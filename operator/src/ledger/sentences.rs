@@ -1,4 +1,4 @@
-//! How a plan is told of: who takes the place of others, and what each victim reads.
+//! Texts about a plan: the name of its preemptor, and the message for its victims.
 
 use super::Flight;
 use crate::words::Sentence;
@@ -6,14 +6,14 @@ use giveway_crds::critical::LONGEST_GRACE;
 use giveway_planner::Preemptor;
 use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 
-/// How the preemptor of a plan is named in sentences.
+/// Returns the name of the preemptor for use within a sentence.
 pub fn describe(flight: &Flight) -> Sentence {
     let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
     Sentence::default().object(kind, flight.preemptor.key(), &flight.plan.preemptor.uid)
 }
 
-/// The sentence for a victim of a flight; `kind` is the kind of its unit, `shortened` the grace that was shortened, in
-/// seconds.
+/// Returns the message for a victim. `kind` is the kind of its unit; `shortened` is its own grace period in seconds if
+/// the eviction shortened it.
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
     let who = Sentence::from("Preempted by ").then(describe(flight));
@@ -29,7 +29,7 @@ pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Opt
     who.text(format!(" of priority {}, a critical add-on, to make room for it.{grace}", flight.own_priority()))
 }
 
-/// Who takes the place of others, as `podgroup/NAMESPACE/NAME`.
+/// Returns the name of the preemptor as `podgroup/NAMESPACE/NAME`.
 pub fn taker(flight: &Flight) -> Sentence {
     let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
     let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);

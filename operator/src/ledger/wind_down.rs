@@ -1,5 +1,5 @@
-//! The end of a plan: nominations and taints are withdrawn, and what it began of PodGroups in mode `PodGroup` is handed over to
-//! [departures](crate::departures).
+//! The end of a plan: nominations and taints are withdrawn, and the remaining pods of partially disrupted PodGroups in
+//! mode `PodGroup` are handed over to [departures](crate::departures).
 
 use super::call::Call;
 use super::{Advance, Clock, Ending, Flight, current};
@@ -10,10 +10,10 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::collections::BTreeSet;
 
-/// The pods that a cancelled plan leaves of a PodGroup in mode `PodGroup`.
+/// The remaining pods of a PodGroup in mode `PodGroup` of which a cancelled plan evicted some pods.
 #[derive(Clone, Debug)]
 pub struct Rest {
-    /// Identity of the plan.
+    /// ID of the plan.
     pub plan: String,
     /// The PodGroup.
     pub group: ObjectKey,
@@ -32,17 +32,19 @@ impl Flight {
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
         if self.ending.is_none() {
             self.ending = Some(Ending { state, message: message.into(), again: false });
-            // Evictions that wait for their turn are not made.
+            // Evictions that have not been sent yet are withdrawn.
             std::mem::take(&mut self.permission).cancel();
         }
     }
 
-    /// Notes that nothing more of the plan can be written: what waited for the first write of this term would wait for ever.
+    /// Records that the plan cannot be stored any more, because otherwise it would wait for its first confirmation
+    /// without end.
     pub fn is_not_written(&mut self) {
         self.stored.get_or_insert(self.plan.state);
     }
 
-    /// The pods of PodGroups in mode `PodGroup` of which the plan evicted some, and not these. None in protected namespaces.
+    /// Returns the remaining pods of PodGroups in mode `PodGroup` of which the plan evicted some pods, except in
+    /// protected namespaces.
     fn rest(&self, model: &Model) -> Vec<Rest> {
         let guaranteed = self.guarded_units(model);
         let of = |unit: usize| {
@@ -61,21 +63,22 @@ impl Flight {
         rest.filter(|rest| model.cluster.protection(&rest.group.namespace).is_none()).collect()
     }
 
-    /// Takes back the evictions that wait for their turn.
+    /// Withdraws evictions that have not been sent yet.
     pub fn hold(&mut self) {
         if self.victims.iter().any(|victim| victim.call.pending()) {
             std::mem::take(&mut self.permission).cancel();
         }
     }
 
-    /// Withdraws nominations and taints, hands over what was begun, and ends the flight.
+    /// Withdraws nominations and taints, hands over the remaining pods of partially disrupted PodGroups, and ends the
+    /// plan.
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;
         let untainted = self.untaint(cluster, clock, out);
         if untainted {
             self.let_node_go(out);
         }
-        // The answers say which PodGroups were begun.
+        // Only the outcomes of all evictions show which PodGroups were disrupted.
         if self.victims.iter().any(|victim| victim.call.pending()) {
             return;
         }
@@ -91,7 +94,7 @@ impl Flight {
         if ending.state != PlanState::Completed && self.members.iter().any(|m| m.nominate.pending()) {
             return;
         }
-        // A refused victim, or a member that is gone, is left out of the next plan, which keeps the reservations of the others.
+        // The next plan leaves out a refused victim or a deleted member, and keeps the reservations of the others.
         if ending.state != PlanState::Completed && self.refused.is_empty() && !ending.again {
             for member in &self.members {
                 if let Some(pod) = current(cluster, &member.pod, &member.uid)

@@ -1,5 +1,5 @@
-//! Every metric of the operator: its name, what it tells, and which values its labels have. docs/metrics.md is written from this
-//! list, and dashboard and rules are checked against it.
+//! The metrics of the operator, each with its name, help text and label values. docs/metrics.md is generated from this
+//! list, and the dashboard and the alerting rules are checked against it.
 
 use giveway_serving::metrics::{About, Label, build_info, label};
 
@@ -126,7 +126,7 @@ pub(super) const RESCUE_SECONDS: About = About::histogram(
 );
 pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
 
-/// All of them; those of every process come on top.
+/// All metrics of the operator, without those that every process has.
 pub const CATALOGUE: &[About] = &[
     BUILD,
     LEADER,

@@ -1,22 +1,22 @@
-//! Names of priority classes as values of labels. Classes are administrators', but a label lives as long as the process, and a
-//! script may make classes without end: so many are told apart, no more.
+//! Names of PriorityClasses as label values. Administrators create PriorityClasses, but a label value exists until the
+//! process ends, and a script may create any number of classes. So the number of distinct label values is limited.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many classes are told apart.
+/// Maximum number of classes with a label value of their own; further ones are counted as `other`.
 const MOST: usize = 32;
 
-/// A class as the value of a label. Made by [`Classes::label`] alone, so that none is told apart without being counted.
+/// A PriorityClass as a label value. Only [`Classes::label`] creates it, so that the limit holds for every value.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassLabel(pub(super) Arc<str>);
 
-/// The classes that are told apart.
+/// The classes that have a label value of their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classes(Arc<Mutex<BTreeSet<Arc<str>>>>);
 
 impl Classes {
-    /// The value for a class of this name; `exists` says whether there is one.
+    /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
     pub(super) fn label(&self, name: Option<&str>, exists: impl Fn(&str) -> bool) -> ClassLabel {
         let Some(name) = name else { return ClassLabel("none".into()) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

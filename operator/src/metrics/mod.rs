@@ -1,4 +1,5 @@
-//! Metrics of the operator, with labels whose values are bounded. What each of them is called stands in the [`catalogue`].
+//! Metrics of the operator. The number of values of each label is limited. Names and help texts are in the
+//! [`catalogue`].
 
 mod catalogue;
 mod class;
@@ -108,35 +109,35 @@ struct CertificateLabels {
 /// How a pod was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By the eviction API.
+    /// Through the Eviction API.
     Eviction,
-    /// By DELETE, because a budget that is not guaranteed said no.
+    /// By DELETE, because a PodDisruptionBudget that is not guaranteed refused the eviction.
     Delete,
 }
 
-/// Who held a preemption back for a guaranteed budget.
+/// Which component prevented a preemption because of a guaranteed budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedBy {
-    /// The planner: there is no plan.
+    /// The planner: it found no plan.
     Planner,
-    /// The eviction API: a plan was given up.
+    /// The Eviction API: a plan was cancelled.
     EvictionApi,
 }
 
-/// Who waits at this moment.
+/// What is pending at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhoWaits {
-    /// Groups, by reason and class.
+    /// Number of pending PodGroups, by reason and class.
     pub groups: BTreeMap<(Reason, ClassLabel), i64>,
-    /// For how many seconds the one of each class has waited that waits longest.
+    /// For how many seconds the oldest pending PodGroup of each class has been pending.
     pub oldest: BTreeMap<ClassLabel, i64>,
-    /// Pods with Giveway's gate.
+    /// Number of pods with Giveway's scheduling gate.
     pub held: usize,
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Every metric; cheap to clone.
+/// All metrics. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -148,7 +149,7 @@ pub struct Metrics {
     plans: Family<OutcomeLabels, Counter>,
     waiting: Family<WaitingLabels, Gauge>,
     oldest: Family<ClassLabels, Gauge>,
-    /// What `waiting` and `oldest` show: each of them that is not there any more is set to 0.
+    /// The values that `waiting` and `oldest` show. A value that is not reported any more is set to 0.
     shown: Arc<Mutex<WhoWaits>>,
     held: Gauge,
     submitted_to_bound: Histograms<ClassLabels>,
@@ -163,7 +164,7 @@ pub struct Metrics {
     mode: Family<ModeLabels, Gauge>,
     broken: Gauge,
     broken_seconds: Family<KindLabels, Gauge<f64, AtomicU64>>,
-    /// The kinds that `broken_seconds` shows.
+    /// The kinds for which `broken_seconds` has a value.
     failing: Arc<Mutex<BTreeSet<Cow<'static, str>>>>,
     certificates: Family<CertificateLabels, Gauge>,
     critical_waiting: Gauge,
@@ -215,7 +216,7 @@ impl Default for Metrics {
     }
 }
 
-/// Registers metrics while they are made.
+/// Registers metrics as they are created.
 struct Registering<'a>(&'a mut Registry);
 
 impl Registering<'_> {
@@ -229,7 +230,7 @@ fn of_a_request() -> Histogram {
     Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
 }
 
-/// From a second to a day.
+/// Buckets from one second to one day.
 fn of_a_group() -> Histogram {
     Histogram::new([
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0,
@@ -241,7 +242,7 @@ fn count(number: usize) -> i64 {
 }
 
 impl Metrics {
-    /// The metrics in the OpenMetrics text format.
+    /// Returns the metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -249,17 +250,17 @@ impl Metrics {
         text
     }
 
-    /// The value of a label for a class of this name; `exists` says whether there is one.
+    /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
     pub fn class(&self, name: Option<&str>, exists: impl Fn(&str) -> bool) -> ClassLabel {
         self.classes.label(name, exists)
     }
 
-    /// Counts what was to be done at the API server.
+    /// Counts a call to the API server.
     pub fn call(&self, call: &'static str, ok: bool) {
         self.calls.get_or_create(&CallLabels { call, result: if ok { "ok" } else { "error" } }).inc();
     }
 
-    /// Counts a request, answered with this code after this time, or not answered.
+    /// Counts a request, with the status code and the duration; `code` is `None` if there was no response.
     pub fn requested(&self, verb: &'static str, code: Option<u16>, took: Duration) {
         let code = code.map_or(Cow::Borrowed("none"), |code| Cow::Owned(code.to_string()));
         self.requests.get_or_create(&RequestLabels { verb, code }).inc();
@@ -271,24 +272,25 @@ impl Metrics {
         self.outcomes.get_or_create(&ReasonLabels { reason: reason.as_str() }).inc();
     }
 
-    /// Counts a plan with victims that is over.
+    /// Counts a plan with victims that has ended.
     pub fn planned(&self, outcome: Reason) {
         self.plans.get_or_create(&OutcomeLabels { outcome: outcome.as_str() }).inc();
     }
 
-    /// Records how long the pods of a plan took to be bound.
+    /// Records how long it took until all pods of a plan were bound.
     pub fn plan_bound_after(&self, preemptor: &ClassLabel, took: Duration) {
         let labels = PreemptorLabels { preemptor_class: Arc::clone(&preemptor.0) };
         self.planned_to_bound.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// Records how long a group took to be scheduled for the first time.
+    /// Records how long it took until a PodGroup was scheduled for the first time.
     pub fn group_bound_after(&self, class: &ClassLabel, took: Duration) {
         let labels = ClassLabels { class: Arc::clone(&class.0) };
         self.submitted_to_bound.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// Counts an accepted eviction by a plan for a preemptor of a class; `None`: the rest of a group goes.
+    /// Counts an accepted eviction for a preemptor of this class. `None` means that the pod was evicted because its
+    /// whole PodGroup is disrupted.
     pub fn evicted(&self, preemptor: Option<&ClassLabel>, victim: &ClassLabel, way: Way) {
         let preemptor_class = preemptor.map_or_else(|| "none".into(), |class| Arc::clone(&class.0));
         let (cause, victim_class) = (if preemptor.is_some() { "plan" } else { "departure" }, Arc::clone(&victim.0));
@@ -300,7 +302,7 @@ impl Metrics {
         self.evictions.get_or_create(&EvictionLabels { preemptor_class, victim_class, cause, way }).inc();
     }
 
-    /// Counts a preemption that a guaranteed budget held back.
+    /// Counts a preemption that was prevented by a guaranteed budget.
     pub fn guaranteed(&self, by: RefusedBy) {
         let by = match by {
             RefusedBy::Planner => "planner",
@@ -309,7 +311,7 @@ impl Metrics {
         self.guaranteed.get_or_create(&ByLabels { by }).inc();
     }
 
-    /// Shows who waits.
+    /// Sets the number and the age of pending PodGroups, and the number of gated pods.
     pub fn waits(&self, now: WhoWaits) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
@@ -335,7 +337,7 @@ impl Metrics {
         self.in_flight.set(count(number));
     }
 
-    /// Sets how many critical add-ons wait.
+    /// Sets the number of pending critical add-ons.
     pub fn critical_waiting(&self, number: usize) {
         self.critical_waiting.set(count(number));
     }
@@ -350,39 +352,39 @@ impl Metrics {
         self.rescue_seconds.observe(took.as_secs_f64());
     }
 
-    /// Sets how many plans wait because of the rates of evictions.
+    /// Sets how many plans are delayed by the limits on evictions per minute.
     pub fn held_back(&self, number: usize) {
         self.held_back.set(count(number));
     }
 
-    /// Sets how many nodes have a taint of ours.
+    /// Sets how many nodes have Giveway's taint.
     pub fn tainted_nodes(&self, number: usize) {
         self.tainted.set(count(number));
     }
 
-    /// Counts an object that could not be read.
+    /// Counts an object that could not be parsed.
     pub fn unreadable(&self, kind: &'static str) {
         self.unreadable.get_or_create(&KindLabels { kind: kind.into() }).inc();
     }
 
-    /// Sets the mode that it is in.
+    /// Sets the current mode.
     pub fn mode(&self, now: Mode) {
         for mode in Mode::ALL {
             self.mode.get_or_create(&ModeLabels { mode: mode.as_str() }).set(i64::from(mode == now));
         }
     }
 
-    /// Sets whether this process leads.
+    /// Sets whether this process is the leader.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
     }
 
-    /// Sets whether a watch is broken for so long that nothing is decided.
+    /// Sets whether a watch has been failing for so long that no decisions are made.
     pub fn watches_broken(&self, broken: bool) {
         self.broken.set(i64::from(broken));
     }
 
-    /// Shows for how long the watches of some kinds have been failing; all others are whole.
+    /// Shows for how long the watches of some kinds have been failing. The watches of all other kinds work.
     pub fn watches_failing(&self, failing: BTreeMap<Cow<'static, str>, Duration>) {
         let mut shown = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = shown.iter().filter(|kind| !failing.contains_key(*kind)).map(|kind| (kind, Duration::ZERO));
@@ -407,7 +409,7 @@ mod tests {
     use super::*;
     use giveway_serving::metrics::{PROCESS, classic, differences};
 
-    /// Every metric with a value in every label.
+    /// Returns metrics in which every label has a value.
     fn used() -> Metrics {
         let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
         let class = metrics.class(Some("high"), |_| true);

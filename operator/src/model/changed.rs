@@ -1,10 +1,11 @@
-//! What changed since the last pass, as far as a plan in flight may depend on it.
+//! The changes since the last pass on which a plan in flight may depend.
 
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use std::collections::BTreeSet;
 
-/// Of more changes than this it is not noted which they are, also while another process leads and no pass takes them.
+/// Maximum number of changes that are stored one by one; with more, everything counts as changed. A replica that does not
+/// lead collects changes that no pass handles.
 const MOST: usize = 10_000;
 
 /// The objects that changed since the last pass.
@@ -22,7 +23,7 @@ pub struct ChangedObjects {
     pub everything: bool,
 }
 
-/// What other pods may depend on of a pod.
+/// The part of a pod on which the scheduling of other pods may depend.
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
     uid: SmolStr,
@@ -31,7 +32,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Returns what other pods may depend on of a pod as it is known now.
+    /// Returns this part of the pod's current state.
     pub(super) fn of(cluster: &Cluster, key: &ObjectKey) -> Option<Self> {
         let pod: &Pod = cluster.pod(key)?;
         let nodes = pod.node.iter().chain(&pod.nominated_node).cloned().collect();
@@ -40,7 +41,7 @@ impl Footprint {
 }
 
 impl ChangedObjects {
-    /// Notes a pod that changed, as it was and as it is.
+    /// Records a changed pod: its earlier and its current state.
     pub(super) fn note_pod(&mut self, before: Option<Footprint>, now: Option<Footprint>) {
         self.any_pod = true;
         for footprint in before.into_iter().chain(now) {
@@ -51,13 +52,14 @@ impl ChangedObjects {
         self.limit();
     }
 
-    /// Notes a node that changed.
+    /// Records a changed node.
     pub fn note_node(&mut self, node: &str) {
         self.nodes.insert(node.into());
         self.limit();
     }
 
-    /// Notes a change of an object of this kind. What changed of a pod is noted by itself, and PodGroups as touched.
+    /// Records a changed object of this kind. Pods have their own function, and changed PodGroups are in
+    /// [`Model::touched`](super::Model::touched).
     pub(super) fn note(&mut self, kind: &'static str, key: &ObjectKey) {
         match kind {
             "Node" => self.note_node(&key.name),

@@ -4,7 +4,7 @@ use crate::index::Index;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The live pods without a node. It has one entry for each of them, as the cluster has.
+/// The live pods without a node. It contains every such pod of the cluster.
 #[derive(Debug, Default)]
 pub struct Pending {
     /// By pod: the PodGroup that it names.
@@ -16,7 +16,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Notes a pod as it is now; `None` if it was removed.
+    /// Updates the entry of a pod from its current state; `None` if it was removed.
     pub(super) fn note(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
         let group = pod.filter(|pod| pod.live() && !pod.bound()).map(Pod::group_key);
         if self.groups.get(key) == group.as_ref() {
@@ -35,12 +35,12 @@ impl Pending {
         self.groups.insert(key.clone(), group);
     }
 
-    /// The PodGroups with such pods, and these pods.
+    /// Returns the PodGroups with live pods without a node, and these pods.
     pub fn of_groups(&self) -> impl Iterator<Item = (&ObjectKey, &BTreeSet<ObjectKey>)> {
         self.members.iter()
     }
 
-    /// Such pods without a PodGroup.
+    /// Returns the live pods without a node and without a PodGroup.
     pub fn single(&self) -> impl Iterator<Item = &ObjectKey> {
         self.single.iter()
     }

@@ -1,5 +1,5 @@
-//! Stored plans as the watch shows them. Whole objects are kept only until the plans of an earlier leader were taken
-//! over; afterwards, and of plans that are over, only what the history's keeper needs.
+//! Stored plans as the watch shows them. Complete objects are kept only until a new leader has resumed the plans. After that, and for ended
+//! plans, only the fields that the history needs are kept.
 
 use crate::rates::Need;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
@@ -17,17 +17,17 @@ pub struct PlanRecord {
     pub uid: SmolStr,
     /// The preemptor; empty if there is none.
     pub preemptor: StoredPreemptor,
-    /// Whether it is for a critical add-on: a node may have a taint for it.
+    /// True if it is for a critical add-on: a node may have a taint for it.
     pub critical: bool,
-    /// The node that a critical add-on was to be on.
+    /// The node that the plan chose for a critical add-on.
     pub node: Option<SmolStr>,
     /// Its status; only the first part of a plan has one.
     pub status: PreemptionStatus,
     /// When it was created, in seconds since the epoch.
     pub created: i64,
-    /// What it takes in etcd, about, in bytes.
+    /// Approximate size in etcd, in bytes.
     pub bytes: usize,
-    /// How many victims it has in each namespace, while a new leader may have to count them.
+    /// Number of victims in each namespace, while a new leader may have to count them for the limits on evictions.
     victims: Need,
     /// The object, while it may have to be resumed.
     object: Option<Box<Preemption>>,
@@ -37,34 +37,34 @@ pub struct PlanRecord {
 #[derive(Debug, Default)]
 pub struct Plans {
     records: BTreeMap<SmolStr, PlanRecord>,
-    /// Plans that were there and are not any more, since the arbiter last looked.
+    /// Plans that were deleted since the last pass.
     pub removed: Vec<SmolStr>,
-    /// Whether a complete list arrived since the arbiter last looked.
+    /// True if a complete list arrived since the last pass.
     pub listed: bool,
     resumed: bool,
 }
 
-/// What a plan of an earlier leader evicted.
+/// The evictions of a plan of an earlier leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// Its name.
+    /// Name of the plan.
     pub plan: SmolStr,
-    /// How many pods, in which namespaces, at most.
+    /// Maximum number of evicted pods in each namespace.
     pub need: Need,
-    /// When it was over, in seconds since the epoch; `None` while it is in flight.
+    /// End of the plan, in seconds since the epoch; `None` while it is in flight.
     pub at: Option<i64>,
 }
 
-/// What a victim, a placement and everything else of an object take, about, in bytes.
+/// Approximate size of one victim, one placement, or one other field of an object, in bytes.
 const BYTES_A_LINE: usize = 200;
 
 impl Plans {
-    /// The names of all objects.
+    /// Returns the names of all objects.
     pub(super) fn names(&self) -> Vec<ObjectKey> {
         self.records.keys().map(|name| ObjectKey::new("", name)).collect()
     }
 
-    /// Notes an object as it is now, or that it is gone. No decision depends on it.
+    /// Updates an object; `None` if it was deleted. Returns false, because no decision depends on it.
     pub(super) fn take(&mut self, name: &SmolStr, object: Option<Box<Preemption>>) -> bool {
         let Some(object) = object else {
             if self.records.remove(name).is_some() && plan_of_part(name) == name {
@@ -89,24 +89,24 @@ impl Plans {
         false
     }
 
-    /// Every object, by name.
+    /// Returns every object, with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&SmolStr, &PlanRecord)> {
         self.records.iter()
     }
 
-    /// The object of this name.
+    /// Returns the object of this name.
     pub fn get(&self, name: &str) -> Option<&PlanRecord> {
         self.records.get(name)
     }
 
-    /// What plans evicted, before they are resumed: those that are in flight, and those that were over since this second. `here`
-    /// says whether a pod is there and nobody has told it to go.
+    /// Returns the evictions of plans before they are resumed: of plans in flight, and of plans that ended at or after this second. `here`
+    /// returns true for a pod that exists and is not terminating.
     pub fn lately(&self, since: i64, here: impl Fn(&ObjectKey, &str) -> bool) -> Vec<Past> {
         let mut found: BTreeMap<&str, Past> = BTreeMap::new();
         for (name, record) in &self.records {
             let plan = plan_of_part(name);
             let Some(first) = self.records.get(plan) else { continue };
-            // A plan that is only `Planned` evicted nobody, and of one that is over it is said how many went.
+            // A plan in state `Planned` has evicted no pod, and the status of an ended plan contains the number of evicted pods.
             let most = usize::try_from(first.status.evicted).unwrap_or(0);
             let (at, need) = match (first.over(), &record.object) {
                 (true, _) if first.finished() >= since => (Some(first.finished()), record.victims.clone()),
@@ -123,7 +123,7 @@ impl Plans {
         found.into_values().collect()
     }
 
-    /// The plans that say they are in flight, with all their parts that exist; each once, and none later.
+    /// Returns the plans whose status is in flight, with their existing parts. A second call returns none of them.
     pub fn to_resume(&mut self) -> BTreeMap<SmolStr, Vec<Preemption>> {
         self.resumed = true;
         self.records.values_mut().for_each(|record| record.victims.clear());
@@ -133,31 +133,31 @@ impl Plans {
                 plans.entry(plan_of_part(name).into()).or_default().push(*object);
             }
         }
-        // Parts have no state of their own: that of the first one counts.
+        // Parts have no state of their own: the state of the first part applies.
         plans.retain(|plan, _| self.records.get(plan).is_some_and(|first| first.status.state.in_flight()));
         plans
     }
 
-    /// UIDs of the pods for which some plan may have tainted a node.
+    /// Returns the UIDs of the pods for which a plan may have added a taint to a node.
     pub fn tainted_for(&self) -> BTreeSet<&str> {
         let critical = self.records.values().filter(|record| record.critical);
         critical.map(|record| record.preemptor.uid.as_str()).collect()
     }
 
-    /// Whether a plan that was over since this second nominated a critical add-on to a node.
+    /// Returns true if a plan that ended at or after this second nominated a critical add-on to a node.
     pub fn nominated(&self, uid: &str, node: &str, since: i64) -> bool {
         let ours = |record: &PlanRecord| record.node.as_deref() == Some(node) && record.preemptor.uid == uid;
         let carried_out = |record: &PlanRecord| record.over() && record.status.state != PlanState::Observed;
         self.records.values().any(|record| ours(record) && carried_out(record) && record.finished() >= since)
     }
 
-    /// Whether a plan of this name says that it is in flight.
+    /// Returns true if the status of the plan with this name is in flight.
     pub fn in_flight(&self, plan: &str) -> bool {
         self.records.get(plan).is_some_and(|record| record.status.state.in_flight())
     }
 }
 
-/// How many victims an object has, in which namespaces.
+/// Returns the number of victims of an object in each namespace.
 fn victims(object: &Preemption) -> Need {
     let mut need = Need::new();
     for unit in &object.spec.victims {
@@ -166,7 +166,7 @@ fn victims(object: &Preemption) -> Need {
     need
 }
 
-/// The same of those that are not `here` any more.
+/// Returns the number of victims that are not `here` any more.
 fn gone(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
     let mut need = Need::new();
     for unit in &object.spec.victims {
@@ -178,18 +178,18 @@ fn gone(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
 }
 
 impl PlanRecord {
-    /// Whether the plan is over.
+    /// Returns true if the plan has ended.
     pub fn over(&self) -> bool {
         !self.status.state.in_flight()
     }
 
-    /// When it was over, in seconds since the epoch; when it was created, where that is not known.
+    /// Returns the end of the plan, or its creation if the end is unknown, in seconds since the epoch.
     pub fn finished(&self) -> i64 {
         self.status.finished_at.as_ref().map_or(self.created, |time| time.0.as_second())
     }
 }
 
-/// The status with which a plan ends that nobody carries out.
+/// Returns the last status of a plan that is not carried out.
 pub fn dropped(status: &PreemptionStatus, message: String) -> PreemptionStatus {
     PreemptionStatus { state: PlanState::Cancelled, message, ..status.clone() }
 }
@@ -200,7 +200,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
 
-    /// A stored plan, or a part of one, with these victims in namespaces `a` and `b`.
+    /// Stores a plan, or a part of one, with these victims in namespaces `a` and `b`.
     fn store(plans: &mut Plans, name: &str, status: Value, a: &[&str], b: &[&str]) {
         let unit = |namespace: &str, pods: &[&str]| {
             let pods: Vec<Value> = pods.iter().map(|pod| json!({"name": pod, "uid": pod, "node": "n"})).collect();

@@ -1,8 +1,9 @@
-//! Members of PodGroups that kube-scheduler preempted, by what it writes to them. What follows is said in [`departures`](crate::departures).
+//! Members of PodGroups that kube-scheduler preempted, detected by the condition that it writes. [`departures`](crate::departures) handles
+//! them.
 //!
-//! kube-scheduler writes the condition `DisruptionTarget=True, PreemptionByScheduler` to its victim and deletes it. Giveway writes the
-//! same reason, but its messages begin with [`OURS`]; drains, users and the Eviction API write no such reason. The condition alone is not
-//! enough: the pod must be terminating, or be gone.
+//! kube-scheduler writes the condition `DisruptionTarget=True, PreemptionByScheduler` to its victim and deletes it. Giveway writes the same
+//! reason, but its messages begin with [`OURS`]; drains, users and the Eviction API do not write this reason. The condition alone is not
+//! enough: the pod must also be terminating, or no longer exist.
 
 use giveway_crds::condition::{Reason, types};
 use giveway_planner::model::ObjectKey;
@@ -18,18 +19,18 @@ pub struct PreemptedByScheduler {
     pub pod: ObjectKey,
     /// Its PodGroup.
     pub group: ObjectKey,
-    /// When that was announced, in seconds since the epoch.
+    /// When the preemption was announced, in seconds since the epoch.
     pub at: i64,
 }
 
-/// When kube-scheduler announced that it preempts this pod, in seconds since the epoch.
+/// Returns when kube-scheduler announced the preemption of this pod, in seconds since the epoch.
 pub fn preempted_at(pod: &PodObject) -> Option<i64> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
     let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
         && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
     let metadata = &pod.metadata;
-    // By the API server's clock, where it was deleted by now; otherwise by kube-scheduler's.
+    // The time is from the API server's clock if the pod has been deleted, and otherwise from kube-scheduler's.
     let deleted = metadata
         .deletion_timestamp
         .as_ref()

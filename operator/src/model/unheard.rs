@@ -1,9 +1,9 @@
-//! Pods whose group, or namespace, was not heard of yet.
+//! Bound pods whose PodGroup or namespace is not known yet.
 //!
-//! Each kind has a watch of its own, and one may lag behind another, or begin anew. A bound pod that names a group which is not
-//! known here may belong to a group that goes whole, with a priority of its own. It is no victim before it is so old that
-//! its group would be known: by then the watch of groups is whole, or is broken for so long that nothing is decided at all
-//! ([`watches`](crate::watches)). After that the group does not exist, as anybody can write any name on a pod.
+//! Each kind has a watch of its own, and one may lag behind another or restart. A bound pod that names an unknown PodGroup may belong to a
+//! group that is disrupted together, with its own priority. Such a pod is not a victim until it is so old that its PodGroup would be known:
+//! by then the watch of PodGroups is complete, or has been broken for so long that nothing is decided ([`watches`](crate::watches)). After
+//! that the PodGroup is treated as missing, because users can write any name on a pod.
 
 use super::preempted_by_scheduler::PreemptedByScheduler;
 use crate::watches::TRUSTED;
@@ -12,34 +12,34 @@ use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_serving::patience;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For how many seconds after a pod was created its group may be unheard of: for as long as it takes until a watch that is not
-/// [answered](patience::WATCH) is not [trusted](crate::watches::TRUSTED) any more, and what clocks may differ by.
+/// Seconds after its creation during which the PodGroup of a pod may be unknown: the time until a watch without [answers](patience::WATCH)
+/// is no longer [trusted](crate::watches::TRUSTED), and the difference of two clocks.
 const LAG: i64 = 20;
-/// Whole seconds, and a clock that is not set right below three.
+/// Rounding to whole seconds, and a clock that is wrong by less than three seconds.
 const CLOCKS: u64 = 4;
 const _: () = assert!(patience::WATCH.as_secs() + TRUSTED.as_secs() + CLOCKS < LAG as u64);
 
-/// The pods that wait for their group to be heard of.
+/// The pods whose PodGroup or namespace may become known soon.
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
-    /// UID, and when it was created, in seconds since the epoch. Nobody stays for longer than [`LAG`].
+    /// UID and creation time, in seconds since the epoch. An entry is removed after at most [`LAG`].
     young: BTreeMap<ObjectKey, (SmolStr, i64)>,
-    /// UIDs of those that are no victims, as last noted.
+    /// UIDs of the pods that must not be victims, as of the last update.
     pub(super) spared: BTreeSet<SmolStr>,
-    /// The lowest priority of one of them.
+    /// The lowest priority of these pods.
     pub(super) lowest: Option<i32>,
-    /// When that was noted, in seconds since the epoch.
+    /// Time of the last update, in seconds since the epoch.
     noted: i64,
 }
 
-/// Whether the namespace of a pod, or the group that it names, is not known.
+/// Returns true if the namespace of a pod, or the PodGroup that it names, is not known.
 fn is_unheard(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) -> bool {
     let Some(pod) = cluster.pod(key) else { return false };
     !namespaces.contains(&key.namespace) || (pod.group.is_some() && cluster.group_of(pod).is_none())
 }
 
 impl Unheard {
-    /// Notes a pod that was heard of: one without a node is no victim anyway.
+    /// Updates the entry of a pod. A pod without a node has no entry, because it cannot be a victim.
     pub(super) fn note(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) {
         let pod = cluster.pod(key).filter(|pod| pod.live() && pod.bound() && is_unheard(cluster, namespaces, &pod.key));
         match pod.and_then(|pod| Some((pod.uid.clone(), pod.created? / 1_000_000_000))) {
@@ -48,12 +48,12 @@ impl Unheard {
         }
     }
 
-    /// Forgets a pod that is gone.
+    /// Removes the entry of a pod that no longer exists.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.young.remove(key);
     }
 
-    /// Notes who is spared at this second. Returns whether that changed.
+    /// Updates at this second which pods must not be victims. Returns true if that changed.
     pub(super) fn renew(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, second: i64) -> bool {
         self.noted = second;
         if self.young.is_empty() && self.spared.is_empty() {
@@ -68,7 +68,7 @@ impl Unheard {
         changed
     }
 
-    /// True if the PodGroup of a pod that kube-scheduler preempted may become known soon: its departure waits for that.
+    /// Returns true if the PodGroup of a pod that kube-scheduler preempted may become known soon: its departure waits for that.
     pub(super) fn awaits(&self, cluster: &Cluster, preempted: &PreemptedByScheduler) -> bool {
         cluster.group(&preempted.group).is_none() && (-LAG..LAG).contains(&self.noted.saturating_sub(preempted.at))
     }
@@ -78,7 +78,7 @@ impl Unheard {
 mod tests {
     use crate::testing::{TestPod, World};
 
-    /// When the pods were created.
+    /// Creation time of the pods.
     const THEN: i64 = 1_767_225_600;
 
     fn world() -> World {

@@ -1,4 +1,4 @@
-//! What is asked for one gang.
+//! The capacity request for one gang.
 
 use super::{Options, Wait, waiting};
 use crate::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
@@ -18,70 +18,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
-/// How long placeholders may wait for their nodes.
+/// How long placeholders may take to be bound before the attempt counts as failed.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// After the first attempt that failed it is waited so long, after each other twice as long as before.
+/// Delay after the first failed attempt. It doubles with each further one.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Longest such wait.
+/// Longest delay after a failed attempt.
 const LONGEST: Duration = Duration::from_secs(1800);
 
-/// Requests with their names, by group.
+/// ProvisioningRequests with their names, by PodGroup.
 pub(super) type Requests<'m> = BTreeMap<&'m ObjectKey, Vec<(&'m ObjectKey, &'m RequestRecord)>>;
 
-/// What a pass goes by, and what comes of it.
+/// Input and output of one pass.
 pub(super) struct Step<'s> {
-    /// What is known.
+    /// The current state of the cluster.
     pub(super) model: &'s Model,
-    /// Which requests there are.
+    /// The ProvisioningRequests that exist.
     pub(super) requests: Requests<'s>,
-    /// Now.
+    /// The current time.
     pub(super) clock: Clock,
-    /// Calls under way.
+    /// Calls in flight.
     pub(super) calls: &'s mut Calls,
-    /// What is to stay of what exists.
+    /// Existing placeholders and requests that must be kept.
     pub(super) kept: BTreeSet<ObjectKey>,
-    /// What is to be done.
+    /// The calls to make.
     pub(super) commands: Vec<Command>,
 }
 
 impl<'s> Step<'s> {
-    /// The requests that were made for this group, by name.
+    /// Returns the ProvisioningRequests of this PodGroup, by name.
     pub(super) fn requests_of(&self, group: &ObjectKey) -> impl Iterator<Item = (&'s ObjectKey, &'s RequestRecord)> {
         self.requests.get(group).into_iter().flatten().copied()
     }
 }
 
-/// What is asked for one gang.
+/// The state of the capacity request for one gang.
 #[derive(Debug)]
 pub(super) struct Ask {
-    /// UID of its group.
+    /// UID of the PodGroup.
     pub(super) uid: SmolStr,
-    /// What there is to tell.
+    /// The message for the PodGroup's status, if there is one.
     pub(super) word: Option<Word>,
-    /// Since when it waits.
+    /// Since when the gang has been pending.
     since: Instant,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     failed: u32,
-    /// When this attempt was begun.
+    /// When the current attempt with placeholders started.
     begun: Option<Instant>,
-    /// The next attempt is not made before, and why.
+    /// When the next attempt may start after a failed one, and why the last one failed.
     refused: Option<(Instant, String)>,
-    /// The request that is known to be complete.
+    /// The request whose creation the API server has confirmed completely.
     made: String,
 }
 
 impl Ask {
-    /// A gang that waits from now on.
+    /// Returns the state of a gang that is pending from `now` on.
     pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
         Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: String::new() }
     }
 
-    /// Notes that a call worked.
+    /// Records that a call succeeded.
     pub(super) fn done(&mut self, what: &str) {
         what.clone_into(&mut self.made);
     }
 
-    /// Notes that this attempt is over, and why.
+    /// Records that the current attempt has failed, and why.
     pub(super) fn give_up(&mut self, why: &str, now: Instant) {
         if self.refused.is_none() {
             let wait = AGAIN * (1 << self.failed.min(10));
@@ -91,10 +91,10 @@ impl Ask {
         }
     }
 
-    /// Looks at what should exist: what stays of what exists, and the calls for what does not.
+    /// Compares what exists with what is needed: records what must be kept, and adds the calls for what is missing.
     pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
         let (model, now) = (step.model, step.clock.now);
-        // An earlier leader may have asked.
+        // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
         let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
         let members = waiting(model, key, &options.schedulers);
@@ -129,7 +129,7 @@ impl Ask {
         });
     }
 
-    /// One request for all of them.
+    /// Requests capacity for all members by one ProvisioningRequest.
     fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
         let now = step.clock.now;
         let sets = sets(members);
@@ -137,7 +137,7 @@ impl Ask {
             return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
         }
         let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
-        // Another attempt than the first has another name; an earlier leader may have made some.
+        // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
         let attempt = |request: &ObjectKey| request.name.strip_prefix(stem.as_str())?.parse::<u32>().ok();
         let last = step.requests_of(&gang.group).filter_map(|(request, _)| attempt(request)).max();
         if self.refused.is_none() {
@@ -177,7 +177,7 @@ impl Ask {
         Ok(Word { reason, message })
     }
 
-    /// One pod for each of them.
+    /// Requests capacity by one placeholder pod for each member.
     fn placeholders(
         &mut self,
         options: &Options,
@@ -232,7 +232,7 @@ fn waiter(pod: &Pod) -> Waiter {
     Waiter { pod: pod.key.clone(), uid: pod.uid.clone() }
 }
 
-/// The first of those that are alike, and how many they are.
+/// Returns the first member of each set of members with the same requirements, and the number of members in the set.
 fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
     let mut sets: Vec<(&Pod, i32)> = Vec::new();
     for member in members {
@@ -240,7 +240,7 @@ fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
             Some((_, count)) => *count += 1,
             None => sets.push((member, 1)),
         }
-        // Nobody asks for so many.
+        // A request with more sets is rejected, so counting can stop.
         if sets.len() > MOST_POD_SETS {
             break;
         }
@@ -248,7 +248,7 @@ fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
     sets
 }
 
-/// A number that is another one for another request: a request cannot be changed.
+/// Returns a hash of the request's content. It is part of the name because a ProvisioningRequest cannot be changed.
 fn fingerprint(gang: &Gang, sets: &[(&Pod, i32)]) -> u32 {
     let mut hasher = DefaultHasher::new();
     gang.uid.hash(&mut hasher);
@@ -258,8 +258,9 @@ fn fingerprint(gang: &Gang, sets: &[(&Pod, i32)]) -> u32 {
     u32::try_from(hasher.finish() >> 32).unwrap_or(0)
 }
 
-/// The class of the gang. kube-scheduler would preempt for placeholders of a class that is not managed: the API server lets no pod
-/// have another policy than its class.
+/// Returns the PriorityClass of the gang. It is an error if the class has another preemption policy than `Never`: its
+/// placeholders would have the same policy, because the API server requires that, and kube-scheduler would preempt for
+/// them.
 fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, String> {
     let classes = model.cluster.classes();
     let named =
@@ -276,7 +277,7 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     }
 }
 
-/// What a pod asks of a node, in quantities.
+/// Returns the resource requests of a pod as quantities.
 fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
     let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
     offered

@@ -1,9 +1,10 @@
-//! Room for gangs from a cluster autoscaler. Members that are held are pods that no autoscaler looks at, so it is asked otherwise:
-//! by a [`ProvisioningRequest`](giveway_crds::autoscaling), or by placeholders, pods that ask for the same and are not held.
+//! Requests capacity for gangs from a cluster autoscaler. Autoscalers ignore gated pods, so capacity is requested by a
+//! [`ProvisioningRequest`](giveway_crds::autoscaling) or by placeholders: pods with the same requests and without a
+//! scheduling gate.
 //!
-//! What should exist follows from who waits, since when, and what exists; a pass says what is to be made and removed. A gang for
-//! which no room comes is asked for again after a while, which grows with each attempt, so that nobody keeps room for ever that is
-//! not enough.
+//! What should exist follows from which gangs are pending, since when, and which requests and placeholders exist; each
+//! pass creates and deletes the difference. A failed attempt is retried after a delay that grows with each attempt. Its
+//! placeholders are deleted until then, so that a gang does not reserve insufficient capacity for ever.
 
 mod ask;
 
@@ -18,28 +19,28 @@ use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How often it is looked at who waits.
+/// Interval between two passes.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What may be configured.
+/// Options of provisioning.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How an autoscaler is asked.
+    /// How capacity is requested.
     pub method: ProvisioningMethod,
-    /// How long a gang waits for room before.
+    /// For how long a gang must be pending before capacity is requested for it.
     pub after: Duration,
-    /// Whether it is asked at once where a plan stands that waits for it.
+    /// Whether capacity is requested at once if a plan exists that is postponed until provisioning has been tried.
     pub first: bool,
-    /// For no gang it is asked of which more pods wait.
+    /// No capacity is requested for a gang with more pending pods than this.
     pub limit: usize,
-    /// Image of placeholders.
+    /// Image of placeholder pods.
     pub image: String,
-    /// Schedulers for whose pods it is asked.
+    /// Names of the schedulers for whose pods capacity is requested.
     pub schedulers: Vec<String>,
 }
 
 impl Options {
-    /// From the flags.
+    /// Returns the options from the command line.
     pub fn of(config: &Config) -> Self {
         Self {
             method: config.provisioning_method,
@@ -52,35 +53,35 @@ impl Options {
     }
 }
 
-/// How a gang waits.
+/// Why a gang is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// For room.
+    /// No capacity is available.
     Room,
-    /// Its plan is put off, so that room can come first.
+    /// Its plan is postponed, so that provisioning is tried before preemption.
     PutOff,
-    /// Its members are being given a place: nothing more is asked for, and what keeps the place stays.
+    /// Its members are being placed. Nothing more is requested, and existing placeholders and requests stay.
     Placed,
 }
 
-/// What was asked, and what was done already.
+/// The capacity requests of all gangs.
 #[derive(Debug)]
 pub struct Provisioning {
     options: Options,
     asks: BTreeMap<ObjectKey, Ask>,
     calls: Calls,
-    /// Groups of which there is something new to tell.
+    /// PodGroups whose message has changed.
     news: BTreeSet<ObjectKey>,
     next: Option<Instant>,
 }
 
 impl Provisioning {
-    /// Nothing was asked yet.
+    /// Returns the state in which no capacity has been requested.
     pub fn new(options: Options) -> Self {
         Self { options, asks: BTreeMap::new(), calls: Calls::default(), news: BTreeSet::new(), next: None }
     }
 
-    /// Notes the answer to a call.
+    /// Records the result of a call.
     pub fn answered(&mut self, group: Option<&ObjectKey>, what: &str, result: Result<(), CallError>, now: Instant) {
         self.calls.answered(what, matches!(result, Ok(()) | Err(CallError::Gone)), now);
         if let Some(ask) = group.and_then(|group| self.asks.get_mut(group)) {
@@ -92,17 +93,17 @@ impl Provisioning {
         }
     }
 
-    /// What there is to tell of a gang.
+    /// Returns the message for the PodGroup's status, if there is one.
     pub fn word(&self, group: &ObjectKey) -> Option<&Word> {
         self.asks.get(group)?.word.as_ref()
     }
 
-    /// The groups of which there is something new to tell.
+    /// Returns the PodGroups whose message has changed since the last call of this function.
     pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.news)
     }
 
-    /// What is to be done for those who wait.
+    /// Returns the calls to make for the gangs that are pending. `waits` returns these gangs.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -146,7 +147,7 @@ impl Provisioning {
     }
 }
 
-/// Removes what nobody needs of what exists.
+/// Deletes placeholders and requests that are not needed any more.
 fn remove_the_rest(step: &mut Step<'_>) {
     let Step { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
@@ -163,7 +164,7 @@ fn remove_the_rest(step: &mut Step<'_>) {
     }
 }
 
-/// The requests that were made for groups that exist and are not being deleted, by group.
+/// Returns the ProvisioningRequests of PodGroups that exist, by PodGroup, without requests that are being deleted.
 fn requests_by_group(model: &Model) -> Requests<'_> {
     let mut found = Requests::new();
     for (request, record) in model.requests.iter().filter(|(_, record)| !record.deleting) {
@@ -174,7 +175,7 @@ fn requests_by_group(model: &Model) -> Requests<'_> {
     found
 }
 
-/// The members that wait for room and for nothing else, by name.
+/// Returns the members, by name, that are pending only for lack of capacity.
 fn waiting<'m>(model: &'m Model, key: &ObjectKey, schedulers: &[String]) -> Vec<&'m Pod> {
     let Some(group) = model.cluster.group(key) else { return Vec::new() };
     let waits = |pod: &&Pod| {

@@ -1,4 +1,4 @@
-//! Who is asked for, by what, and when it ends.
+//! Tests for which gangs capacity is requested, by which method, and when the request ends.
 
 use super::*;
 use crate::input::{Input, Update};
@@ -16,7 +16,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Gang `g` of two held pods, of a managed class.
+    /// Returns a scene with gang `g` of two gated pods of a managed priority class.
     fn new(method: ProvisioningMethod) -> Self {
         let mut world = World::new();
         world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"}));
@@ -48,7 +48,7 @@ impl Scene {
         (word.reason, &word.message)
     }
 
-    /// The operator's calls worked, and the watch shows the request with these conditions.
+    /// Simulates that the operator's calls succeeded, and that the watch shows the request with this condition.
     fn request(&mut self, name: &str, condition: &str) {
         let owner = json!([{"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": "g", "uid": "uid-g",
             "controller": true}]);
@@ -141,7 +141,7 @@ fn placeholders_are_made_for_each_member_and_room_is_there_when_all_have_a_node(
     assert!(scene.pass(Some(Wait::PutOff), 1).is_empty());
     let words = "Room for 2 pods is asked of the cluster autoscaler by as many placeholders, of which 1 has a node.";
     assert_eq!(scene.word(), (Reason::CapacityAsked, words));
-    // One that is not needed any more goes, and all when nobody waits.
+    // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
     let commands = scene.pass(Some(Wait::PutOff), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");

@@ -1,4 +1,4 @@
-//! Where a group is, for groups that must stay within one domain of topology.
+//! The topology domain of PodGroups that must be placed within one domain.
 
 use super::Facts;
 use giveway_crds::plan::StoredDomain;
@@ -6,15 +6,15 @@ use giveway_planner::Cluster;
 use giveway_planner::model::{Group, Pod};
 use std::collections::BTreeMap;
 
-/// So many values are named in a sentence.
+/// Maximum number of values that a sentence names.
 const NAMED: usize = 4;
 
-/// As in "16 pods have a place in rack=r3": nothing for those who may be anywhere.
+/// Returns the domain as in "16 pods fit in rack=r3", or an empty string if there is none.
 pub fn within(domain: Option<&StoredDomain>) -> String {
     domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
 }
 
-/// The domain of the pods that have a node, as in "16 pods have a node in rack=r3"; nothing where they are not in one.
+/// Returns the domain of the bound pods as in "16 pods have a node in rack=r3", or an empty string if they are not in one domain.
 pub(super) fn bound(facts: &Facts<'_>) -> String {
     let (cluster, group) = (&facts.model.cluster, facts.group);
     let Some(key) = group.topology.as_deref() else { return String::new() };
@@ -27,8 +27,8 @@ pub(super) fn bound(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Why the pods of a group can never be within one domain, as a sentence: the nodes that they have, or their own node
-/// selectors, are of several.
+/// Returns a sentence why the pods of a group can never be within one domain: their nodes or node selectors belong to several domains.
+/// `None` if they can.
 pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     let key = group.topology.as_deref()?;
     let mut values: BTreeMap<&str, String> = BTreeMap::new();
@@ -46,8 +46,8 @@ pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     Some(format!("Its pods cannot be within one value of {key}: {}.", named.join(", ")))
 }
 
-/// The value that a pod has by its node or asks for itself, and how; empty on a node without one. A node that is gone says
-/// nothing.
+/// Returns the topology value of a pod's node, or of its node selector if it is pending, with a clause that says so. The value is empty if
+/// the node has no such label. `None` if the node no longer exists.
 fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, String)> {
     let name = &pod.key.name;
     let Some(node) = pod.node.as_deref() else {

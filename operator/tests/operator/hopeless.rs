@@ -1,4 +1,4 @@
-//! Gangs that do not fit delay no other gang: counted in passes of the arbiter, which `make bench-operator` measures in milliseconds.
+//! Gangs that do not fit delay no other gang. This test counts passes of the arbiter; `make bench-operator` measures milliseconds.
 
 #[path = "../../benches/arbiter/hopeless.rs"]
 mod crowd;
@@ -7,10 +7,10 @@ mod world;
 
 use crowd::{HOPELESS, Hopeless};
 
-/// Passes in which a gang that fits is decided about, gets its placement, and is ungated.
+/// Number of passes in which a gang that fits is decided, gets its placements, and is ungated.
 const PASSES: usize = 3;
 
-/// Row 18 of "Nothing waits for ever".
+/// The pending gangs must not delay a gang that fits.
 #[test]
 fn a_gang_that_fits_is_ungated_as_soon_as_alone_although_a_thousand_wait_and_pods_come_and_go() {
     let mut all = Hopeless::new();

@@ -1,4 +1,4 @@
-//! From what was found to a plan in words.
+//! Turns the result of a search into a plan with its explanation.
 
 use super::verify::verify;
 use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod, pods};
@@ -18,10 +18,10 @@ pub(super) fn decision(problem: &Problem<'_>, room: Occupancy<'_>, found: Found)
     }
 }
 
-/// The plan in words.
+/// Returns the plan with its explanation, after verification.
 ///
 /// # Errors
-/// What is wrong with what was found.
+/// What is wrong with the result of the search, as a sentence.
 pub(super) fn verified(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Result<Plan, String> {
     verify(problem, &room, &found)?;
     Ok(assemble(problem, room, found))
@@ -57,7 +57,7 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
     }
 }
 
-/// So many victims are fetched from memory at once.
+/// Number of victims whose memory is read at once.
 const AHEAD: usize = 64;
 
 /// Reads a little of every pod of these units. Sharing a UID waits for its memory, one after the other; here the waits
@@ -92,7 +92,7 @@ fn awaited(
     list
 }
 
-/// A unit in words. `reasons` are those of single pods by priority: they are the same for many.
+/// Returns a victim with its explanation. `reasons` caches the explanations of single pods by priority: many pods share one.
 fn victim(
     problem: &Problem<'_>,
     unit: usize,

@@ -1,4 +1,4 @@
-//! Decides for one preemptor: by answers that are kept where they suffice, else by a search on the nodes that matter.
+//! Decides for one preemptor: from cached results if they suffice, otherwise by a search on the relevant nodes.
 
 use super::assembly::decision;
 use super::domains;
@@ -11,7 +11,7 @@ use crate::problem::{Demand, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
 use std::collections::BTreeSet;
 
-/// A sentence lists no more of what is not known.
+/// Upper bound on the unknown requirements that a sentence lists.
 const MOST_UNKNOWN: usize = 8;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
@@ -37,7 +37,7 @@ fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().cloned().collect() })
 }
 
-/// A member that asks for more than is looked at.
+/// Returns the first member whose constraints exceed an upper bound, as an unknown requirement.
 fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     let (pod, excess) = pods().find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
@@ -55,7 +55,7 @@ fn unlooked(demand: &Demand, unknown: Unknown) -> Decision {
     for_want_of(unknown, Shortfall { needed, priority, ..Shortfall::default() })
 }
 
-/// A shortfall that is due to what is not known.
+/// Returns a shortfall whose cause is unknown requirements.
 fn for_want_of(unknown: Unknown, shortfall: Shortfall) -> Decision {
     let unknown = Some(unknown.why.join("; ").into());
     Decision::Unschedulable(Shortfall { unknown, ..shortfall })
@@ -90,7 +90,7 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
     answer
 }
 
-/// Decides for members that may be anywhere.
+/// Decides for members without a topology constraint, on all nodes.
 fn anywhere(question: &Question<'_>) -> Decision {
     let all: Vec<Rank> = (0..question.nodes.len()).collect();
     if let Some(decision) = question.fit_now(&all) {

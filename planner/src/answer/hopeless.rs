@@ -26,7 +26,7 @@ pub(super) fn hopeless(
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
     let then = problem.room_then();
-    // Every pod is read once, and not once for each node that its group is on.
+    // The pods of each unit are read once, not once per node of the unit.
     let mut goes = vec![false; problem.cluster.pod_bound()];
     let going = problem.potential.units.iter().zip(fates).filter(|(_, fate)| **fate != Fate::Stays);
     going.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);

@@ -13,7 +13,7 @@ use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 
-/// What is asked, and what all the attempts to answer it have in common.
+/// A preemption request, and the data that all attempts to satisfy it share.
 pub(super) struct Question<'q> {
     pub(super) cluster: &'q Cluster,
     pub(super) demand: &'q Demand,
@@ -23,18 +23,18 @@ pub(super) struct Question<'q> {
     pub(super) in_flight: &'q InFlight,
     /// The cluster as it is.
     pub(super) now: Occupancy<'q>,
-    /// How many members could fit on every node; `None` where all nodes are looked at.
+    /// Upper bounds on the members that fit on every node; `None` if all nodes are evaluated.
     pub(super) prospects: Option<&'q Prospects>,
     pub(super) effort: Effort,
-    /// What was wrong with a plan that was found and dropped.
+    /// Why verification rejected a plan, if it rejected one.
     flaw: RefCell<Option<String>>,
 }
 
-/// All units of lower priority: those up to this one.
+/// Ceiling that admits all units of lower priority.
 pub(super) const EVERYBODY: i32 = i32::MAX;
 
 impl<'q> Question<'q> {
-    /// The question about all nodes.
+    /// Creates the request on all nodes.
     pub(super) fn new(
         cluster: &'q Cluster,
         demand: &'q Demand,
@@ -68,18 +68,18 @@ impl<'q> Question<'q> {
         Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)
     }
 
-    /// Those of some nodes that matter; all of them where nothing is known.
+    /// Returns those of some nodes where members could fit; all of them if there are no upper bounds.
     fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
         let around = |ranks: &[Rank]| self.now.around(&self.demand.members, ranks);
         self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when, around))
     }
 
-    /// Whether it is possible at all that enough members fit on some nodes.
+    /// Returns false if upper bounds exclude that enough members fit on some nodes.
     pub(super) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
         self.prospects.is_none_or(|prospects| prospects.could_fit(ranks, when))
     }
 
-    /// Members on some of these nodes, where enough fit as it is.
+    /// Returns placements on some of these nodes if enough members fit there without evictions.
     pub(super) fn fit_now(&self, ranks: &[Rank]) -> Option<Decision> {
         if !self.could_fit(ranks, When::Now) {
             return None;
@@ -140,7 +140,7 @@ impl<'q> Question<'q> {
     }
 
     /// Ascending priorities P such that evicting every unit up to P lets the wanted number of members fit, then twice and six times as
-    /// many, and at last `EVERYBODY`.
+    /// many, and finally `EVERYBODY` (all units of lower priority).
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);

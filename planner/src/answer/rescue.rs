@@ -24,7 +24,7 @@ pub fn rank(priority: i32) -> i32 {
     priority.max(critical::PRIORITY)
 }
 
-/// The pod, if it waits for a node by itself.
+/// Returns the pod if it is pending, not gated, and not a member of a group.
 fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
     let index = cluster.pod_index(key)?;
     let pod = cluster.pod_at(index)?;

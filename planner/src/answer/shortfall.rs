@@ -14,7 +14,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
     let demand = problem.demand;
     let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
     let short = demand.need.saturating_sub(placed.len());
-    // The smallest of those without a place: what is missing at least.
+    // The smallest unplaced members: what is missing at least.
     let in_order = problem.classes.iter().rev().flat_map(|class| class.members.iter().map(move |m| (class, *m)));
     let unplaced: Vec<_> = in_order.filter(|(_, member)| !placed.contains(member)).take(short).collect();
     let mut refusals: BTreeMap<Refusal, usize> = BTreeMap::new();
@@ -86,7 +86,7 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
 }
 
-/// The resources of which there is too little: on the nodes that lack the fewest.
+/// Returns the insufficient resources of the nodes on which the fewest resources are insufficient.
 fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
     let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.room.lacks(pod, *rank)).collect();
     let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// The taints that the node controller adds to a node that is not ready.
 pub const OUTAGE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// So often the placements that did not fit are tried again in the order in which they were planned.
+/// Upper bound on the rounds in which placements are tried in the planned order; each round tries those that did not fit before.
 const REORDERED: usize = 8;
 
 /// Checks that the placements fit together without the pods with the UIDs in `gone`. Other terminating pods count as
@@ -79,7 +79,7 @@ fn suits(cluster: &Cluster, context: &Context, node: &Node, index: PodIndex) -> 
     cluster.pod_at(index).is_some_and(|pod| refusal(context, pod, node).is_none())
 }
 
-/// Why a pod does not suit a node. The taints of a short outage do not count.
+/// Returns why a node is infeasible for a pod by itself. Taints of a node that is not ready for a short time only are ignored.
 fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
     if !context.recovering.contains(&node.name) {
         return unsuitable(pod, node);
@@ -96,7 +96,7 @@ fn domain<'c>(cluster: &'c Cluster, nodes: &Nodes<'_>, waiting: &[(PodIndex, &Pl
     Some((key, nodes.rank(cluster.node_index(&placement.node)?)?))
 }
 
-/// The pod of a placement, when it still needs the place; `None` when it has it.
+/// Returns the pod of a placement if it is still to be bound; `None` if it is bound to the planned node.
 fn check_pod(cluster: &Cluster, placement: &Placement) -> Result<Option<PodIndex>, String> {
     let Placement { pod: key, uid, node } = placement;
     let found = cluster.pod_index(key).and_then(|index| Some((index, cluster.pod_at(index)?)));

@@ -10,7 +10,7 @@ use crate::search::Found;
 /// Checks that the result of a search may become a plan; `room` contains neither its evictions nor its placements.
 ///
 /// # Errors
-/// What is wrong with it, as a sentence.
+/// Why the result must not become a plan, as a sentence.
 pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
     if found.placed.len() < problem.demand.need {

@@ -1,4 +1,4 @@
-//! What is answered: one of six decisions.
+//! The decision of the planner: one of six.
 
 use crate::api::domain::Domain;
 use crate::api::plan::{Placement, Plan};
@@ -11,7 +11,7 @@ pub enum Decision {
     Fits {
         /// Placements of the members that fit.
         placements: Vec<Placement>,
-        /// Members without a place; they are the next preemptor.
+        /// Number of pending members without a placement; they are the next preemptor.
         left: usize,
         /// The topology domain in which the group is placed, if it must be placed within one.
         domain: Option<Domain>,
@@ -34,6 +34,6 @@ pub enum Decision {
         /// Further pending members whose own priority is lower than the group's.
         below: usize,
     },
-    /// There is nothing to place: no such group or pod, or no member that waits.
+    /// There is nothing to place: no such group or pod, or no pending member.
     Nothing,
 }

@@ -17,7 +17,7 @@ pub struct Hopeless {
     pub refusals: Vec<(usize, Refusal)>,
     /// Of the others, the one that lacks least.
     pub nearest: Option<Nearest>,
-    /// Nodes that were looked at, and nodes that could perhaps be freed; the same unless there were too many.
+    /// Number of nodes that were evaluated, and of nodes that could perhaps be freed; equal unless there were too many.
     pub looked: (usize, usize),
 }
 
@@ -33,9 +33,9 @@ pub struct Nearest {
     pub stay: usize,
     /// Those of them whose namespaces are protected.
     pub protected: usize,
-    /// What is still missing without those that may go: name and amount of each resource.
+    /// What is still missing without the pods that may be evicted: name and amount of each resource.
     pub lacks: Vec<(String, i128)>,
-    /// What keeps the pod away although enough is free: "a port that it needs is taken".
+    /// Why the pod does not fit although enough resources are free: "a port that it needs is taken".
     pub refusal: Option<String>,
     /// Budgets that are guaranteed against the pod and allow fewer evictions than it needs.
     pub guaranteed: Vec<GuaranteedBudget>,

@@ -1,4 +1,4 @@
-//! What is asked and what is answered, as values only.
+//! Requests to the planner and its decisions, as plain values.
 
 mod cost;
 mod decision;

@@ -34,7 +34,7 @@ pub struct Plan {
     pub cost: Cost,
     /// How it was found, a sentence per step.
     pub trace: Vec<String>,
-    /// What the members ask for and the planner does not know about; the scheduler has the last word.
+    /// Requirements of the members that the planner cannot evaluate; kube-scheduler decides about them.
     pub not_modeled: Vec<String>,
 }
 

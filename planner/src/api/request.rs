@@ -31,21 +31,21 @@ impl std::fmt::Display for Preemptor {
     }
 }
 
-/// The preemptors against which a reservation holds its node.
+/// The preemptors for which the capacity of a reservation is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Those of at most this priority.
+    /// Preemptors of at most this priority.
     UpTo(i32),
-    /// All.
+    /// All preemptors.
     Always,
-    /// None: the placement was given up. The nomination of the pod, which may still exist, holds nothing either.
+    /// None: the placement was cancelled. The nomination of the pod, which may still exist, reserves nothing either.
     Never,
     /// None, because the decision has evicted no pod yet and may be cancelled.
     NotYet,
 }
 
 impl Holds {
-    /// Returns true if it holds its node against a preemptor of this priority.
+    /// Returns true if the reserved capacity is unavailable to a preemptor of this priority.
     pub fn against(self, priority: i32) -> bool {
         match self {
             Self::UpTo(highest) => highest >= priority,
@@ -64,7 +64,7 @@ pub struct Reservation {
     pub pod: ObjectKey,
     /// The node on which capacity is reserved for it.
     pub node: SmolStr,
-    /// The preemptors against which it holds the node: usually up to the priority of its own preemptor.
+    /// The preemptors for which its capacity is unavailable: usually up to the priority of its own preemptor.
     pub holds: Holds,
 }
 

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 /// What is decided for a critical add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rescue {
-    /// There is no such pod, or it does not wait for a node by itself.
+    /// There is no such pod, or it is not pending, is gated, or is a member of a group.
     Nothing,
     /// The pod fits on this node, now or after the pods that are already leaving have terminated: no eviction is needed.
     Fits(SmolStr),

@@ -104,7 +104,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The sentence for those who read objects of this namespace.
+    /// Returns the sentence for users who may read objects of this namespace.
     pub fn told(self, sentence: &Sentence, namespace: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -112,7 +112,7 @@ impl Names {
         text
     }
 
-    /// Whether a reader in `namespace` may know names of `other`.
+    /// Returns true if sentences for readers of `namespace` may contain names of `other`.
     pub fn known(self, other: &str, namespace: &str) -> bool {
         self.across || other == namespace
     }

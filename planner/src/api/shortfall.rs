@@ -5,7 +5,7 @@ use super::refusal::Refusal;
 use crate::model::{Cluster, ObjectKey, quantity};
 use std::fmt;
 
-/// So many guaranteed budgets are named.
+/// Upper bound on the guaranteed budgets that are named.
 const NAMED: usize = 8;
 
 /// Why a preemptor is unschedulable. `Display` is the sentence for a condition.
@@ -15,9 +15,9 @@ pub struct Shortfall {
     pub needed: usize,
     /// How many of them fit now.
     pub fit_now: usize,
-    /// What those that do not fit are missing.
+    /// Missing resources of the pods that do not fit.
     pub missing: Vec<Missing>,
-    /// How many nodes are out, and why, for reasons other than resources; the most frequent first.
+    /// Numbers of nodes that are infeasible for reasons other than resources, with the reason; the most frequent first.
     pub refusals: Vec<(usize, Refusal)>,
     /// How many nodes there are.
     pub nodes: usize,
@@ -105,7 +105,7 @@ pub enum Help {
 }
 
 impl Shortfall {
-    /// A plan was found and is wrong.
+    /// Returns the shortfall for a plan that verification rejected.
     pub(crate) fn flawed(needed: usize, priority: i32, flaw: String) -> Self {
         Self { needed, priority, flaw: Some(flaw.into()), ..Self::default() }
     }

@@ -39,7 +39,7 @@ impl Step {
         Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
     }
 
-    /// The step of evictions that violate budgets so often, and shorten so many graces.
+    /// The step of evictions with these numbers of budget violations and of shortened grace periods.
     pub(crate) fn needed(violations: usize, shortened: usize) -> Self {
         match (violations, shortened) {
             (0, 0) => Self::Gentle,

@@ -16,7 +16,7 @@ pub struct Terms {
 /// Whether a pod may be evicted for a critical add-on; variants ascend from allowed to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It may.
+    /// It may be evicted.
     Goes,
     /// It may be evicted if it fits on another node: it is critical, and the add-on can run on no other node.
     GoesElsewhere,

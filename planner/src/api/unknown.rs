@@ -1,4 +1,4 @@
-//! Members whose place depends on what is not known here: volumes that are not bound yet, devices.
+//! Members whose feasible nodes depend on what the planner does not know: volumes that are not bound yet, devices.
 
 use crate::model::ObjectKey;
 use std::fmt;

@@ -6,11 +6,11 @@ use super::pod_affinity::Terms;
 use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The members by kind.
+/// The members, by class.
 pub(super) struct Kinds<'a> {
-    /// One member of each, in the order of the members.
+    /// One member of each class, in the order of the members.
     pub(super) examples: Vec<&'a Pod>,
-    /// The number of each member's.
+    /// By member: the number of its class.
     pub(super) of: BTreeMap<PodIndex, usize>,
 }
 

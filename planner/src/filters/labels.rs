@@ -1,4 +1,4 @@
-//! The labels that selectors ask for: pods that have the same of them are alike for those selectors.
+//! The labels that selectors read: pods with equal values of these labels match the same selectors.
 
 use crate::model::{Pod, Selector};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ impl<'a> Labels<'a> {
         Self(selectors.flat_map(Selector::keys).collect())
     }
 
-    /// Those that a pod has.
+    /// Returns those of these labels that a pod has, with their values.
     pub(super) fn of_pod<'p>(&self, pod: &'p Pod) -> Vec<(&'p str, &'p str)> {
         let asked = pod.labels.iter().filter(|(key, _)| self.0.contains(key.as_str()));
         asked.map(|(key, value)| (key.as_str(), value.as_str())).collect()

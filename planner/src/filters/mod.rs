@@ -28,7 +28,7 @@ pub(crate) use spread::is_peer;
 use crate::api::Refusal;
 use crate::model::{Node, Pod};
 
-/// Why a node is out for a pod, whatever else runs there; `None` when it is not.
+/// Returns why a node is infeasible for a pod whatever else runs there; `None` if it is not.
 pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| node_name::refuse(pod, node))

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Upper bound on the equivalence classes of members for which pods are counted. Members of further classes fit nowhere, because their
 /// constraints are not evaluated.
 const MOST_LOOKERS: usize = 64;
-/// So many counters there are, for the same reason.
+/// Upper bound on the counters; if classes of members would need more, further classes fit nowhere, either.
 const MOST_RULES: usize = 128;
 
 /// Upper bound on the classes of members whose affinity is evaluated before nodes are left out.
@@ -34,7 +34,7 @@ pub(crate) type Domains = SmallVec<[Domain; 4]>;
 /// No domain.
 pub(super) const NOWHERE: Domain = Domain::MAX;
 
-/// The counters that a pod is counted by.
+/// The counters that count a pod.
 type Marks = SmallVec<[u16; 4]>;
 
 /// A label of nodes that makes domains.
@@ -59,13 +59,13 @@ enum Whom<'a> {
     Guards(&'a Pod),
 }
 
-/// What never changes of a counter.
+/// The immutable part of a counter.
 struct Rule<'a> {
     key: usize,
     whom: Whom<'a>,
 }
 
-/// Of a counter for a spread: what it is about. Nothing of other counters, which count every node.
+/// Scope of a counter for a spread constraint. It is empty for other counters, which count every node.
 #[derive(Clone, Default)]
 struct Reach {
     /// By position of the node, whether its pods are counted.
@@ -87,12 +87,12 @@ struct Looker {
     wants_itself: bool,
 }
 
-/// What never changes while members are placed.
+/// Counters and constraints, which do not change while members are placed.
 struct Rules<'a> {
     keys: Vec<Key<'a>>,
     rules: Vec<Rule<'a>>,
     lookers: Vec<Looker>,
-    /// The members, and what they ask.
+    /// By member: the class of its constraints.
     members: BTreeMap<PodIndex, usize>,
     /// By pod: its index in `sets` plus one; 0 for a bound pod that no counter counts, and for other pods that were not looked up.
     marks: Vec<u32>,
@@ -127,7 +127,7 @@ pub(crate) struct Mood {
     fewest: [u32; 2],
 }
 
-/// Counters of the pods around.
+/// Counters of the pods that inter-pod constraints refer to.
 #[derive(Clone)]
 pub(crate) struct Neighbours<'a> {
     rules: Arc<Rules<'a>>,
@@ -136,7 +136,7 @@ pub(crate) struct Neighbours<'a> {
     counts: Vec<Counts>,
 }
 
-/// Why the pods around keep a member away.
+/// Kind of the inter-pod constraint that makes a node infeasible for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objection {
     Spread,
@@ -349,7 +349,7 @@ impl<'a> Neighbours<'a> {
         places.iter().map(of_place).collect()
     }
 
-    /// Whether the answer for a member can depend on the pods around.
+    /// Returns true if an inter-pod constraint can make a node infeasible for a member.
     pub(super) fn concern(&self, member: PodIndex) -> bool {
         self.rules.members.get(&member).is_some_and(|looker| {
             let Some(looker) = self.rules.lookers.get(*looker) else { return true };
@@ -507,7 +507,7 @@ impl<'a> Rules<'a> {
         self.lookers.push(looker);
     }
 
-    /// What a counter is about where members may be anywhere.
+    /// Returns the scope of a counter for members that may be placed on any node.
     fn reach(&self, nodes: &Nodes<'a>, rule: &Rule<'a>) -> Reach {
         let Whom::Peers(pod, number) = rule.whom else { return Reach::default() };
         let constraints = &pod.constraints.spread;
@@ -533,7 +533,7 @@ impl<'a> Rules<'a> {
     fn mark<'o>(&mut self, cluster: &Cluster, others: impl Iterator<Item = &'o PodIndex>) {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
-        // Pods that have the same of the labels that are asked for are counted alike; they are many, and of few kinds.
+        // Pods with equal values of the labels that selectors read are counted by the same counters: many pods, few different sets.
         let labels = Labels::of(self.selectors());
         let mut alike: BTreeMap<_, u32> = BTreeMap::new();
         let mut note = |rules: &mut Self, index: PodIndex| {
@@ -606,7 +606,7 @@ impl<'a> Rules<'a> {
         Some(list)
     }
 
-    /// The counters that a pod is counted by: as it was noted, or for another pod without a node by finding out.
+    /// Returns the counters that count a pod: as stored, or computed for a pod without a node that is not stored.
     fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Cow<'_, [u16]> {
         match self.marks.get(index as usize) {
             Some(set) if *set > 0 => Cow::Borrowed(&self.sets[*set as usize - 1]),
@@ -673,7 +673,7 @@ impl Counts {
         self.there[domain] + if held_too { self.held[domain] } else { 0 }
     }
 
-    /// What the two domains have that have fewest.
+    /// Returns the counts of the two domains with the fewest pods.
     fn two_fewest(&self) -> [u32; 2] {
         let mut least = self.least.iter();
         match (least.next(), least.next()) {
@@ -683,7 +683,7 @@ impl Counts {
         }
     }
 
-    /// The fewest that a domain has.
+    /// Returns the lowest count of a domain.
     fn fewest(&self) -> usize {
         self.least.keys().next().map_or(usize::MAX, |count| *count as usize)
     }

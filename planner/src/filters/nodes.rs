@@ -13,7 +13,7 @@ pub(crate) type Held = (PodIndex, Rank);
 pub(crate) struct Nodes<'a> {
     cluster: &'a Cluster,
     order: &'a [(NodeIndex, Arc<Node>)],
-    /// Set where not all nodes are meant.
+    /// Set if only some of the nodes belong to the decision.
     chosen: Option<Chosen>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Nodes<'a> {
 struct Chosen {
     /// Their positions in the order of all nodes, ascending.
     places: Vec<Rank>,
-    /// By place in that order: one more than the rank here, or 0.
+    /// By position among all nodes: one more than the rank here, or 0 if the node is not included.
     ranks: Vec<u32>,
     suit: bool,
 }

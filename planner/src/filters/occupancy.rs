@@ -52,7 +52,7 @@ impl<'a> Occupancy<'a> {
         occupancy
     }
 
-    /// The same, asked of these nodes.
+    /// Returns a copy that refers to these nodes.
     pub(crate) fn on(&self, nodes: &'a Nodes<'a>) -> Self {
         Self { nodes, ..self.clone() }
     }
@@ -76,7 +76,7 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Counts a pod on a node in or out.
+    /// Adds a pod to a node, or removes it.
     fn change(&mut self, index: PodIndex, node: NodeIndex, comes: bool) {
         let cluster = self.cluster;
         let Some(class) = cluster.class(cluster.row(index).class) else { return };
@@ -108,12 +108,12 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.kind(member))
     }
 
-    /// What is counted of the pods around.
+    /// Returns the counts for inter-pod constraints, if there are any.
     pub(crate) fn neighbours(&self) -> Option<&Neighbours<'a>> {
         self.neighbours.as_ref()
     }
 
-    /// How many cells there are: sets of nodes of which the pods around keep a member away either from all or from none.
+    /// Returns the number of cells: sets of nodes which inter-pod constraints make either all or none infeasible for a member.
     pub(crate) fn cells(&self) -> usize {
         self.neighbours.as_ref().map_or(1, Neighbours::cells)
     }
@@ -131,7 +131,7 @@ impl<'a> Occupancy<'a> {
         neighbours.around(members, &places)
     }
 
-    /// Why the pods around keep a member away from a node, and from all nodes of its cell.
+    /// Returns the inter-pod constraint that makes a node, and all nodes of its cell, infeasible for a member.
     pub(crate) fn object(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let objection = self.neighbours.as_ref()?.object(member, self.nodes.place(rank))?;
         Some(match objection {
@@ -191,7 +191,7 @@ impl<'a> Occupancy<'a> {
         self.cluster.pod_at(member).is_some_and(|pod| pod.constraints.ports.is_empty())
     }
 
-    /// Whether only amounts decide where a member fits: it asks nothing of the pods around.
+    /// Returns true if only amounts decide where a member fits: it has no host port, and no inter-pod constraint concerns it.
     pub(crate) fn counts_only(&self, member: PodIndex) -> bool {
         self.counts_amounts(member) && !self.neighbours.as_ref().is_some_and(|neighbours| neighbours.concern(member))
     }
@@ -253,12 +253,12 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Why a member does not fit beside what is there; `None` when it fits. Asks only the filters that depend on other pods.
+    /// Returns why a member does not fit beside the pods that are present; `None` if it fits. Runs only filters that depend on other pods.
     pub(crate) fn refuse(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         self.refuse_here(member, rank).or_else(|| self.object(member, rank))
     }
 
-    /// The same, of the node alone.
+    /// The same for resources and host ports only, without inter-pod constraints.
     pub(crate) fn refuse_here(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let pod = self.cluster.pod_at(member)?;
         if let Some(id) = resources::lacking(&pod.requests, self.free(rank)) {
@@ -297,7 +297,7 @@ impl<'a> Occupancy<'a> {
         self.holds_here(placed, touched) && self.holds_around(placed)
     }
 
-    /// The same, of their nodes alone.
+    /// The same for resources and host ports only, without inter-pod constraints.
     pub(crate) fn holds_here(&self, placed: &[(PodIndex, Rank)], touched: impl Fn(Rank) -> bool) -> bool {
         placed.iter().filter(|(_, rank)| touched(*rank)).all(|(index, rank)| {
             let Some(pod) = self.cluster.pod_at(*index) else { return false };

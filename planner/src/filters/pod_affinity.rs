@@ -17,7 +17,7 @@ pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, he
     if terms.is_empty() {
         return false;
     }
-    // Members differ for them in the labels that they ask for.
+    // Members with equal values of the labels that these terms select are equal for them.
     let labels = Labels::of(terms.iter().filter_map(|term| term.selector.as_ref()));
     let mut kinds: BTreeMap<_, &Pod> = BTreeMap::new();
     for member in members.iter().filter_map(|member| cluster.pod_at(*member)) {
@@ -32,7 +32,7 @@ pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, he
 pub(super) struct Terms<'a> {
     list: Vec<&'a AffinityTerm>,
     by_label: BTreeMap<(&'a str, &'a str), Vec<usize>>,
-    /// Those that ask for no value of a label.
+    /// Terms that select no value of a label.
     others: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Terms<'a> {
         all
     }
 
-    /// The numbers of those that are about a pod, ascending.
+    /// Returns the numbers of the terms that match a pod, ascending.
     pub(super) fn about(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
         let own = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
         let asked = own.chain([&self.others]).flatten().copied();
@@ -63,7 +63,7 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Whether a term is about a pod.
+/// Returns true if a term matches a pod.
 pub(crate) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
     cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
         && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))

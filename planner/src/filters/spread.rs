@@ -4,8 +4,8 @@
 use super::{node_affinity, taints};
 use crate::model::{Node, Pod, SpreadConstraint};
 
-/// Whether the pods of a node are counted as far as the policies of a pod's constraint say so. The node has to have the
-/// topology keys of all its constraints besides.
+/// Returns true if the inclusion policies of a pod's constraint admit a node, so that its pods are counted. In addition the node must have
+/// the topology keys of all constraints of the pod.
 pub(super) fn counts(pod: &Pod, constraint: &SpreadConstraint, node: &Node) -> bool {
     (!constraint.honors_affinity || node_affinity::matches(pod, node))
         && (!constraint.honors_taints || taints::refuse(pod, node).is_none())

@@ -9,12 +9,12 @@ use crate::problem::InFlight;
 use crate::search::domains::fractional;
 use std::collections::BTreeSet;
 
-/// Nodes by what evicting there costs, or costs at least.
+/// Nodes by the cost of evictions there, or by a lower bound on it.
 #[derive(Debug, Default)]
 pub(super) struct BestNode {
     order: BTreeSet<(Cost, Rank)>,
     entries: Vec<Entry>,
-    /// Nodes where something cheaper than what was found may exist, by what it would cost at least.
+    /// Nodes where a cheaper choice than the one found may exist, by the lower bound on its cost.
     unsure: BTreeSet<(Cost, Rank)>,
     forgotten: BTreeSet<Rank>,
 }
@@ -24,7 +24,7 @@ pub(super) struct BestNode {
 struct Entry {
     cost: Option<Cost>,
     exact: bool,
-    /// The bound, where something cheaper may exist.
+    /// The lower bound, if a cheaper choice may exist.
     unsure: Option<Cost>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Best {
 }
 
 impl BestNode {
-    /// Nothing is known.
+    /// Returns an empty cache.
     pub(super) fn new(nodes: usize) -> Self {
         Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
     }
 
-    /// Something changed on a node.
+    /// Discards the cached result of a node.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.forgotten.insert(rank);
     }
@@ -160,7 +160,8 @@ pub(super) fn bound(
     })
 }
 
-/// What units that free enough weigh at least when they can be taken in part; the most of it over the resources.
+/// Returns a lower bound on the weight of units that free enough: the least weight if fractions of units could be evicted, for the resource
+/// where it is highest.
 fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: impl Fn(&Least) -> u64) -> u64 {
     let of = |at: usize| {
         let offers = helping.iter().map(|(least, freed)| (weight(least), i128::from(freed[at])));
@@ -169,7 +170,7 @@ fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: im
     (0..free.len()).map(of).max().unwrap_or(0)
 }
 
-/// Where all the units are single pods of the highest priority: the earliest start among the latest `pods` of them.
+/// Returns the earliest start among the `pods` units that started last; `None` if not all units are single pods of the highest priority.
 fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> Option<i64> {
     let starts = here.iter().map(|unit| match (unit.unit, cluster.unit(unit.unit)) {
         (UnitRef::Pod(_), Some(found)) if found.priority == ceiling => Some(found.started.unwrap_or(i64::MAX)),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) struct Capacities {
     pub(super) class: Arc<EquivalenceClass>,
     pub(super) priority: i32,
-    /// Whether no two pods of the class may be on one node. The class does not tell: it knows no labels.
+    /// True if no two pods of the class may be on one node. The class alone does not determine that, because it does not contain labels.
     pub(super) apart: bool,
     pub(super) scale: Scale,
     pub(super) violations: Violations,
@@ -35,11 +35,11 @@ pub(super) struct Capacities {
     pub(super) best_nodes: [Option<BestNode>; 2],
     /// Whether every topology domain that matters is a single node.
     pub(super) domains_are_nodes: bool,
-    /// How many changes of the model are in it.
+    /// Number of changes of the model that are applied.
     seen: Option<u64>,
-    /// Nodes that the last decision saw otherwise than the model, and how.
+    /// Nodes that differed from the model in the last decision, and these differences.
     patched: BTreeMap<Rank, Difference>,
-    /// And budgets.
+    /// Budgets that differed from the model in the last decision.
     patched_budgets: BTreeSet<BudgetIndex>,
 }
 
@@ -52,15 +52,15 @@ pub(super) struct Totals {
     pub(super) most: u64,
     /// Nodes with a pod that excludes the members by anti-affinity.
     pub(super) blocked: usize,
-    /// Nodes where that is any.
+    /// Number of nodes where at least one member fits after these evictions.
     pub(super) candidates: usize,
     /// By priority: how many more fit after the eviction of its units whose budgets are not violated.
     pub(super) gains: BTreeMap<i32, u64>,
     /// Pods that may be evicted.
     pub(super) movable: u64,
-    /// Nodes that are out, by reason.
+    /// Number of infeasible nodes, by reason.
     pub(super) refusals: BTreeMap<Refusal, usize>,
-    /// Nodes that are not out, and those of them that are large enough for one pod.
+    /// Number of the other nodes, and of those of them that are large enough for one pod.
     pub(super) usable: usize,
     pub(super) large: usize,
     /// Requests of the pods there that may be evicted; and, as bits, the resources that limit how many members fit now.
@@ -113,7 +113,7 @@ impl Totals {
 }
 
 impl Capacities {
-    /// Nothing is known yet; `None` when amounts are too large to count so.
+    /// Returns capacities that are not computed yet; `None` if amounts are too large to be represented.
     pub(super) fn new(cluster: &Cluster, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Self> {
         Some(Self {
             class: Arc::clone(class),
@@ -150,7 +150,7 @@ impl Capacities {
             _ => false,
         };
         let known = changes.filter(|changes| !changes.iter().any(relabels));
-        // The number of a class may have been that of another class.
+        // A class may have a number that another class had before.
         let renumbered = known.iter().flatten().any(|change| matches!(change, Change::Class(_)));
         let mut stale = Stale::default();
         match known {
@@ -164,7 +164,7 @@ impl Capacities {
                 self.nodes =
                     (0..nodes.len()).map(|r| NodeCapacity { refusal: refusal(r), ..NodeCapacity::default() }).collect();
                 self.large = (0..nodes.len()).map(|rank| self.scale.large(nodes.at(rank))).collect();
-                // Counted first, so that taking it out again is right.
+                // Every node is counted here, because the update below subtracts its old capacity.
                 self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
                 stale.nodes = (0..nodes.len()).collect();
                 let terms = &self.class.constraints.anti_affinity;
@@ -195,7 +195,7 @@ impl Capacities {
             let answer = reader.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take());
             let old = std::mem::replace(&mut self.nodes[*rank], answer);
             let new = &self.nodes[*rank];
-            // The refusal moved from the old one to the new one.
+            // The refusal was moved from the old capacity to the new one.
             let old = NodeCapacity { refusal: new.refusal.clone(), ..old };
             if old != *new {
                 self.totals.count(&old, false);
@@ -214,7 +214,7 @@ impl Capacities {
         Some(())
     }
 
-    /// Finds out which nodes are concerned by changes.
+    /// Determines the nodes that changes affect.
     fn follow(
         &mut self,
         cluster: &Cluster,
@@ -263,11 +263,11 @@ impl Capacities {
     }
 }
 
-/// Nodes to be computed again.
+/// Nodes whose capacity must be recomputed.
 #[derive(Default)]
 struct Stale {
     nodes: Vec<Rank>,
-    /// Those of which only the cost of evictions changed.
+    /// Nodes of which only the cost of evictions changed.
     weighty: Vec<Rank>,
 }
 

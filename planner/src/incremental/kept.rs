@@ -1,14 +1,14 @@
-//! The answers that are kept from one decision to the next.
+//! The capacities that are cached from one decision to the next.
 
 use super::capacities::Capacities;
 use crate::model::EquivalenceClass;
 use std::sync::Arc;
 
-/// For so many classes and priorities answers are kept, and so many answers of nodes in all: about 200 bytes each.
+/// Upper bounds on the cached classes and priorities, and on the capacities of nodes in all of them: about 200 bytes each.
 const MOST: usize = 64;
 const MOST_NODES: usize = 400_000;
 
-/// The answers that are kept; the last one that was used is the last.
+/// The cached capacities, the most recently used ones last.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Vec<Capacities>);
 
@@ -23,7 +23,7 @@ impl Kept {
         Some(known)
     }
 
-    /// Puts it back, and drops what has not been used for longest.
+    /// Returns capacities to the cache, and evicts the least recently used ones above the upper bounds.
     pub(crate) fn put(&mut self, known: Capacities) {
         self.0.push(known);
         while self.0.len() > MOST || self.0.iter().map(|known| known.nodes.len()).sum::<usize>() > MOST_NODES {

@@ -22,10 +22,10 @@ use kept::Kept;
 pub(crate) use prospects::{Prospects, When};
 use std::sync::Arc;
 
-/// Puts what was found in words.
+/// Turns the result of a search into a decision with its explanation.
 pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Decision;
 
-/// Decides; `None` when this is not the way to answer.
+/// Decides; `None` if the general algorithm must decide.
 pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, assemble: Assemble) -> Option<Decision> {
     let first = *demand.members.first()?;
     let (id, example) = (cluster.row(first).class, cluster.pod_at(first)?);
@@ -54,7 +54,7 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     cluster.memory().with(|kept: &mut Kept| from_kept(kept, &question))
 }
 
-/// What is asked of the answers that are kept.
+/// A preemption request that cached capacities can answer.
 struct Question<'d> {
     cluster: &'d Cluster,
     demand: &'d Demand,
@@ -120,7 +120,7 @@ impl Incremental<'_> {
         self.question.demand.members.iter().copied().zip(places).collect()
     }
 
-    /// The question as it is on some of the nodes.
+    /// Returns the preemption problem on some of the nodes, without potential victims.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
         let room = Occupancy::of_amounts(self.question.cluster, nodes, &self.question.in_flight.held);
         Problem::new(
@@ -195,7 +195,7 @@ impl Incremental<'_> {
         Some((self.question.assemble)(&problem, room, found))
     }
 
-    /// Looks for the best node.
+    /// Decides for a single pod: searches the best node.
     fn single(&mut self) -> Option<Decision> {
         let &Question { cluster, demand, context, assemble, nodes, in_flight, .. } = self.question;
         let effort = self.effort.clone();
@@ -220,10 +220,10 @@ impl Incremental<'_> {
     }
 }
 
-/// Looks for the choice of victims on one node, besides an exact search.
+/// Looks that choosing the victims on one node may use, in addition to an exact search.
 const LOOKS_AT_A_NODE: usize = 200;
 
-/// What a strategy chooses on one node; `None` when there is no choice.
+/// Returns what a strategy chooses on one node; `None` if there is no choice.
 fn on_one_node<T>(
     cluster: &Cluster,
     demand: &Demand,

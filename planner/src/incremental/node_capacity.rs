@@ -9,18 +9,18 @@ use crate::problem::InFlight;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Amounts beyond this are left to the general way, which counts without limits. Sums over a node fit then.
+/// Upper bound on amounts, so that sums over a node fit; the general algorithm processes larger ones, without a limit.
 const LARGEST: i128 = 1 << 52;
-/// Resources beyond this as well: a set of them is kept as bits.
+/// Upper bound on the number of resources, because a set of them is stored as bits; the general algorithm processes more.
 const MOST_RESOURCES: usize = 64;
 
 /// Amounts in the order in which they are asked for; pods seldom ask for more than four.
 pub(super) type Amounts = SmallVec<[i64; 4]>;
 
-/// What a node has.
+/// Capacity of a node for members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeCapacity {
-    /// Why it is out, whatever runs there.
+    /// Why it is infeasible whatever runs there; `None` if it is not.
     pub(super) refusal: Option<Box<Refusal>>,
     /// Whether it is large enough for one pod when it is empty.
     pub(super) large: bool,
@@ -32,13 +32,13 @@ pub(super) struct NodeCapacity {
     pub(super) now: u32,
     /// How many fit after the pods that are leaving anyway have terminated.
     pub(super) then: u32,
-    /// The resources that end it now, as bits in the order in which they are asked for.
+    /// The resources that limit how many fit now, as bits in the order in which they are requested.
     pub(super) lacks: u64,
     /// Additional capacity, priority by priority.
     pub(super) steps: Vec<Step>,
     /// Pods that may be evicted.
     pub(super) movable: u32,
-    /// What they ask for, in the order in which it is asked for.
+    /// The requests of these pods, in the order of `Scale::ids`.
     pub(super) freed: Amounts,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct NodeCapacity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) priority: i32,
-    /// All of them.
+    /// Without all of these units.
     pub(super) all: u32,
-    /// All but those whose budgets would be violated.
+    /// Without these units except those whose budgets would be violated.
     pub(super) mild: u32,
 }
 
@@ -79,7 +79,7 @@ impl NodeCapacity {
     }
 }
 
-/// What pods of one class ask for, and what all the other kinds free of it.
+/// The requests of pods of one class, and the amounts of the same resources that evicting pods of other classes frees.
 #[derive(Debug)]
 pub(super) struct Scale {
     /// In an order that does not depend on when resources were first seen.
@@ -107,7 +107,7 @@ fn narrow(amount: i128) -> Option<i64> {
 }
 
 impl Scale {
-    /// `apart`: no two of them may be on one node. `None` when it cannot be put in such numbers.
+    /// `apart`: no two of them may be on one node. `None` if the requests cannot be represented.
     pub(super) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
         let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
         if ids.len() > MOST_RESOURCES {
@@ -120,7 +120,7 @@ impl Scale {
         Some(scale)
     }
 
-    /// Notes what pods of a class free.
+    /// Stores what evicting a pod of a class frees.
     pub(super) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
         let Some(class) = cluster.class(id) else { return };
         let width = self.ids.len();
@@ -143,7 +143,7 @@ impl Scale {
         self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
     }
 
-    /// How many fit into so much.
+    /// Returns how many fit into these free amounts.
     fn fit(&self, free: &[i64]) -> u32 {
         self.fit_each(free.iter().copied())
     }
@@ -153,7 +153,7 @@ impl Scale {
         fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
-    /// The same, when `known` fit for sure.
+    /// The same, if it is known that at least `known` fit.
     fn fit_from(&self, free: &[i64], known: u32) -> u32 {
         if known >= self.cap {
             return known;
@@ -192,7 +192,7 @@ pub(super) struct Reader<'s> {
     pub(super) in_flight: &'s InFlight,
     pub(super) class: &'s Arc<EquivalenceClass>,
     pub(super) priority: i32,
-    /// Used again for every node.
+    /// Buffer that is reused for every node.
     pub(super) movable: Vec<(i32, ClassId, bool)>,
 }
 

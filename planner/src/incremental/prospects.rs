@@ -9,22 +9,22 @@ use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to so many nodes, all of them are looked at.
+/// Up to this number of nodes, all of them are evaluated.
 const FEW_NODES: usize = 64;
-/// Of more nodes than this, and than twice the members, only those are looked at that promise most.
+/// If there are more nodes than this, and than twice the members, only the most promising ones are evaluated.
 const MANY_NODES: usize = 1024;
 
-/// So many times as many are looked at for a gang that has members of which nothing is known here.
+/// Factor on the number of evaluated nodes for a gang with members of classes whose capacities are not computed.
 const MORE: usize = 4;
 
 /// Upper bound on the classes whose capacities are updated: the two with the smallest requests and the two with the largest. The others are
 /// assumed to fit, so that a gang of a hundred classes takes no more time.
 const MOST_CLASSES: usize = 4;
 
-/// When members are to fit.
+/// The state of the cluster in which members are to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// As it is.
+    /// Now.
     Now,
     /// After the pods that are leaving anyway have terminated.
     Then,
@@ -34,17 +34,17 @@ pub(crate) enum When {
 
 /// Cached capacities of every node for the classes of a demand.
 pub(crate) struct Prospects {
-    /// With how many members there are of the class.
+    /// Each with the number of members of the class.
     classes: Vec<(Capacities, u64)>,
     /// How many of them have to fit: as many as are needed less the members of other classes.
     need: u64,
-    /// Members of other classes, of which nothing is known: any node may be the one that they need.
+    /// Number of members of other classes, whose capacities are not computed: any node may be the one that they need.
     others: u64,
 }
 
 impl Prospects {
-    /// For the members of a demand; `None` where there are so few nodes that all of them are looked at, and where amounts are
-    /// too large to count so.
+    /// Returns the bounds for the members of a demand; `None` if there are so few nodes that all of them are evaluated, or if amounts are
+    /// too large to be represented.
     pub(crate) fn new(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, in_flight: &InFlight) -> Option<Self> {
         if nodes.len() <= FEW_NODES {
             return None;

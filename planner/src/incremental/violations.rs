@@ -7,10 +7,10 @@ use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
 use std::cmp::Reverse;
 
-/// The units at risk.
+/// The units that would violate a budget.
 #[derive(Debug, Default)]
 pub(super) struct Violations {
-    /// By budget: those that would violate it, in the order of their names in the model.
+    /// By budget: the units that would violate it, sorted by reference.
     by_budget: Vec<Vec<UnitRef>>,
     /// By pod and by group: how many budgets they would violate.
     pods: Vec<u32>,
@@ -29,7 +29,7 @@ impl Violations {
         count.is_some_and(|count| *count > 0)
     }
 
-    /// How many units would.
+    /// Returns how many units would violate a budget.
     pub(super) fn units(&self) -> usize {
         self.units
     }
@@ -109,7 +109,7 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
         late.extend((0..units.len()).filter(is_late).map(|at| units[at].0));
         counted += level.len();
     }
-    // A level is in order already, so that this has little to do.
+    // The units of one priority are sorted already, so this is fast.
     late.sort();
     late
 }
@@ -120,7 +120,7 @@ fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut left: usize) -> Vec<
     let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
     let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();
     let (mut from, mut to) = (0, order.len());
-    // Each has a pod at least, so that no more of them than `left` are in time.
+    // Each unit has at least one pod, so at most `left` of them are within the allowance.
     while left > 0 && from < to {
         let middle = (left - 1).min((to - from) / 2);
         order[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {

@@ -1,4 +1,4 @@
-//! Demands on the pods around: pod affinity, anti-affinity and topology spread.
+//! Inter-pod constraints: pod affinity, anti-affinity and topology spread.
 
 use super::selector::Selector;
 use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec, TopologySpreadConstraint};
@@ -17,7 +17,7 @@ pub(crate) struct AffinityTerm {
     pub(crate) topology_key: String,
 }
 
-/// Namespaces by name, and by their labels: those of either kind. [`super::Cluster::in_namespaces`] answers for it.
+/// Namespaces given by name or by label selector: the union of both. [`super::Cluster::in_namespaces`] evaluates it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NamespaceSet {
     /// Names.
@@ -33,13 +33,13 @@ pub(crate) struct SpreadConstraint {
     pub(crate) selector: Option<Selector>,
     /// Label of nodes that makes a domain.
     pub(crate) topology_key: String,
-    /// How much a domain may have above the one that has least.
+    /// Maximum difference between the number of pods in a domain and the global minimum (`maxSkew`).
     pub(crate) max_skew: usize,
-    /// Fewer domains than this count as one that has none.
+    /// If there are fewer domains than this, the global minimum is 0 (`minDomains`).
     pub(crate) min_domains: usize,
-    /// Whether nodes do not count that the pod's node selector and affinity rule out (`nodeAffinityPolicy`).
+    /// True if nodes that the pod's node selector and affinity exclude do not count (`nodeAffinityPolicy`).
     pub(crate) honors_affinity: bool,
-    /// Whether nodes do not count that have a taint which the pod does not tolerate (`nodeTaintsPolicy`).
+    /// True if nodes with a taint that the pod does not tolerate do not count (`nodeTaintsPolicy`).
     pub(crate) honors_taints: bool,
 }
 

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-/// The most requirements and values of a selector that are read.
+/// Upper bound on the requirements and values of a selector.
 const MOST_REQUIREMENTS: usize = 100;
 
 /// Returns the selector unchanged, or, above the bound on its rules, a selector that matches every pod of the namespace. The latter
@@ -35,7 +35,7 @@ pub struct Budget {
     pub uid: SmolStr,
     /// How many more pods may be evicted now; 0 while its status is older than its spec, as in the eviction API.
     pub disruptions_allowed: i32,
-    /// How many healthy pods it wants.
+    /// Number of healthy pods that it requires (`desiredHealthy`).
     pub desired_healthy: i32,
     /// Whether pods that are not ready may be evicted even at 0 allowed disruptions (`unhealthyPodEvictionPolicy`): always, or because as
     /// many as desired are healthy.
@@ -76,7 +76,7 @@ impl Budget {
         })
     }
 
-    /// Whether the two are about the same pods.
+    /// Returns true if both have the same selector.
     pub(super) fn selects_like(&self, other: &Self) -> bool {
         self.selector == other.selector
     }
@@ -87,7 +87,7 @@ impl Budget {
         !self.exempts(pod.unstarted(), pod.ready) && !self.disrupted_pods.contains(pod.key.name.as_str())
     }
 
-    /// The same for a pod of which this row is known; `pod` is asked for only if it must be.
+    /// The same for a pod with this row; `pod` is called only if the row does not suffice.
     pub(crate) fn counts_row<'p>(&self, row: &Row, pod: impl FnOnce() -> Option<&'p Pod>) -> bool {
         let granted = || pod().is_none_or(|pod| self.disrupted_pods.contains(pod.key.name.as_str()));
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())

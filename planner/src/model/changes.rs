@@ -50,7 +50,7 @@ impl Change {
 pub(super) struct Changes {
     kept: VecDeque<Change>,
     dropped: u64,
-    /// By kind and number of a change: how many changes there were when it was last noted, itself included.
+    /// By kind and number of a change: the number of changes up to its last entry, inclusive.
     noted: [Vec<u64>; 7],
     /// Number of changes when a cache last caught up.
     read: AtomicU64,
@@ -88,7 +88,7 @@ impl Changes {
         count
     }
 
-    /// Those after the first `seen`; `None` when they are not all kept.
+    /// Returns the changes after the first `seen`; `None` if some of them are not kept any more.
     pub(super) fn since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
         let skip = usize::try_from(seen.checked_sub(self.dropped)?).ok()?;
         Some(self.kept.iter().skip(skip).copied())

@@ -1,4 +1,4 @@
-//! What a pod demands of its node besides resources.
+//! Scheduling constraints of a pod besides resources.
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
 use super::node::Taint;
@@ -79,7 +79,7 @@ pub(crate) struct Toleration {
 }
 
 impl Toleration {
-    /// Whether it covers a taint.
+    /// Returns true if it tolerates a taint.
     pub(crate) fn covers(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
@@ -105,7 +105,7 @@ impl Constraints {
         let required = affinity
             .and_then(|a| a.node_affinity.as_ref())
             .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-        // An operator that is not known covers nothing.
+        // A toleration with an unknown operator tolerates nothing.
         let known = |operator: Option<&str>| matches!(operator, None | Some("" | "Equal" | "Exists"));
         let tolerations = spec.tolerations.iter().flatten().filter(|t| known(t.operator.as_deref()));
         Self {
@@ -127,7 +127,7 @@ impl Constraints {
         }
     }
 
-    /// Whether they allow one node by its name, and no other: what a DaemonSet demands for its pods.
+    /// Returns true if they allow exactly one node, by its name, as the DaemonSet controller sets it for its pods.
     pub(super) fn names_one_node(&self) -> bool {
         let one = |term: &NodeTerm| {
             let mut names = term.fields.iter().filter(|rule| rule.key == "metadata.name" && rule.operator == "In");
@@ -155,8 +155,8 @@ fn requirement(from: &NodeSelectorRequirement) -> Requirement {
     Requirement::new(&from.key, &from.operator, from.values.as_deref())
 }
 
-/// Ports of containers and sidecars, as the scheduler's NodePorts filter counts them. On the network of the node every
-/// port is one of the node's; the API server writes that down, a template does not have it yet.
+/// Returns the host ports of containers and sidecars, as the scheduler's NodePorts filter counts them. With `hostNetwork` every port is a
+/// host port; the API server fills that in for pods, but not for templates.
 fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
     let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
     let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);

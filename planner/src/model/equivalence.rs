@@ -7,15 +7,15 @@ use super::slab::Slab;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of a kind; stable while a pod of it is in the model, and used again afterwards.
+/// Number of an equivalence class; stable while a pod of it is in the model, and reused afterwards.
 pub(crate) type ClassId = u32;
 
-/// What makes pods alike for every filter that does not look at labels.
+/// Requests and constraints: pods for which both are equal are equal for every filter that does not read labels.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EquivalenceClass {
-    /// What they ask of a node.
+    /// Their requests.
     pub(crate) requests: Resources,
-    /// What they demand besides.
+    /// Their other constraints.
     pub(crate) constraints: Constraints,
 }
 
@@ -57,7 +57,7 @@ impl EquivalenceClasses {
         }
     }
 
-    /// A kind by number.
+    /// Returns an equivalence class by number.
     pub(super) fn get(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
         self.list.get(id).map(|(kind, _)| kind)
     }

@@ -10,7 +10,7 @@ use super::selector::Selector;
 const NODE_RULES: usize = 300;
 /// Terms of pod affinity, and as many of anti-affinity.
 const TERMS: usize = 16;
-/// What all of them ask of labels.
+/// Rules on labels in all of these terms, and in topology spread constraints.
 const LABEL_RULES: usize = 100;
 /// Constraints of topology spread.
 const SPREADS: usize = 16;
@@ -20,7 +20,7 @@ const PORTS: usize = 100;
 const TOLERATIONS: usize = 500;
 
 impl Constraints {
-    /// What there is too much of, in words.
+    /// Returns the first bound that is exceeded, in words.
     pub(crate) fn excess(&self) -> Option<String> {
         let of_node = |term: &NodeTerm| 1 + term.labels.len() + term.fields.len();
         let node_rules = self.node_affinity.iter().flatten().map(of_node).sum::<usize>() + self.node_selector.len();

@@ -11,20 +11,20 @@ use super::pod::{Phase, Pod};
 use giveway_crds::finished::FinishedMembers;
 use std::collections::BTreeSet;
 
-/// How many members, and controllers, are remembered at most. Members beyond count until their pods are deleted.
+/// Upper bound on the recorded members, and on the recorded controllers. Further members count until their pods are deleted.
 const MOST: usize = 1000;
 
 /// Which members of a group have finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// How many of them count for the barrier.
+    /// How many of them count for `minCount`.
     pub count: usize,
-    /// Those to remember, with the controllers of this run.
+    /// The members to record in the group's status, with the controllers of this run.
     pub remember: FinishedMembers,
 }
 
 impl Finished {
-    /// From what is remembered, and the members that exist.
+    /// Determines the finished members from those that the group's status records, and from the members that exist.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
         let none = FinishedMembers { spare: known.spare, ..FinishedMembers::default() };
         if known.pods.is_empty() && !members.clone().any(done) {

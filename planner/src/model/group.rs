@@ -51,7 +51,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Reads a group, and fills in what admission did not.
+    /// Reads a group, and fills in the fields that admission did not set.
     pub(super) fn from_object(group: &PodGroup, classes: &Classes) -> Result<Self, ModelError> {
         let metadata = &group.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -140,7 +140,7 @@ impl Group {
         self.class_problem.is_none().then_some(self.priority)
     }
 
-    /// The priority that counts for a member: the lower one of the two, but that of a native group as it is, as for
+    /// Returns the priority that counts for a member: the lower one of its own and the group's; the group's if the group is native, as in
     /// kube-scheduler; its own while the group's is unknown.
     pub fn counts_for(&self, pod: &Pod) -> i32 {
         match self.known_priority() {
@@ -155,7 +155,7 @@ impl Group {
         !self.native && self.known_priority().is_some_and(|priority| pod.priority < priority)
     }
 
-    /// Fills in from the classes what the group does not state itself. Returns whether anything changed.
+    /// Fills in priority and policy from the classes if the group does not specify them. Returns whether anything changed.
     pub(super) fn resolve(&mut self, classes: &Classes) -> bool {
         let (priority, policy, problem) = match (self.stated_priority, classes.resolve(self.class_name.as_deref())) {
             (Some(priority), Ok(class)) => (priority, self.stated_policy.unwrap_or(class.policy), None),

@@ -1,4 +1,4 @@
-//! Namespace and name: the identity of an object for people, and the last resort of every order.
+//! Namespace and name: the identity of an object in messages, and the last tie-break of every order.
 
 use smol_str::SmolStr;
 use std::fmt;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Memory(Mutex<Option<Box<dyn Any + Send>>>);
 
 impl Memory {
-    /// Lets `work` use and change what is remembered: the default where there is nothing of this type.
+    /// Calls `work` with the cached value, which it may change; with the default value if there is none of this type.
     pub(crate) fn with<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut value = slot.take().and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();

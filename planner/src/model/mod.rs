@@ -1,7 +1,7 @@
-//! What the planner knows of the cluster: nodes, pods, groups, budgets and priority classes, as plain values.
+//! Snapshot of the cluster: nodes, pods, groups, budgets and priority classes, as plain values.
 //!
-//! Objects are read once, when they arrive; everything after that works on numbers and indexes. What cannot be read is
-//! refused with a [`ModelError`] that names object, field and value.
+//! Objects are parsed once, when they arrive; everything after that works on numbers and indexes. An object that cannot be parsed is
+//! rejected with a [`ModelError`] that names object, field and value.
 
 mod affinity;
 mod budget;

@@ -43,9 +43,9 @@ pub struct Pod {
     pub annotation_policy: Option<PreemptionPolicy>,
     /// The policy that kube-scheduler reads.
     pub spec_policy: PreemptionPolicy,
-    /// From which priority on its budgets may be violated. One that cannot be read protects as much as any can.
+    /// The priority from which on its budgets may be violated. A threshold that cannot be parsed protects as much as the highest one.
     pub threshold: Option<i32>,
-    /// What it asks of a node.
+    /// Its requests.
     pub requests: Resources,
     /// The node it is bound to.
     pub node: Option<SmolStr>,
@@ -104,9 +104,9 @@ pub enum Phase {
     Pending,
     /// Started.
     Running,
-    /// Ended well.
+    /// Finished successfully.
     Succeeded,
-    /// Ended badly.
+    /// Finished with a failure.
     Failed,
     /// Not known, because its node cannot be reached.
     Unknown,
@@ -123,7 +123,7 @@ impl Pod {
         (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
 
-    /// Whether it existed at this second; a pod whose age is not known has always been there.
+    /// Returns true if it existed at this second, or its creation time is not known.
     pub fn existed_at(&self, second: i64) -> bool {
         self.created.is_none_or(|created| created / 1_000_000_000 <= second)
     }
@@ -164,7 +164,7 @@ impl Pod {
         }
     }
 
-    /// The value of a node label that its node selector asks for.
+    /// Returns the value of a node label that its node selector requires.
     pub fn asks_for(&self, label: &str) -> Option<&str> {
         let mut selector = self.constraints.node_selector.iter();
         selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())
@@ -192,12 +192,12 @@ impl Pod {
         !self.constraints.anti_affinity.is_empty()
     }
 
-    /// Whether it asks for the same as another one.
+    /// Returns true if another pod has the same requests, constraints and claims.
     pub fn asks_as(&self, other: &Self) -> bool {
         self.requests == other.requests && self.constraints == other.constraints && self.claims == other.claims
     }
 
-    /// Whether it was made so that a cluster autoscaler sees a gang: it waits for nothing of its own.
+    /// Returns true if it is a placeholder, which requests capacity for a gang from a cluster autoscaler.
     pub fn placeholder(&self) -> bool {
         self.labels.contains_key(keys::LABEL_PLACEHOLDER)
     }

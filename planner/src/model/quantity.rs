@@ -10,7 +10,7 @@ const MILLI: i128 = 1_000_000;
 /// Digits after which a number cannot be of any use; bounds the work for hostile input.
 const MAX_DIGITS: usize = 64;
 
-/// A text that is no quantity, or one too large to count with.
+/// Error for a text that is no quantity, or a quantity that is too large to be represented.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantity \"{text}\": {problem}")]
 pub struct QuantityError {

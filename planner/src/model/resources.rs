@@ -47,7 +47,7 @@ impl Resources {
         self.unnumbered.iter().filter(|entry| !entry.served).map(|entry| (entry.name.as_str(), entry.amount))
     }
 
-    /// What is asked for, no node offers, and a DeviceClass serves; by name.
+    /// Returns the names of the requested resources that no node offers and a DeviceClass provides.
     pub fn served(&self) -> impl Iterator<Item = &str> {
         self.unnumbered.iter().filter(|entry| entry.served).map(|entry| entry.name.as_str())
     }
@@ -57,7 +57,7 @@ impl Resources {
         self.unnumbered.iter().map(|entry| &entry.name)
     }
 
-    /// Amounts by name, of which nothing is served by devices.
+    /// Creates amounts from names; none of them counts as provided by a DeviceClass.
     pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &Names) -> Self {
         let (mut numbered, mut unnumbered) = (Vec::with_capacity(amounts.len()), Vec::new());
         for (name, amount) in amounts.into_iter().filter(|(_, amount)| *amount != 0) {
@@ -69,7 +69,7 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
-    /// The same, after names got numbers, or were served or served no longer.
+    /// Returns the amounts after names got numbers, or after DeviceClasses changed.
     pub(super) fn renumbered(&self, names: &Names, served: impl Fn(&str) -> bool) -> Self {
         let mut numbered: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| *id != UNOFFERED).collect();
         let mut unnumbered = Vec::new();

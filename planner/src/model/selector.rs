@@ -36,25 +36,25 @@ impl Selector {
             && self.rules.iter().all(|rule| rule.matches(labels.get(&rule.key)))
     }
 
-    /// The labels that it asks for.
+    /// Returns the keys of the labels that it reads.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         let equal = self.equal.iter().map(|(key, _)| key.as_str());
         equal.chain(self.rules.iter().map(|rule| rule.key.as_str()))
     }
 
-    /// A label of which every pod that it selects has one of these values; `None` where it asks for no such label.
+    /// Returns a label, and the values of which every selected pod has one; `None` if it requires no such label.
     pub(crate) fn needs(&self) -> Option<(&str, &[String])> {
         let equal = self.equal.iter().map(|(key, value)| (key.as_str(), std::slice::from_ref(value)));
         let listed = self.rules.iter().filter(|rule| rule.operator == "In");
         equal.chain(listed.map(|rule| (rule.key.as_str(), rule.values.as_slice()))).next()
     }
 
-    /// Whether it asks for nothing.
+    /// Returns true if it has no rules.
     pub(crate) fn is_empty(&self) -> bool {
         self.equal.is_empty() && self.rules.is_empty()
     }
 
-    /// Whether it asks for no other label than this one.
+    /// Returns true if it reads no other label than this one.
     pub(crate) fn asks_only_for(&self, key: &str) -> bool {
         self.equal.iter().all(|(other, _)| other == key) && self.rules.iter().all(|rule| rule.key == key)
     }

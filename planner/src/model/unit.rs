@@ -8,7 +8,7 @@ use super::unit_kind::UnitKind;
 use super::{GroupIndex, NodeIndex, PodIndex};
 use std::ops::Deref;
 
-/// Which unit is meant.
+/// Reference to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitRef {
     /// A pod on its own.
@@ -87,16 +87,16 @@ pub(crate) struct GroupUnit {
     pub(crate) threshold: Option<i32>,
 }
 
-/// What decisions have to know of a pod at once, side by side for all pods.
+/// Summary of a pod that decisions read, stored contiguously for all pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The node whose capacity it uses.
     pub(crate) node: Option<NodeIndex>,
     /// The priority of its unit; its own when it has none.
     pub(crate) priority: i32,
-    /// What it asks for.
+    /// Its equivalence class: requests and constraints.
     pub(crate) class: ClassId,
-    /// What can become of it.
+    /// Whether, and how, it can be evicted.
     pub(crate) role: Role,
     /// Whether it is under a budget.
     pub(crate) budgeted: bool,
@@ -120,7 +120,7 @@ pub(crate) enum Given {
     Long,
 }
 
-/// What can become of a pod.
+/// Whether, and how, a pod can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has no node, or is never evicted.

@@ -1,11 +1,11 @@
-//! Budgets as victims are added up: which eviction violates one (a preference), and which must not happen at all
-//! (KEP-3280: a guaranteed budget).
+//! Counts victims by budget: which evictions violate a budget (which is avoided if possible), and which ones are not permitted because the
+//! budget is guaranteed (KEP-3280).
 
 use super::in_flight::InFlight;
 use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where pods are under one of so many budgets, all of them are copied rather than those picked out.
+/// If the budgets of some pods, added up over the pods, are more than one in this number of all budgets, the counts of all are copied.
 const MANY: usize = 16;
 
 /// The budgets that potential victims are under.
@@ -14,17 +14,17 @@ pub(crate) struct Budgets<'a> {
     list: Vec<&'a Budget>,
     /// By budget: pods that decisions in flight evict and that its status does not count yet.
     in_flight: Vec<usize>,
-    /// The numbers of budgets that pods are under together.
+    /// Distinct sets of budgets that a pod is under, as numbers.
     sets: Vec<Vec<usize>>,
-    /// By pod, which of `sets`.
+    /// By pod: its index in `sets`.
     of: BTreeMap<PodIndex, usize>,
-    /// By pod, a bit: whether `of` has it. Nine of ten pods that are asked for are under no budget.
+    /// By pod, a bit: whether `of` contains it. Most pods that are looked up are under no budget.
     under: Vec<u64>,
     /// Priority of the preemptor: a threshold above it makes a budget guaranteed.
     priority: i32,
-    /// Whether it makes any guaranteed.
+    /// True if any budget is guaranteed.
     guarding: bool,
-    /// Whether a pod is under more than one.
+    /// True if a pod is under more than one budget.
     several: bool,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units. Two decisions cannot spend one allowance: what decisions in flight
-    /// evict is taken off.
+    /// Looks up the budgets of the pods of these units. Evictions of decisions in flight are subtracted from the allowed disruptions, so
+    /// that two decisions cannot use the same one.
     pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32, in_flight: &InFlight) -> Self {
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
         let mut sets: Vec<Vec<BudgetIndex>> = Vec::new();
         let mut of: BTreeMap<PodIndex, usize> = BTreeMap::new();
-        // Pods are many, and those that the same budgets match are alike but for whose eviction is granted already.
+        // Many pods are under the same budgets; they differ only if the eviction of one of them was granted already.
         let mut alike: BTreeMap<_, (usize, Vec<&Budget>)> = BTreeMap::new();
         for index in units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted) {
             let (row, matching) = (cluster.row(*index), cluster.budgets_at(*index));
@@ -137,8 +137,8 @@ impl<'a> Budgets<'a> {
         guarded > 0 && victims > self.allowed(number)
     }
 
-    /// What adding these units to the victims would do: how many of their pods violate a budget, and whether a
-    /// guaranteed budget would be violated. Only the budgets of these units are looked at, unless those are many.
+    /// Returns the effect of adding these units to the victims: how many of their pods violate a budget, and whether a guaranteed budget
+    /// would be violated. Only the counts of the budgets of these units are copied, unless there are many.
     pub(crate) fn preview<'u>(
         &self,
         tally: &Tally,
@@ -223,12 +223,12 @@ impl<'a> Budgets<'a> {
         self.violations_of(&tally).unwrap_or_else(|| self.violating(cluster, pods).len())
     }
 
-    /// The same of the victims so far. Whose turn it is matters to pods under several budgets: `None` where it does.
+    /// Returns the same for the victims so far; `None` if the order of the victims matters, because a pod is under several budgets.
     pub(crate) fn violations_of(&self, tally: &Tally) -> Option<usize> {
         (tally.violations == 0 || !self.several).then_some(tally.violations)
     }
 
-    /// Whether a unit is under a budget by its number.
+    /// Returns true if a unit is under the budget with this number.
     pub(crate) fn covers(&self, number: usize, unit: &Unit) -> bool {
         unit.pods.iter().any(|pod| self.of_pod(*pod).contains(&number))
     }
@@ -240,7 +240,7 @@ impl<'a> Budgets<'a> {
         for unit in units {
             self.add(&mut tally, unit);
         }
-        // As many steps as pods are under budgets, however many budgets there are.
+        // The effort depends on the budgets of the pods, not on the number of all budgets.
         let mut thresholds: BTreeMap<usize, i32> = BTreeMap::new();
         for unit in units.iter().filter(|unit| self.guards(unit)) {
             let Some(threshold) = unit.threshold else { continue };

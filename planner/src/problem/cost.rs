@@ -1,4 +1,4 @@
-//! What evicting some units of a problem costs.
+//! The cost of evicting units of a problem.
 
 use crate::api::Cost;
 use crate::model::UnitKind;
@@ -12,7 +12,7 @@ impl Cost {
         Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
     }
 
-    /// The same where it is known how many pods violate a budget.
+    /// The same if the number of pods that violate a budget is known.
     pub(crate) fn with(problem: &Problem<'_>, victims: &[UnitIndex], budget_violations: usize) -> Self {
         let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
         let highest_priority = units().map(|unit| unit.priority).max();

@@ -9,13 +9,13 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pods of a preemptor that wait for a place.
+/// The pending pods of a preemptor, and what they require together.
 pub(crate) struct Demand {
     /// Priority that counts for it.
     pub(crate) priority: i32,
     /// Preemption policy: whether pods may be evicted for it.
     pub(crate) policy: PreemptionPolicy,
-    /// The members that wait, by name.
+    /// The pending members, by name.
     pub(crate) members: Vec<PodIndex>,
     /// How many of them must fit together.
     pub(crate) need: usize,
@@ -29,8 +29,7 @@ pub(crate) struct Demand {
 pub(crate) struct Domains {
     /// Key of the node label.
     pub(crate) key: SmolStr,
-    /// The only value, where the members that have a node already, or were released for one, say so; `Some(None)` where they
-    /// have none in common.
+    /// The only permitted value, if members are bound or were ungated for one domain; `Some(None)` if they have no value in common.
     pub(crate) pinned: Option<Option<SmolStr>>,
 }
 
@@ -54,11 +53,11 @@ impl Domains {
     }
 }
 
-/// Members that are alike for every filter.
+/// Members that are equal for every filter.
 pub(crate) struct MemberClass {
     /// The members, by name.
     pub(crate) members: Vec<PodIndex>,
-    /// By rank: why the node is out for them, whatever else runs there.
+    /// By rank: why the node is infeasible for them whatever else runs there; `None` if it is not.
     pub(crate) unsuitable: Vec<Option<Refusal>>,
 }
 
@@ -113,8 +112,9 @@ impl Demand {
         })
     }
 
-    /// The members by equivalence class, the largest class first: by the largest share of the total capacity of a resource, then by
-    /// the name of the first member. Classes that exceed the effort limit are left out: their members are not placed.
+    /// Returns the members by equivalence class, the largest class first: by the largest share of the total capacity of a resource, then by
+    /// the sum of these shares, then by the name of the first member. Classes for which no effort is left are omitted: their members are
+    /// not placed.
     pub(crate) fn classes(
         &self,
         cluster: &Cluster,
@@ -151,7 +151,7 @@ impl Demand {
     }
 }
 
-/// An amount in billionths of what there is.
+/// Returns an amount as a share of the total, in billionths.
 fn share(amount: i128, offered: i128) -> i128 {
     if offered <= 0 { i128::MAX / 2 } else { amount.saturating_mul(1_000_000_000) / offered }
 }

@@ -19,7 +19,7 @@ const ELSEWHERE: usize = 60_000;
 /// Looks that the exact search on one node may use, so that other nodes are searched, too.
 pub(crate) const ON_ONE_NODE: usize = 20_000;
 
-/// The looks that are left; a copy counts with the original.
+/// The remaining looks; a clone shares the count with the original.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
     left: Rc<Cell<usize>>,
@@ -31,7 +31,7 @@ impl Effort {
         Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)) }
     }
 
-    /// For a decision.
+    /// The effort for a decision.
     pub(crate) fn of_decision() -> Self {
         Self::new(DECISION, LAST_RESORT)
     }
@@ -41,7 +41,7 @@ impl Effort {
         Self::new(WORDS, 0)
     }
 
-    /// For the search for one critical add-on.
+    /// The effort for the search for one critical add-on.
     pub(crate) fn of_search() -> Self {
         Self::new(RESCUE, 0)
     }
@@ -63,12 +63,12 @@ impl Effort {
         self.left.get()
     }
 
-    /// Adds what is kept for the last resort to what is left, once.
+    /// Adds the looks that are reserved for the last placement, once.
     pub(crate) fn last_resort(&self) {
         self.left.set(self.left() + self.kept.take());
     }
 
-    /// Whether nothing more may be looked at.
+    /// Returns true if no looks are left.
     pub(crate) fn spent(&self) -> bool {
         self.left() == 0
     }

@@ -8,7 +8,7 @@ use crate::problem::demand::Demand;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What makes a node different: pods, their classes, and how they differ.
+/// The differences of a node between a decision's cluster and the model: pods, their classes, and how they differ.
 pub(crate) type Difference = Vec<(PodIndex, ClassId, Differs)>;
 
 /// How a pod of a decision's cluster differs from the model.
@@ -33,18 +33,18 @@ pub(crate) struct InFlight {
     pub(crate) held: Vec<(PodIndex, Rank)>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
-    /// By budget: how many of them live yet and use up one of its disruptions that its status does not count yet.
+    /// By budget: how many of them are live and use up one of its disruptions that its status does not count yet.
     evicting: BTreeMap<BudgetIndex, usize>,
     /// Terminating pods that count as running, because they are overdue.
     lingering: BTreeSet<PodIndex>,
     /// Units that must not be evicted: those of `Context::exempt`, and those of the preemptor's own group.
     exempt: BTreeSet<UnitRef>,
-    /// Whether critical add-ons may be victims: of another one that can run on no other node.
+    /// True if critical add-ons may be victims of another one that can run on no other node.
     displaces_critical: bool,
 }
 
 impl InFlight {
-    /// What a preemptor and the decisions in flight make different.
+    /// Returns the differences that result from a preemptor and from the decisions in flight.
     pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
         let own = || demand.members.iter().filter_map(|m| cluster.pod_at(*m)).map(|pod| pod.uid.as_str()).collect();
         let held = held_places(cluster, nodes, demand.priority, context, own);
@@ -95,7 +95,7 @@ impl InFlight {
         self.evicting.get(&budget).copied().unwrap_or(0)
     }
 
-    /// The budgets that it makes different.
+    /// Returns the budgets that the differences affect.
     pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
         let exempt = self.exempt.iter().filter_map(|unit| cluster.unit(*unit));
         let exempt: Vec<PodIndex> = exempt.flat_map(|unit| unit.pods.to_vec()).collect();
@@ -120,7 +120,7 @@ impl InFlight {
         leaving
     }
 
-    /// The nodes that it makes different, and how.
+    /// Returns the nodes with differences, and these differences.
     pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeMap<Rank, Difference> {
         let mut changed: BTreeMap<Rank, Difference> = BTreeMap::new();
         let mut note = |pod: PodIndex, rank: Option<Rank>, differs: Differs| {
@@ -152,7 +152,7 @@ impl InFlight {
     }
 }
 
-/// By budget: how many of these pods live and are counted by it. One pass, however many budgets ask.
+/// Returns by budget how many of these pods are live and counted by it, in one pass over the pods.
 fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<BudgetIndex, usize> {
     let mut counts = BTreeMap::new();
     for index in departing {
@@ -166,8 +166,8 @@ fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<Budge
     counts
 }
 
-/// Returns the reservations of preemptors of equal or higher priority (KEP-4832) by node: of decisions in flight, and nominations. Pods with a UID
-/// in `own` reserve nothing against themselves.
+/// Returns the reservations of preemptors of equal or higher priority (KEP-4832) by node: of decisions in flight, and nominations. Pods
+/// with a UID in `own` reserve nothing against themselves.
 pub(crate) fn held_places<'o>(
     cluster: &Cluster,
     nodes: &Nodes<'_>,

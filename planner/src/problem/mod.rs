@@ -1,4 +1,4 @@
-//! One question to the planner, with everything that its answer depends on looked up once.
+//! One preemption problem, with all data that its solution depends on.
 
 mod budgets;
 mod cost;
@@ -28,9 +28,9 @@ pub(crate) struct Problem<'a> {
     pub(crate) in_flight: &'a InFlight,
     /// The cluster as it is: every bound pod, and the reservations of others against this preemptor.
     pub(crate) now: Occupancy<'a>,
-    /// The members, by what they are like; the largest first.
+    /// The members by equivalence class, the largest class first.
     pub(crate) classes: Vec<MemberClass>,
-    /// PotentialVictims victims.
+    /// The potential victims.
     pub(crate) potential: PotentialVictims<'a>,
     /// The budgets of the potential victims.
     pub(crate) budgets: Budgets<'a>,

@@ -1,4 +1,4 @@
-//! Members and their nodes, in words.
+//! Placements of a plan by name: members and their nodes.
 
 use crate::api::Placement;
 use crate::filters::{Nodes, Rank};

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Index of a unit in [`PotentialVictims::units`].
 pub(crate) type UnitIndex = usize;
 
-/// Up to so many pods of a unit are looked through for those on a node.
+/// Up to this number of pods, the pods of a unit on a node are found by filtering the pods of the unit.
 const SMALL_UNIT: usize = 16;
 
 /// All units that may be evicted for a preemptor.
@@ -79,7 +79,7 @@ impl<'a> PotentialVictims<'a> {
         Some(number)
     }
 
-    /// The pods of a unit that run on a node; a group that runs on very many nodes is found by what runs there.
+    /// Returns the pods of a unit that run on a node; for a large group by filtering the pods of the node.
     pub(crate) fn pods_on(
         &self,
         cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! What victims in a domain of topology cost at least, so that few of many domains have to be searched.
+//! Lower bounds on the cost of victims in a topology domain, so that few of many domains have to be searched.
 
 use crate::api::{Cost, offset_priority};
 use crate::filters::{Nodes, Rank};
@@ -17,7 +17,7 @@ pub(crate) fn lower_bound(
     ceiling: i32,
 ) -> Cost {
     let asked = least_asked(cluster, demand);
-    // By unit: what it frees here of each resource.
+    // By unit: what its eviction frees of each resource on these nodes.
     let mut freed: BTreeMap<UnitRef, Vec<i128>> = BTreeMap::new();
     let mut missing: Vec<i128> = asked.iter().map(|(_, amount)| amount * demand.need as i128).collect();
     for rank in ranks {
@@ -48,7 +48,7 @@ pub(crate) fn lower_bound(
     Cost { highest_priority: Some(ceiling), priority_sum: sums.max().unwrap_or(0), ..Cost::default() }
 }
 
-/// Of every resource the least that a member asks for.
+/// Returns the smallest request of a member for each resource that all members request.
 fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
     let mut classes: Vec<_> = demand.members.iter().map(|member| cluster.row(*member).class).collect();
     classes.sort_unstable();
@@ -61,10 +61,11 @@ fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
 
 /// Amounts below this are counted exactly.
 const EXACT: i128 = 1 << 62;
-/// Of amounts, which have [97 bits](crate::model) at the most and are summed up, so many are left out otherwise.
+/// Number of low bits that are dropped from larger amounts, which have at most [97 bits](crate::model).
 const LOW_BITS: u32 = 60;
 
-/// The least weight that frees so much, when units can be taken in part: those first that free most for their weight.
+/// Returns the least weight that frees the missing amount if fractions of units could be evicted: those that free most for their weight
+/// first.
 pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
     if missing <= 0 {
         return 0;

@@ -105,8 +105,8 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// Whether the pods around let a member into the cell of a node, which is closed when they do not; `None` when nothing
-    /// more may be looked at.
+    /// Returns whether inter-pod constraints admit a member to the cell of a node, and closes the cell if they do not; `None` if no effort
+    /// is left.
     fn lets_in(&self, front: &mut Front, member: PodIndex, rank: Rank) -> Option<bool> {
         let room = &self.layout.room;
         if !room.looks_around() {
@@ -215,7 +215,7 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// Looks again at a node that changed.
+    /// Recomputes the candidates on a node that changed.
     fn refresh(&mut self, front: &mut Front, class: &'p MemberClass, rank: Rank, remaining: usize) {
         self.problem.effort.take(1);
         let capacity = match class.members.first() {
@@ -253,16 +253,16 @@ struct Front {
 /// A node with free capacity: nodes without leaving pods first, then those where fewest members still fit, then by name.
 type Spare = (bool, usize, Rank);
 
-/// Nodes that are in the same domains.
+/// A cell: nodes that are in the same topology domains.
 #[derive(Default)]
 struct Cell {
-    /// One of them.
+    /// One of its nodes.
     first: Option<Rank>,
     /// Its nodes with free capacity.
     spare: BTreeSet<Spare>,
-    /// Prices of victims. Entries of nodes that changed since are found out when they are popped.
+    /// Prices of victims. Entries of nodes that have changed are detected when they are popped.
     prices: BinaryHeap<Reverse<Price>>,
-    /// Whether no member is admitted, as far as is known.
+    /// True if it is known that inter-pod constraints admit no member.
     closed: bool,
     /// Its entries among the nodes with free capacity, and among those where evictions free capacity.
     listed: (Option<Spare>, Option<Price>),
@@ -293,7 +293,7 @@ impl Front {
         self.list(number);
     }
 
-    /// Lists a cell by what it has now.
+    /// Updates the entries of a cell among the candidates.
     fn list(&mut self, number: usize) {
         let cell = &mut self.cells[number];
         let now = match cell.closed {
@@ -325,7 +325,7 @@ impl Front {
         self.list(number);
     }
 
-    /// Forgets the cheapest victims of the cell of a node.
+    /// Removes the cheapest victims of the cell of a node.
     fn pop(&mut self, rank: Rank) {
         let number = self.cell_of[rank];
         self.cells[number].prices.pop();
@@ -339,12 +339,12 @@ impl Front {
         self.list(number);
     }
 
-    /// Asks again about cells after members were placed.
+    /// Reopens the closed cells whose counter has changed its state, after members were placed.
     fn reopen(&mut self, room: &Occupancy<'_>) {
         self.reopen_where(|objector, mood| room.mood(objector) != mood);
     }
 
-    /// Asks again about all cells.
+    /// Reopens all closed cells.
     fn reopen_all(&mut self) {
         self.reopen_where(|_, _| true);
     }

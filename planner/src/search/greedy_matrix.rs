@@ -26,11 +26,11 @@ pub(crate) struct Gang<'p, 'a> {
     used: Vec<usize>,
     placed: Vec<(PodIndex, Rank)>,
     doomed: Vec<usize>,
-    /// Prices of victim_sets. Those that changed since are found out when they are popped.
+    /// Prices of victim sets. Prices that have changed are detected when they are popped.
     prices: BinaryHeap<Reverse<Price>>,
-    /// By node: the clearing whose price was noted last, and after how many victim_sets that was.
+    /// By node: the victim set whose price was noted last, and the number of evicted victim sets at that time.
     noted: Vec<Option<(Cheapest, usize)>>,
-    /// By node: after how many victim_sets it changed last.
+    /// By node: the number of evicted victim sets when it changed last.
     changed: Vec<usize>,
     cleared: usize,
     /// By set of units: for how many more members its eviction is enough, in the current state; a group with pods on very many nodes is
@@ -39,7 +39,7 @@ pub(crate) struct Gang<'p, 'a> {
     scratch: Scratch,
 }
 
-/// Lists that are used again for every clearing.
+/// Buffers that are reused for every victim set.
 #[derive(Default)]
 struct Scratch {
     short: Vec<i64>,

@@ -125,12 +125,12 @@ pub(crate) fn spared_in_words(units: usize) -> String {
     format!("{units} units are spared because their budgets would be violated.")
 }
 
-/// What step 7 found, as a sentence.
+/// Returns the ceiling that step 7 found, as a sentence.
 pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
     format!("Nobody above priority {ceiling} has to go.")
 }
 
-/// Which node is the best for a single pod, as sentences.
+/// Returns which node is the best for a single pod, as sentences.
 pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
     vec![
         format!("{candidates} of {nodes} nodes would have room without their lower-priority workloads."),
@@ -174,7 +174,7 @@ fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Opt
     Some(sum)
 }
 
-/// Places the members without all these units, whatever it costs.
+/// Places as many members as fit without all these units, regardless of the cost.
 fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
     let mut room = room.clone();
     let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();
@@ -291,9 +291,8 @@ fn may_go(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
     problem.budgets.may_go(&problem.budgets.tally(), units)
 }
 
-/// Step 3, guaranteed budgets: asks for victims among `units`; when they violate a guaranteed budget, asks again without
-/// the most important guarded victim under it. When that ends without an answer, the other victims under the budget are
-/// left out instead.
+/// Step 3, guaranteed budgets: chooses victims among `units`; if they violate a guaranteed budget, chooses again without the most important
+/// guarded victim under it. If that does not lead to a choice, the other victims under the budget are excluded instead.
 fn keep_guarantees(
     problem: &Problem<'_>,
     units: &[UnitIndex],

@@ -7,7 +7,7 @@ use crate::model::{PodIndex, ResourceId};
 use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
 
-/// Larger amounts are left to the occupancy, which counts without limits.
+/// Upper bound on amounts. Problems with larger ones are solved with the occupancy, which has no bound.
 const LARGEST: i128 = 1 << 58;
 
 /// Nodes, units, and which units are removed.
@@ -32,7 +32,7 @@ pub(crate) struct Matrix {
     /// What the units free: a node, ascending for each unit, and an amount for each resource.
     places: Vec<usize>,
     amounts: Vec<i64>,
-    /// By unit of the problem: its number here.
+    /// By unit of the problem: its number in the matrix.
     numbers: Vec<Option<usize>>,
     pub(crate) gone: Vec<bool>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct MatrixUnit {
 }
 
 impl Matrix {
-    /// The question for these units, with at most `cap` members on a node; `None` when it cannot be put in such numbers.
+    /// Returns the matrix for these units, with at most `cap` members on a node; `None` if the problem cannot be represented as one.
     pub(crate) fn new(
         problem: &Problem<'_>,
         room: &Occupancy<'_>,

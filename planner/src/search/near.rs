@@ -1,11 +1,11 @@
-//! The pods of units that matter for one member on one node: those on the node, and those that are looked at from afar. A group on
-//! thousands of nodes is not walked through for each of them.
+//! The pods of units that matter for one member on one node: those on the node, and those that inter-pod constraints refer to from other
+//! nodes. The pods of a group on thousands of nodes are not read for each of these nodes.
 
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 
-/// Which pods of units matter elsewhere than on their nodes.
+/// The pods of units that matter for members on other nodes than their own.
 pub(crate) struct Near<'p, 'a> {
     problem: &'p Problem<'a>,
     /// By unit; empty without inter-pod constraints.
@@ -13,7 +13,7 @@ pub(crate) struct Near<'p, 'a> {
 }
 
 impl<'p, 'a> Near<'p, 'a> {
-    /// Those of a problem.
+    /// Returns those of the potential victims of a problem.
     pub(crate) fn new(problem: &'p Problem<'a>, room: &Occupancy<'_>) -> Self {
         if !room.looks_around() {
             return Self { problem, far: Vec::new() };

@@ -5,7 +5,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem};
 use crate::search::greedy::fill;
-/// Up to this product of members and nodes an input is small, and at most this number of placements is tried.
+/// Up to this product of members and nodes an input is small; and the upper bound on the placements that are tried.
 const FEW: usize = 32;
 const TRIES: usize = 1_500;
 
@@ -39,12 +39,12 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
     attempt.place_in_any_order(&mut waiting).then_some(attempt.placed)
 }
 
-/// Whether there are so few members and nodes that every placement is tried.
+/// Returns true if there are so few members and nodes that every placement is tried.
 pub(super) fn small(problem: &Problem<'_>) -> bool {
     problem.demand.members.len() * problem.nodes.len() <= FEW
 }
 
-/// Whether [`pack`] finds a placement whenever there is one (but for the limit on tries).
+/// Returns true if [`pack`] finds a placement whenever one exists (apart from the limit on tries).
 pub(super) fn exact(problem: &Problem<'_>) -> bool {
     greedy_is_exact(problem) || small(problem)
 }
@@ -88,7 +88,7 @@ impl<'p> Attempt<'p, '_> {
         self.place(rest)
     }
 
-    /// Whether there may be one more try, of this attempt and of the decision.
+    /// Counts a try. Returns false if the limit of this attempt or the effort of the decision is used up.
     fn may_try(&mut self) -> bool {
         self.tries = self.tries.saturating_sub(1);
         self.tries > 0 && self.problem.effort.take(1)

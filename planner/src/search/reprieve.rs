@@ -77,8 +77,8 @@ fn holds_around(
     holds
 }
 
-/// The order of mercy: first those whose guaranteed budget would be violated, then those whose budget would be, then
-/// the others; in each class the most important first.
+/// Returns the order in which units are reprieved: first those whose eviction would violate a guaranteed budget, then those whose eviction
+/// would violate another budget, then the others; in each class the most important first.
 pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
     let (potential, budgets) = (&problem.potential, &problem.budgets);
     let mut units = candidates.to_vec();

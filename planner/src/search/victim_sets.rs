@@ -10,7 +10,7 @@ use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
-/// The gain of units with more pods than this is looked up on so many nodes that it counts as effort.
+/// Computing the gain of units with more pods than this counts as effort, because it reads many nodes.
 const MANY_PODS: usize = 64;
 
 /// Units that must be evicted for at least one more member to fit on a node.
@@ -21,8 +21,8 @@ pub(crate) struct VictimSet {
     price: Price,
 }
 
-/// What a clearing costs. Smaller is better: budget violations per member gained, then victims (weighed by their
-/// priority) per member, then the highest priority, then the latest start, then the name of the node.
+/// Price of a victim set. Smaller is better: budget violations per member gained, then victims (weighted by their priority) per member,
+/// then the highest priority, then the latest start, then the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Price {
     violations: u128,
@@ -83,7 +83,7 @@ impl PartialOrd for Price {
 }
 
 impl VictimSet {
-    /// These units for so many members; `None` when a guaranteed budget would be violated.
+    /// Returns a victim set for at most this number of members; `None` if a guaranteed budget would be violated.
     pub(crate) fn of(
         problem: &Problem<'_>,
         tally: &Tally,
@@ -176,8 +176,8 @@ impl VictimSets<'_, '_> {
         self.best_of(room, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
     }
 
-    /// The same where only amounts matter: units that free nothing of what the node lacks are left alone, and the others
-    /// are judged by what they free.
+    /// The same if only amounts matter: units that free nothing of what the node lacks are not considered, and the others are compared by
+    /// what they free.
     fn cheapest_by_count(
         &self,
         room: &mut Occupancy<'_>,
@@ -295,7 +295,7 @@ impl VictimSets<'_, '_> {
         set.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Violating and important ones first.
+    /// Returns the order in which units are reprieved: those that violate a budget first, then the most important first.
     fn order_of_mercy(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
         let units = &self.problem.potential.units;
         order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
@@ -319,7 +319,7 @@ impl VictimSets<'_, '_> {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);
         let pods: usize = units().map(|unit| unit.pods.len()).sum();
-        // Without the looks to find out, no more than the one that is asked for.
+        // Without effort to compute it, the gain is only the one member for which the units are evicted.
         if pods > MANY_PODS && !problem.effort.take(2 * pods) {
             return 1;
         }

@@ -1,10 +1,11 @@
-//! What a process shows, beside the list of what it should show: for the tests of those who have such a list.
+//! Compares the metrics of a process with the list of its metrics, for tests.
 
 use super::about::{About, Kind};
 use std::collections::BTreeSet;
 
-/// Where a text in the classic format and a list differ: metrics of another type, shown twice, not listed or not shown; samples
-/// with other labels; a counter that is not named as one. Nothing is wrong with an empty answer.
+/// Returns the differences between a text in the classic format and a list: metrics with another type, twice in the
+/// text, not listed or not in the text; samples with other labels; a counter whose name is not that of a counter. The
+/// result is empty if there are none.
 pub fn differences<'a>(text: &str, catalogue: impl IntoIterator<Item = &'a About>) -> Vec<String> {
     let all: Vec<&About> = catalogue.into_iter().collect();
     let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! What every process shows of itself: its build, and what it takes of the machine under the names that all clients of
-//! Prometheus use.
+//! Metrics that every process has: its version, and its use of resources, under the names that all Prometheus clients
+//! use.
 
 use super::about::{About, Kind, Label, label};
 use procfs::process::{LimitValue, Process};
@@ -24,7 +24,7 @@ const THREADS: About = About::gauge("process_threads", "Threads", &[]);
 const START: About =
     About::gauge("process_start_time_seconds", "When the process was started, in seconds since 1970", &[]);
 
-/// What the metric that tells a program's version is, under this name.
+/// Returns the description of the metric with the program's version, under this name.
 pub const fn build_info(name: &'static str) -> About {
     const LABELS: &[Label] = &[label("version", "the program's version")];
     About::gauge(name, "Always 1; the labels tell what was built", LABELS)
@@ -35,7 +35,7 @@ struct BuildLabels {
     version: &'static str,
 }
 
-/// Shows the process, and as `build` its version.
+/// Registers the metrics of the process, and its version as the metric `build`.
 pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
     let info: Family<BuildLabels, Gauge> = Family::default();
     info.get_or_create(&BuildLabels { version }).set(1);
@@ -43,7 +43,7 @@ pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
     registry.register_collector(Box::new(Usage));
 }
 
-/// Reads `/proc/self` at each scrape; where there is none, as on other systems than Linux, nothing is shown.
+/// Reads `/proc/self` at each scrape; without it, as on other systems than Linux, these metrics are missing.
 #[derive(Debug)]
 struct Usage;
 

@@ -4,7 +4,7 @@ use giveway_tests::paths;
 use serde_json::Value;
 use std::process::{Command, Output};
 
-/// The output of `helm template` for this namespace and these `--set` values.
+/// Returns the output of `helm template` for this namespace and these `--set` values.
 pub fn template(namespace: &str, values: &[&str]) -> Output {
     let chart = paths::repository().join("helm");
     let mut helm = Command::new(paths::control_plane_program("helm").unwrap());
@@ -15,14 +15,14 @@ pub fn template(namespace: &str, values: &[&str]) -> Output {
     helm.output().unwrap()
 }
 
-/// The manifests of a successful `helm template` for this namespace.
+/// Returns the manifests of a successful `helm template` for this namespace.
 pub fn rendered_in(namespace: &str, values: &[&str]) -> String {
     let output = template(namespace, values);
     assert!(output.status.success(), "{values:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The manifests for namespace `giveway-system`.
+/// Returns the manifests for namespace `giveway-system`.
 pub fn rendered(values: &[&str]) -> String {
     rendered_in("giveway-system", values)
 }
@@ -34,7 +34,7 @@ pub fn rejects(namespace: &str, values: &[&str], words: &str) {
     assert!(!output.status.success() && message.contains(words), "{values:?} in {namespace}: {message}");
 }
 
-/// The text of the rendered object with this kind and name.
+/// Returns the text of the rendered object with this kind and name.
 pub fn document<'a>(manifests: &'a str, kind: &str, name: &str) -> &'a str {
     let of_kind = format!("\nkind: {kind}\n");
     let named = [format!("\n  name: {name}\n"), format!("\n  name: \"{name}\"\n")];
@@ -43,7 +43,7 @@ pub fn document<'a>(manifests: &'a str, kind: &str, name: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("no {kind} {name} in:\n{manifests}"))
 }
 
-/// The rendered object with this kind and name.
+/// Returns the rendered object with this kind and name.
 pub fn object(manifests: &str, kind: &str, name: &str) -> Value {
     serde_yaml_ng::from_str(document(manifests, kind, name)).unwrap()
 }
@@ -55,7 +55,7 @@ pub fn has_flags(deployment: &str, flags: &[&str]) {
     }
 }
 
-/// The pod template of a rendered Deployment.
+/// Returns the pod template of a rendered Deployment.
 pub fn pod_template(manifests: &str, deployment: &str) -> Value {
     object(manifests, "Deployment", deployment)["spec"]["template"].clone()
 }

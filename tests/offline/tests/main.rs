@@ -3,8 +3,8 @@
 //! ```text
 //! simulation     the operator in one thread, against a simulated API server
 //! observability  metrics, dashboard, alerts and their pages
-//! chart          what helm renders, and the values that it rejects
-//! helm           runs helm and reads what it rendered
+//! chart          the rendered objects, and the values that the chart rejects
+//! helm           runs helm and reads the rendered objects
 //! ```
 // A failed expectation ends the test at once, with its message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]

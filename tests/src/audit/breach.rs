@@ -39,7 +39,7 @@ pub enum BreachKind {
 }
 
 impl Breach {
-    /// A breach without an excuse.
+    /// Creates a breach without an excuse.
     pub(super) fn other(message: String) -> Self {
         Self { kind: BreachKind::Other, message }
     }

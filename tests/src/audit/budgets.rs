@@ -1,19 +1,19 @@
-//! The promises about PodDisruptionBudgets (KEP-3280), checked over time: for every pod that was removed, by which user, how, for
-//! which preemptor, and how many healthy pods each of its budgets had left at that revision.
+//! The promises about PodDisruptionBudgets (KEP-3280), checked over time: for every pod that was removed, by which user, how, for which
+//! preemptor, and how many healthy pods each of its budgets had left at that revision.
 //!
-//! The threshold of a pod (in a PodGroup in mode `PodGroup`: the highest threshold of its pods) *applies* to a preemptor if it is
-//! above the priority of the preemptor. The promises:
-//! 1. a pod with a budget is not deleted for a preemptor to which its threshold applies, but evicted, so that the API server
-//!    checks the budget;
+//! The threshold of a pod (in a PodGroup in mode `PodGroup`: the highest threshold of its pods) *applies* to a preemptor if it is above the
+//! priority of the preemptor. The promises:
+//! 1. a pod with a budget is not deleted for a preemptor to which its threshold applies, but evicted, so that the API server checks the
+//!    budget;
 //! 2. no eviction by any user leaves a budget with fewer healthy pods than it desires;
 //! 3. a pod with a budget is deleted only after a budget refused its eviction for the same plan;
 //! 4. no other pod is evicted for a plan before all its victims whose threshold applies are terminating;
-//! 5. kube-scheduler, which checks no budget, removes a pod with a threshold only if its budgets allow it, or while a pod is
-//!    pending that reaches the threshold (the request does not name the preemptor).
+//! 5. kube-scheduler, which checks no budget, removes a pod with a threshold only if its budgets allow it, or while a pod is pending that
+//!    reaches the threshold (the request does not name the preemptor).
 //!
 //! Pods that became unready, or that another user deleted without a check of the budget, count as healthy for promise 2 until the
-//! disruption controller has updated the budget. The time that counts is that of the grant of an eviction, which is in the status
-//! of the budget before the pod terminates.
+//! disruption controller has updated the budget. The relevant time is that of the grant of an eviction, which is in the status of the
+//! budget before the pod terminates.
 
 use super::chronicle::{BudgetVersion, Chronicle, PodVersion, Seen};
 use super::history::History;
@@ -47,10 +47,10 @@ pub struct Worst {
     pub desired: i64,
 }
 
-/// What the audit log and the watch of pods and budgets prove together.
+/// The result of checking the audit log together with the watch of pods and budgets.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    /// Every breach, one message each.
+    /// One message for each breach.
     pub broken: Vec<String>,
     /// The removals.
     pub acts: Vec<Act>,
@@ -75,7 +75,7 @@ struct BudgetOracle<'a> {
     promises: &'a Promises,
     pods: BTreeMap<&'a str, &'a PodVersion>,
     budgets: BTreeMap<&'a Key, Watched<'a>>,
-    /// Every pod in its last state.
+    /// The last state of every pod.
     all_pods: BTreeMap<&'a str, &'a PodVersion>,
     judgement: Judgement,
 }
@@ -132,7 +132,7 @@ impl<'a> BudgetOracle<'a> {
         }
     }
 
-    /// The status of a budget was written. If it counts no more pods than there are, the controller has observed all removals.
+    /// Handles a write of the status of a budget. If it counts no more pods than exist, the controller has observed all removals.
     fn counted(&mut self, budget: &'a BudgetVersion) {
         let known = budget.status.as_ref().is_some_and(|status| {
             let healthy = self.healthy(budget).filter(|pod| !status.disrupted.contains(&pod.key.1)).count();
@@ -159,12 +159,12 @@ impl<'a> BudgetOracle<'a> {
         }
     }
 
-    /// A pod was removed; `pod` is its state before.
+    /// Handles the removal of a pod; `pod` is its last state.
     fn removed(&mut self, pod: &'a PodVersion) {
         let budgets: Vec<&'a BudgetVersion> =
             self.budgets.values().map(|budget| budget.seen).filter(|budget| selects(budget, pod)).collect();
         let Some(act) = self.history.first_accepted(&pod.uid) else {
-            // By a user that the audit policy leaves out, such as the fake kubelet.
+            // Another user removed the pod whose requests the audit policy leaves out, such as the fake kubelet.
             if pod.healthy {
                 self.sickened(pod);
             }
@@ -196,7 +196,7 @@ impl<'a> BudgetOracle<'a> {
         }
     }
 
-    /// Promise 2.
+    /// Checks promise 2.
     fn healthy_enough(&mut self, pod: &PodVersion, act: &Removal, budgets: &[&'a BudgetVersion]) {
         for budget in budgets {
             let Some(desired) = budget.status.as_ref().map(|status| status.desired) else { continue };
@@ -217,7 +217,7 @@ impl<'a> BudgetOracle<'a> {
         }
     }
 
-    /// Promises 1 and 3.
+    /// Checks promises 1 and 3.
     fn deleted(&mut self, pod: &PodVersion, act: &Removal, budget: &BudgetVersion) {
         let (name, actor, budget) = (&pod.key.1, self.actor(act), &budget.key.1);
         if let Some(threshold) = self.guarded_against(pod, act) {
@@ -241,7 +241,7 @@ impl<'a> BudgetOracle<'a> {
         self.judgement.refused = refused.cloned().collect();
     }
 
-    /// Promise 4: a pod that may be deleted is removed only when all pods that must be evicted are terminating.
+    /// Checks promise 4: a pod that may be deleted is removed only when all pods that must be evicted are terminating.
     fn guarded_first(&mut self, pod: &PodVersion, act: &Removal) {
         let Some(record) = self.history.plan_of(act) else { return };
         let preemptor = record.preemptor.as_ref();
@@ -261,7 +261,7 @@ impl<'a> BudgetOracle<'a> {
         self.judgement.broken.extend(broken);
     }
 
-    /// The threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a preemptor every threshold
+    /// Returns the threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a preemptor every threshold
     /// applies.
     fn guarded_against(&self, pod: &PodVersion, removal: &Removal) -> Option<i32> {
         let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
@@ -283,7 +283,7 @@ impl<'a> BudgetOracle<'a> {
         })
     }
 
-    /// The threshold of a pod: in a PodGroup in mode `PodGroup` the highest one of its pods.
+    /// Returns the threshold of a pod: in a PodGroup in mode `PodGroup` the highest one of its pods.
     fn threshold(&self, pod: &PodVersion) -> Option<i32> {
         let label = |pod: &'a PodVersion| pod.labels.get(keys::LABEL_POD_GROUP);
         let whole = pod.labels.get(keys::LABEL_POD_GROUP).filter(|group| {

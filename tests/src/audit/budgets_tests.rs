@@ -5,7 +5,7 @@ use super::*;
 use crate::audit::chronicle::BudgetStatus;
 use serde_json::{Value, json};
 
-/// A chronicle and a log. Each event has the next revision, each request the next second.
+/// A chronicle and an audit log. Each event has the next revision, each request the next second.
 #[derive(Default)]
 struct Story {
     chronicle: Chronicle,
@@ -14,8 +14,8 @@ struct Story {
 }
 
 impl Story {
-    /// Three healthy pods `web-0` to `web-2` of priority 0 with threshold 50, a budget that desires `desired` of them, and a plan
-    /// for gang `high` of priority 9. Its victims are these pods and `other`, which has no budget and no threshold.
+    /// Three healthy pods `web-0` to `web-2` of priority 0 with threshold 50, a budget that desires `desired` of them, and a plan for gang
+    /// `high` of priority 9. The victims of the plan are these pods and `other`, which has no budget and no threshold.
     fn new(desired: i64) -> Self {
         let mut story = Self::unplanned(desired);
         story.log.plan(&["web-0", "web-1", "web-2", "other"]);

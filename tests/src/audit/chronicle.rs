@@ -32,9 +32,9 @@ pub struct PodVersion {
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is ready and not terminating: the disruption controller counts it as healthy.
+    /// True if it is ready and not terminating: the disruption controller counts it as healthy.
     pub healthy: bool,
-    /// Whether it is terminating.
+    /// True if it is terminating.
     pub terminating: bool,
     /// The threshold in its annotation (KEP-3280).
     pub threshold: Option<i32>,
@@ -80,13 +80,13 @@ pub enum Seen {
 pub struct Chronicle {
     /// The events.
     pub events: BTreeMap<u64, Seen>,
-    /// Whether a watch was interrupted and restarted with a list, so that events may be missing.
+    /// True if a watch was interrupted and restarted with a list, so that events may be missing.
     pub gap: bool,
     listed: usize,
 }
 
 impl Chronicle {
-    /// The revision of each object that exists: pods by UID (`true`), budgets by name.
+    /// Returns the revision of each object that exists: pods by UID (`true`), budgets by name.
     fn existing(&self) -> BTreeMap<(bool, String), u64> {
         let mut there = BTreeMap::new();
         let budget = |key: &Key| (false, format!("{}/{}", key.0, key.1));
@@ -106,14 +106,14 @@ impl Chronicle {
         there
     }
 
-    /// The revisions of events that were superseded by a later event of the same object.
+    /// Returns the revisions of events that a later event of the same object supersedes.
     fn superseded(&self) -> BTreeSet<u64> {
         let existing: BTreeSet<u64> = self.existing().into_values().collect();
         self.events.keys().copied().filter(|revision| !existing.contains(revision)).collect()
     }
 
-    /// Number of changes of pods and budgets, up to these lists, that the watches have not observed yet: versions of objects that
-    /// exist, and deletions.
+    /// Returns the number of changes of pods and budgets, up to these lists, that the watches have not observed yet: versions of objects
+    /// that exist, and deletions.
     fn missing(&self, pods: &Listed, budgets: &Listed) -> usize {
         let unseen = [pods, budgets].into_iter().flat_map(|listed| &listed.objects);
         let unseen = unseen.filter(|revision| !self.events.contains_key(*revision)).count();

@@ -9,7 +9,7 @@ use giveway_crds::plan::StoredRescue;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every breach, one message each.
+/// Returns one message for each breach.
 pub(super) fn broken(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
@@ -89,7 +89,7 @@ fn group_disrupted(history: &History, removal: &Removal) -> bool {
 fn before_the_taint(history: &History, record: &PlanRecord, stored: StoredRescue, removal: &Removal) -> Option<String> {
     let node = &record.plan.placements.first()?.node;
     let last = history.nodes.iter().rev().find(|write| write.at <= removal.at && write.node == *node);
-    // A taint of the same effect by another user reserves the node too.
+    // A taint of the same effect by another user also reserves the node.
     let reserved = last.is_some_and(|write| write.taints.iter().any(reserves));
     (stored.taint && !reserved).then(|| format!("pod {} was evicted before the node was tainted", removal.pod.1))
 }
@@ -102,7 +102,8 @@ fn is_for(taint: &Value, uid: &str) -> bool {
     reserves(taint) && taint["value"] == uid
 }
 
-/// At most one node has a taint for a critical add-on at any time and no node at rest, and the operator writes no other taint.
+/// Checks that at most one node has a taint for a critical add-on at any time and no node at rest, and that the operator writes no other
+/// taint.
 fn taints(history: &History) -> Vec<String> {
     let plans = history.plans.iter().filter(|record| record.plan.critical_addon.is_some());
     let uids: BTreeSet<&str> = plans.map(|record| record.plan.preemptor.uid.as_str()).collect();

@@ -5,7 +5,8 @@ use super::*;
 use crate::audit::Promises;
 use serde_json::json;
 
-/// A pending critical add-on, and pods `a` (grace 5 s) and `b` (grace 3600 s) on its node.
+/// Returns a log with a pending critical add-on, and pods `a` (grace period 5 s) and `b` (grace period 3600 s) on its
+/// node.
 fn start() -> Log {
     let mut log = Log::default();
     let critical = json!({"annotations": {"scheduling.giveway.dev/critical-addon": "true"}});

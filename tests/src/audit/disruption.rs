@@ -1,4 +1,5 @@
-//! Promise 2: a PodGroup in mode `PodGroup` is disrupted as a whole or not at all, no matter which component starts it.
+//! Promise 2: a PodGroup in mode `PodGroup` is disrupted as a whole or not at all, no matter which component disrupts
+//! it.
 
 use super::breach::{Breach, BreachKind};
 use super::history::History;
@@ -11,12 +12,12 @@ use std::time::Duration;
 /// The evictions of one PodGroup are requested within this time.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
-/// Every partial disruption.
+/// Returns every partial disruption.
 pub(super) fn breaches(history: &History) -> Vec<Breach> {
     whole_groups(history).flat_map(|key| partial_disruptions(history, key)).collect()
 }
 
-/// The number of PodGroups in mode `PodGroup` that lost some members to a preemption and kept others.
+/// Returns the number of PodGroups in mode `PodGroup` that lost some members to a preemption and kept others.
 pub fn partial_disruption_count(history: &History) -> usize {
     whole_groups(history).filter(|key| !partial_disruptions(history, key).is_empty()).count()
 }
@@ -43,7 +44,8 @@ fn partial_disruptions(history: &History, key: &Key) -> Vec<Breach> {
         let round: BTreeMap<&&String, &&PodRecord> = members.iter().filter(|(_, pod)| existed(pod)).collect();
         let judged = history.judged_at(&key.0, first);
         let last = preempted.iter().filter(|removal| round.contains_key(&&removal.uid)).map(|removal| removal.at).max();
-        // A deletion by another user counts only until shortly after the last eviction: a later one must hide nothing.
+        // A deletion by another user counts only until shortly after the last eviction: a later one must not hide a
+        // partial disruption.
         let disrupted = |pod: &PodRecord| {
             let in_time = |at: Timestamp| judged.is_none_or(|judged| at <= judged);
             let under_way = |at: Timestamp| last.is_some_and(|last| at <= last + UNDER_WAY);

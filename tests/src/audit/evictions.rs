@@ -1,4 +1,4 @@
-//! Questions about the evictions in a history, and about the moments at which they are judged.
+//! Queries about the evictions in a history, and about the times at which they are judged.
 
 use super::OPERATOR;
 use super::history::History;
@@ -39,12 +39,13 @@ impl History {
         self.removals.iter().find(|removal| removal.accepted && removal.uid == uid)
     }
 
-    /// The time at which an event of a namespace at time `at` is judged: the next rest; `None` for the end of the log.
+    /// Returns the time at which an event of a namespace at time `at` is judged: the next rest; `None` for the end of
+    /// the log.
     pub fn judged_at(&self, namespace: &str, at: Timestamp) -> Option<Timestamp> {
         self.rests.iter().find(|(rest, of)| *rest > at && of == namespace).map(|(rest, _)| *rest)
     }
 
-    /// The holder of the operator's Lease at this time; `None` if the log does not tell.
+    /// Returns the holder of the operator's Lease at this time; `None` if the log does not contain it.
     pub fn leader_at(&self, at: Timestamp) -> Option<&str> {
         self.leaders.iter().rev().find(|(since, _)| *since <= at).map(|(_, holder)| holder.as_str())
     }

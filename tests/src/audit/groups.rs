@@ -1,4 +1,4 @@
-//! Questions about PodGroups in a history: effective priorities, policies and members.
+//! Queries about PodGroups in a history: effective priorities, policies and members.
 
 use super::history::History;
 use super::record::{Key, PodRecord};

@@ -86,7 +86,7 @@ impl Log {
         format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60)
     }
 
-    /// Creates a pod of a PodGroup, bound if `node` is not empty. Its UID is its name, its priority is above that of every PodGroup.
+    /// Creates a pod of a PodGroup, bound if `node` is not empty. Its UID is its name, and its priority is above that of every PodGroup.
     pub fn pod(&mut self, name: &str, group: &str, node: &str) {
         let object = json!({
             "kind": "Pod",
@@ -126,7 +126,7 @@ impl Log {
         self.line(OPERATOR, "create", reference, (request, object), 201);
     }
 
-    /// Stores a plan of a single pod, named like the pod.
+    /// Stores a plan for a single pod, with the name of the pod.
     pub fn plan_for_pod(&mut self, pod: &str, priority: i32, victims: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "Pod", "namespace": "default", "name": "v", "priority": 1, "pods": pods});
@@ -259,13 +259,13 @@ impl Log {
         self.line(SCHEDULER, "create", reference("binding", pod), (request, Value::Null), 201);
     }
 
-    /// The history of the log.
+    /// Returns the history of the log.
     pub fn history(&self) -> History {
         unanswered::history_of(&self.0)
     }
 }
 
-/// A reference to a pod, or to a subresource of it.
+/// Returns a reference to a pod, or to a subresource of it.
 pub fn reference(subresource: &str, name: &str) -> Value {
     json!({"resource": "pods", "subresource": subresource, "namespace": "default", "name": name})
 }

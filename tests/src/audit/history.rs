@@ -1,5 +1,5 @@
-//! Builds the history of a cluster from the audit log alone. Questions about a history are in [`super::evictions`],
-//! [`super::groups`] and [`super::plans`].
+//! Builds the history of a cluster from the audit log alone. Queries about a history are in [`super::evictions`], [`super::groups`] and
+//! [`super::plans`].
 
 pub use super::record::Key;
 
@@ -41,7 +41,7 @@ pub struct History {
     pub nodes: Vec<NodeWrite>,
     /// Every write of taints by the operator without a response, and the number of writes in `nodes` before it.
     pub nodes_asked: Vec<(usize, NodeWrite)>,
-    /// How often the operator wrote the status of each PodGroup.
+    /// Number of status writes by the operator for each PodGroup.
     pub statuses: BTreeMap<Key, usize>,
     /// The holders of the operator's Lease with the time from which they held it; empty if there was no holder.
     pub leaders: Vec<(Timestamp, String)>,
@@ -56,7 +56,7 @@ pub struct History {
     pub(super) classes: BTreeMap<String, ClassRecord>,
     /// The UID of the pod that last had a name.
     current: BTreeMap<Key, String>,
-    /// The parts of each plan that are stored.
+    /// The stored parts of each plan.
     parts: BTreeMap<String, Vec<Preemption>>,
 }
 
@@ -64,8 +64,8 @@ impl History {
     /// Builds the history from the lines of a log. A request without a response counts as not carried out.
     pub fn new(lines: &[Line]) -> Self {
         let mut order: Vec<&Line> = lines.iter().collect();
-        // The log has the order of the responses. Removals are sorted by the time of the request instead, so that a removal comes
-        // after every creation that was answered before it was requested.
+        // The log has the order of the responses. Removals are sorted by the time of the request instead, so that a removal comes after
+        // every creation whose response preceded the request.
         order.sort_by_key(|line| match line.verb.as_str() {
             "delete" | "deletecollection" => line.request_received_timestamp,
             _ if line.object_ref.subresource == "eviction" => line.request_received_timestamp,
@@ -164,7 +164,7 @@ impl History {
         }
     }
 
-    /// A deleted node has no taints.
+    /// Records a write of a node. A deleted node has no taints.
     fn take_node(&mut self, line: &Line, removes: bool) {
         let node = &line.response_object;
         let last = self.nodes.last().map_or(0, |write| write.version);
@@ -178,7 +178,7 @@ impl History {
         });
     }
 
-    /// A write of taints by the operator without a response.
+    /// Records a write of taints by the operator without a response.
     fn ask_node(&mut self, line: &Line) {
         let unanswered = line.response_status.code == GATEWAY_TIMEOUT && line.user.username == OPERATOR;
         if unanswered && line.request_object.pointer("/spec/taints").is_some() {
@@ -311,14 +311,15 @@ impl History {
             class,
             never: policy.map(|policy| policy == "Never"),
             topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
-            // It is still updated until its finalizers are removed, and by clients that have not observed the deletion.
+            // A deleted PodGroup is still updated until its finalizers are removed, and by clients that have not observed the deletion.
             deleted: group.pointer("/metadata/deletionTimestamp").is_some()
                 || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
         };
         self.groups.insert(key, record);
     }
 
-    /// A plan is stored from the write of its last part until one part is deleted. Plans of other users are ignored.
+    /// Records a write or deletion of a Preemption. A plan is stored from the write of its last part until one part is deleted. Plans of
+    /// other users are ignored.
     fn take_preemption(&mut self, line: &Line, removes: bool) {
         if removes {
             let mut names: Vec<String> =
@@ -361,19 +362,19 @@ fn preempts(line: &Line, how: How) -> bool {
     how == How::Evict || matches!(line.user.username.as_str(), OPERATOR | SCHEDULER)
 }
 
-/// The time at which a pod began to terminate: its `deletionTimestamp` minus the grace period.
+/// Returns the time at which a pod began to terminate: its `deletionTimestamp` minus the grace period.
 fn deletion_began(pod: &Value) -> Option<Timestamp> {
     let ends: Timestamp = text(pod, "/metadata/deletionTimestamp").parse().ok()?;
     let grace = number(pod, "/metadata/deletionGracePeriodSeconds")?;
     ends.checked_sub(SignedDuration::from_secs(grace.into())).ok()
 }
 
-/// Namespace and name of the object of a request.
+/// Returns the namespace and name of the object of a request.
 fn key_of(line: &Line) -> Key {
     (line.object_ref.namespace.clone(), line.object_ref.name.clone())
 }
 
-/// A managed class has its preemption policy in an annotation: its own policy is for kube-scheduler.
+/// Returns the policy of a class for Giveway. A managed class has it in an annotation: its field `preemptionPolicy` is for kube-scheduler.
 fn class_of(class: &Value) -> ClassRecord {
     let annotations = map(class, "/metadata/annotations");
     let managed = annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|value| value == "true");

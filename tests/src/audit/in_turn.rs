@@ -1,15 +1,16 @@
-//! Workloads that evict each other: one is evicted for the other, the other for the one, and so on.
+//! Detects workloads that evict each other repeatedly.
 
 use super::history::History;
 use super::record::{Key, PodRecord, Preemptor};
 use std::collections::BTreeMap;
 
-/// After so many changes of direction two workloads evict each other. One change can have a reason: a class that was replaced.
+/// Number of changes of direction at which two workloads count as evicting each other. One change can have a reason: a class that was
+/// replaced.
 const CHANGES: usize = 2;
 
-/// Every breach, one message each.
+/// Returns one message for each breach.
 pub(super) fn broken(history: &History) -> Vec<String> {
-    // By pair of workloads: for which of them pods were evicted last, and how often that changed.
+    // For each pair of workloads: the one for which pods were last evicted, and the number of changes.
     let mut pairs: BTreeMap<[Key; 2], (Key, usize)> = BTreeMap::new();
     for removal in history.evicted() {
         let Some(victim) = history.pods.get(&removal.uid).map(workload) else { continue };
@@ -30,7 +31,7 @@ pub(super) fn broken(history: &History) -> Vec<String> {
     in_turn.map(|([one, other], _)| format!("the pods of {} and {} evict each other in turn", one.1, other.1)).collect()
 }
 
-/// The PodGroup of a pod, or else its namespace and its name without the last part, which a controller generates.
+/// Returns the PodGroup of a pod, or else its namespace and its name without the last part, which a controller generates.
 fn workload(pod: &PodRecord) -> Key {
     let (namespace, name) = &pod.key;
     let name = match &pod.group {
@@ -46,7 +47,7 @@ mod tests {
     use super::broken;
     use serde_json::json;
 
-    /// Pods `a-N` and `b-N` are evicted for each other `times` times.
+    /// Returns a log in which pods `a-N` and `b-N` are evicted for each other `times` times.
     fn story(times: usize) -> Log {
         let mut log = Log::default();
         let name = |turn: usize| format!("{}-{turn}", if turn.is_multiple_of(2) { "a" } else { "b" });

@@ -3,17 +3,17 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The string at a JSON pointer; empty if it is missing.
+/// Returns the string at a JSON pointer; empty if it is missing.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The integer at a JSON pointer.
+/// Returns the integer at a JSON pointer.
 pub(super) fn number(value: &Value, pointer: &str) -> Option<i32> {
     value.pointer(pointer).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
 }
 
-/// The map of strings at a JSON pointer; empty if it is missing.
+/// Returns the map of strings at a JSON pointer; empty if it is missing.
 pub(super) fn map(value: &Value, pointer: &str) -> BTreeMap<String, String> {
     let object = value.pointer(pointer).and_then(Value::as_object);
     object.map_or_else(BTreeMap::new, |object| {
@@ -21,7 +21,7 @@ pub(super) fn map(value: &Value, pointer: &str) -> BTreeMap<String, String> {
     })
 }
 
-/// The list at a JSON pointer; empty if it is missing.
+/// Returns the list at a JSON pointer; empty if it is missing.
 pub(super) fn list(value: &Value, pointer: &str) -> Vec<Value> {
     value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default()
 }

@@ -5,9 +5,9 @@
 //! log              reads the lines of the audit log
 //! history          builds the records from the lines
 //! unanswered       decides which requests without a response were carried out
-//! evictions        questions about evictions in a history
-//! groups           questions about PodGroups and priorities
-//! plans            questions about plans and preemptors
+//! evictions        queries about evictions in a history
+//! groups           queries about PodGroups and priorities
+//! plans            queries about plans and preemptors
 //! preemptors       the preemptors for which pods were evicted, and their bound pods
 //! breach           a promise that was not kept
 //! planned          promise 4: one eviction for each pod, for a stored plan

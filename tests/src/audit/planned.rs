@@ -1,11 +1,11 @@
-//! Promise 4, first part: a pod is evicted once, and for a plan that was stored before.
+//! Promise 4, first part: a pod is evicted once, and for a plan that was stored before the eviction.
 
 use super::breach::Breach;
 use super::history::History;
 use super::record::Removal;
 use std::collections::BTreeMap;
 
-/// Every pod that was evicted twice, and every eviction without a plan.
+/// Returns every pod that was evicted twice, and every eviction without a plan.
 pub(super) fn breaches(history: &History) -> Vec<Breach> {
     let mut breaches = evicted_twice(history);
     breaches.extend(unplanned(history).map(|removal| {
@@ -14,7 +14,7 @@ pub(super) fn breaches(history: &History) -> Vec<Breach> {
     breaches
 }
 
-/// The number of accepted evictions without a plan that was stored before.
+/// Returns the number of accepted evictions without a plan that was stored before.
 pub fn unplanned_count(history: &History) -> usize {
     unplanned(history).count()
 }
@@ -29,7 +29,7 @@ fn evicted_twice(history: &History) -> Vec<Breach> {
     twice.map(|(uid, times)| Breach::other(format!("pod {} was evicted {times} times", name(uid)))).collect()
 }
 
-/// The evictions without a plan that was stored before, whatever their cause.
+/// Returns the evictions without a plan that was stored before, for any cause.
 fn unplanned(history: &History) -> impl Iterator<Item = &Removal> {
     history.evicted().into_iter().filter(|removal| history.plan_of(removal).is_none())
 }

@@ -1,4 +1,4 @@
-//! Questions about the plans in a history: the plan of an eviction, and the priority and policy of a preemptor.
+//! Queries about the plans in a history: the plan of an eviction, and the priority and policy of a preemptor.
 
 use super::history::History;
 use super::record::{PlanRecord, Preemptor, Removal};
@@ -10,9 +10,9 @@ use std::time::Duration;
 pub(super) const ON_THE_WIRE: Duration = Duration::from_secs(3);
 
 impl History {
-    /// Returns true if this removal was requested for this plan; `None` if the log does not tell. An eviction names its plan. For a
-    /// deletion the last condition that Giveway wrote to the pod counts: it has the preemptor by name or, in another namespace, by
-    /// UID.
+    /// Returns true if this removal was requested for this plan; `None` if the log does not show it. An eviction names its plan. For a
+    /// deletion, the last condition that Giveway wrote to the pod is used: it contains the name of the preemptor or, in another namespace,
+    /// its UID.
     pub fn made_for(&self, removal: &Removal, plan: &StoredPlan) -> Option<bool> {
         if let Some(named) = &removal.plan {
             return Some(*named == plan.id);
@@ -29,8 +29,8 @@ impl History {
         Some(mark.message.starts_with(&named) || mark.message.contains(&format!("(UID {})", preemptor.uid)))
     }
 
-    /// The plan for which a pod was evicted. It has the pod as a victim, was stored before the removal, and the removal was not made
-    /// for another plan. A plan in flight comes first, then the last one: a DELETE names no plan, and two plans of one preemptor have
+    /// Returns the plan for which a pod was evicted: it has the pod as a victim, was stored before the removal, and the removal was not
+    /// made for another plan. A plan in flight is preferred, then the last one: a DELETE names no plan, and two plans of one preemptor have
     /// the same condition, so the end of the earlier plan must not hide the later plan.
     pub fn plan_of(&self, removal: &Removal) -> Option<&PlanRecord> {
         let naming = || {
@@ -40,7 +40,7 @@ impl History {
         naming().find(|record| record.plan.state.in_flight()).or_else(|| naming().next())
     }
 
-    /// The version of a plan that was stored at this time.
+    /// Returns the version of a plan that was stored at this time.
     pub(super) fn last_stored<'a>(&'a self, record: &'a PlanRecord, at: Timestamp) -> &'a PlanRecord {
         let mut stored = self.plans.iter().rev().filter(|other| other.at <= at);
         stored.find(|other| other.plan.id == record.plan.id).unwrap_or(record)
@@ -53,7 +53,7 @@ impl History {
         deleted.any(|(when, _)| *when <= known && self.last_stored(record, at).at <= *when)
     }
 
-    /// The effective priority of a preemptor.
+    /// Returns the effective priority of a preemptor.
     pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
         match preemptor {
             Preemptor::Group { key, .. } => self.priority_of_group(key),
@@ -78,7 +78,7 @@ impl History {
         self.group_never(&key)
     }
 
-    /// The name of a preemptor.
+    /// Returns the name of a preemptor.
     pub fn name_of(&self, preemptor: &Preemptor) -> String {
         match preemptor {
             Preemptor::Group { key, .. } => key.1.clone(),

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub complete: Option<Timestamp>,
 }
 
-/// All preemptors for which pods were evicted.
+/// Returns all preemptors for which pods were evicted.
 pub fn outcomes(history: &History) -> Vec<Outcome> {
     let mut all: BTreeMap<Preemptor, (Outcome, Timestamp, BTreeSet<&str>)> = BTreeMap::new();
     for removal in history.evicted() {
@@ -71,7 +71,7 @@ fn completed(history: &History, mut outcome: Outcome, last: Timestamp, placed: &
     outcome
 }
 
-/// The bound pods of a preemptor by UID, with the time of binding. A pod that was bound while another PodGroup had the name is left
+/// Returns the bound pods of a preemptor by UID, with the time of binding. A pod that was bound while another PodGroup had the name is left
 /// out.
 fn pods_of<'a>(history: &'a History, preemptor: &'a Preemptor) -> Vec<(&'a String, &'a PodRecord, Timestamp)> {
     let bound = |(uid, pod): (&'a String, &'a PodRecord)| Some((uid, pod, pod.bound.as_ref()?.0));
@@ -84,7 +84,7 @@ fn pods_of<'a>(history: &'a History, preemptor: &'a Preemptor) -> Vec<(&'a Strin
     }
 }
 
-/// The pods of a preemptor that were bound at this time.
+/// Returns the pods of a preemptor that were bound at this time.
 fn bound_at<'a>(
     history: &'a History,
     preemptor: &'a Preemptor,
@@ -95,7 +95,7 @@ fn bound_at<'a>(
     pods.filter(move |(_, pod, at)| exists(pod, *at)).map(|(uid, pod, _)| (uid, pod))
 }
 
-/// The number of bound pods of a preemptor after each binding, from this time until the time at which it is judged.
+/// Returns the number of bound pods of a preemptor after each binding, from this time until the time at which it is judged.
 fn bound_counts(history: &History, preemptor: &Preemptor, from: Timestamp) -> Vec<(Timestamp, usize)> {
     let namespace = match preemptor {
         Preemptor::Group { key, .. } => Some(&key.0),

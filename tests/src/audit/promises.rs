@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use super::disruption::partial_disruption_count;
 pub use super::planned::unplanned_count;
 
-/// The checks, and the excuses for what a test itself disturbs. An excuse names the disturbance and is limited to it.
+/// The checks, and the excuses for disturbances by the test itself. An excuse names the disturbance and is limited to it.
 #[derive(Clone, Debug, Default)]
 pub struct Promises {
     /// Preemptors that need not be bound, with the largest number of pods that may have been evicted for each.
@@ -27,7 +27,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// All checks, without an excuse.
+    /// Returns all checks, without an excuse.
     pub fn new() -> Self {
         Self::default()
     }
@@ -84,7 +84,7 @@ impl Promises {
         !self.unguarded.contains(budget)
     }
 
-    /// Every breach, before excuses.
+    /// Returns every breach, before excuses.
     pub fn breaches(&self, history: &History) -> Vec<Breach> {
         let mut breaches = planned::breaches(history);
         breaches.extend(disruption::breaches(history));
@@ -100,7 +100,7 @@ impl Promises {
         breaches
     }
 
-    /// The messages of the breaches without an excuse; empty if every promise was kept.
+    /// Returns the messages of the breaches without an excuse; empty if every promise was kept.
     pub fn broken(&self, history: &History) -> Vec<String> {
         let breaches: Vec<Breach> =
             self.breaches(history).into_iter().filter(|breach| !self.excuses(&breach.kind)).collect();
@@ -120,7 +120,7 @@ impl Promises {
         self.excused.get(preemptor).is_some_and(|allowed| evictions <= allowed)
     }
 
-    /// The limit that a breach counts towards, with the number by which it counts; `None` if it has no limit.
+    /// Returns the limit that a breach counts towards, with the number by which it counts; `None` if it has no limit.
     fn limit_of(&self, kind: &BreachKind) -> Option<(Limit, usize)> {
         match kind {
             BreachKind::Unbound { preemptor, evictions } => {
@@ -145,8 +145,8 @@ enum Limit {
     PartialDisruptions,
 }
 
-/// Promise 1: pods are evicted only if the whole preemptor is bound afterwards: all placements of its last plan, also those
-/// beyond `minCount`.
+/// Checks promise 1: pods are evicted only if the whole preemptor is bound afterwards: all placements of its last plan, also those beyond
+/// `minCount`.
 fn for_unbound(history: &History) -> Vec<Breach> {
     let unbound = preemptors::outcomes(history).into_iter().filter(|outcome| outcome.complete.is_none());
     let breach = |outcome: preemptors::Outcome| {

@@ -6,7 +6,7 @@ use super::super::{OPERATOR, SCHEDULER};
 use super::*;
 use serde_json::{Value, json};
 
-/// A PodGroup in mode `PodGroup` with two bound pods, and a pending gang of two.
+/// Returns a log with a PodGroup in mode `PodGroup` with two bound pods, and a pending gang of two.
 fn start() -> Log {
     let mut log = Log::default();
     log.group("low", 1, "PodGroup", Value::Null);
@@ -294,7 +294,7 @@ fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupt
     assert_eq!(broken(&log), Vec::<String>::new());
 }
 
-/// A plan is deleted, and both of its victims are evicted for it some seconds later.
+/// Returns a log in which a plan is deleted, and both of its victims are evicted for it some seconds later.
 fn evictions_after_the_plan_was_deleted(seconds: usize) -> Log {
     let mut log = start();
     log.plan(&["low-0", "low-1"]);

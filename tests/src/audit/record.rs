@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Prefix of the namespaces that exist in the log only: the rest of the name is a namespace that is at rest.
+/// Prefix of namespaces that exist only in the log: the rest of the name is the namespace that is at rest.
 pub(super) const REST: &str = "rest-of-";
 
 /// The response code in the log if the client closed the connection before the response. The request may have been carried out.
@@ -104,7 +104,7 @@ pub struct PlanRecord {
     pub at: Timestamp,
     /// The user that stored it.
     pub user: String,
-    /// Its preemptor; `None` if the pods of a PodGroup that is disrupted already are evicted.
+    /// Its preemptor; `None` if the plan evicts the pods of a PodGroup that is already partially disrupted.
     pub preemptor: Option<Preemptor>,
     /// The term in the request, if the request has one.
     pub written_in: Option<String>,
@@ -136,7 +136,7 @@ pub struct NodeWrite {
     pub labels: BTreeMap<String, String>,
 }
 
-/// The request by which a pod was to be removed.
+/// The kind of a request to remove a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// The eviction subresource.
@@ -177,8 +177,8 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Returns true if a PodDisruptionBudget refused the eviction. The API server answers 429, or 500 if two budgets select the pod;
-    /// it uses both codes for other failures too.
+    /// Returns true if a PodDisruptionBudget refused the eviction. The API server answers 429, or 500 if two budgets select the pod; it
+    /// also uses both codes for other failures.
     pub fn refused_for_budget(&self) -> bool {
         let words = match self.code {
             429 => "disruption budget",
@@ -188,7 +188,7 @@ impl Removal {
         self.how == How::Evict && !self.accepted && self.message.contains(words)
     }
 
-    /// Returns true if the pod was already terminating. The response tells since when, in whole seconds.
+    /// Returns true if the pod was already terminating. The response contains the start of the termination, in whole seconds.
     pub(super) fn came_late(&self) -> bool {
         self.terminating_since.is_some_and(|since| since.as_second() < self.at.as_second())
     }

@@ -1,5 +1,5 @@
-//! Promise 5: at rest no scheduling gate, finalizer, nomination, taint or unfinished `Preemption` is left without a reason. The audit
-//! log tells which user wrote a nomination; everything else is read from the API server.
+//! Promise 5: at rest no scheduling gate, finalizer, nomination, taint or unfinished `Preemption` is left without a reason. The audit log
+//! shows which user wrote a nomination; everything else is read from the API server.
 
 use super::OPERATOR;
 use super::history::History;
@@ -77,8 +77,8 @@ impl Objects {
         self.plans.iter().filter(|plan| plan.state.in_flight())
     }
 
-    /// A plan may be in flight while one of its members is pending, if it has a preemptor, and, before its victims have terminated, one
-    /// of them exists.
+    /// Returns a message about a plan in flight without a reason. A plan with a preemptor may be in flight only while one of its members is
+    /// pending. Before its victims have terminated, one of them must exist.
     fn idle(&self, plan: &StoredPlan) -> Option<String> {
         let members = || plan.placements.iter().filter_map(|placement| self.pod(&placement.uid));
         let pending = || !plan.cause.is_plan() || members().any(|pod| node(pod).is_none());
@@ -92,8 +92,8 @@ impl Objects {
         (!live).then(|| format!("plan {id} is still {state} without a pending member or a victim: {}", plan.message))
     }
 
-    /// A pod has the scheduling gate only if its gang has a condition with the reason, or if an event reports that its PodGroup does
-    /// not exist.
+    /// Returns a message about a pod that has the scheduling gate without a reason: its gang must have a condition with the reason, or an
+    /// event must report that its PodGroup does not exist.
     fn gated(&self, pod: &Pod, history: &History) -> Option<String> {
         if !has_gate(pod) || pod.metadata.deletion_timestamp.is_some() {
             return None;
@@ -119,7 +119,7 @@ impl Objects {
         if group.spec.scheduling_policy.gang.is_none() {
             return Some(format!("pod {name} has the scheduling gate, but its PodGroup is not a gang"));
         }
-        // Reason `Scheduled` is not a reason for a gate.
+        // A condition with reason `Scheduled` does not explain a scheduling gate.
         let explains =
             |condition: &&Condition| !condition.message.is_empty() && condition.reason != Reason::Scheduled.as_str();
         let explained =
@@ -127,7 +127,8 @@ impl Objects {
         (!explained).then(|| format!("pod {name} has the scheduling gate, and its PodGroup reports no reason"))
     }
 
-    /// A nomination belongs to a plan in flight, or another user wrote it to this pod, and not to an earlier pod of its name.
+    /// Returns a message about a nomination without a reason. A nomination belongs to a plan in flight, or another user wrote it to this
+    /// pod, and not to an earlier pod of its name.
     fn nominated(&self, pod: &Pod, history: &History) -> Option<String> {
         let nominated = pod.status.as_ref()?.nominated_node_name.as_ref().filter(|node| !node.is_empty())?;
         let (key, uid) = ((pod.namespace()?, pod.name_any()), pod.metadata.uid.as_deref()?);
@@ -140,7 +141,7 @@ impl Objects {
         stray.then(|| format!("pod {} is nominated to {nominated} without a plan in flight", key.1))
     }
 
-    /// A PodGroup has the finalizer only while it has members.
+    /// Returns a message about a PodGroup that has the finalizer although it has no members.
     fn protected(&self, group: &PodGroup) -> Option<String> {
         let has_finalizer = group.finalizers().iter().any(|finalizer| finalizer == keys::FINALIZER_PROTECTION);
         let member = |pod: &&Pod| {
@@ -152,7 +153,7 @@ impl Objects {
             .then(|| format!("PodGroup {name} has a finalizer but no member"))
     }
 
-    /// A taint by the operator belongs to a plan in flight for the pod in its value.
+    /// Returns a message about each taint by the operator without a plan in flight for the pod in its value.
     fn tainted(&self, node: &Node, history: &History) -> Vec<String> {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         let ours = taints.filter(|taint| taint.key == keys::TAINT_CRITICAL).filter_map(|taint| taint.value.clone());
@@ -174,7 +175,7 @@ where
     Ok(all.into_iter().filter_map(|object| object.try_parse().ok()).collect())
 }
 
-/// An empty list if the kind does not exist.
+/// Returns an empty list if the kind does not exist.
 fn none<T>(error: kube::Error) -> Result<Vec<T>, kube::Error> {
     match error {
         kube::Error::Api(status) if status.code == 404 => Ok(Vec::new()),

@@ -139,7 +139,7 @@ fn a_nomination_by_the_operator_or_an_unknown_user_needs_a_plan() {
     assert_eq!(objects.left_over(&log.history()), message, "the scheduler nominated another node");
     nominate(&mut log, SCHEDULER, "n");
     assert_eq!(objects.left_over(&log.history()), Vec::<String>::new(), "a nomination by the scheduler");
-    // The nomination was of an earlier pod of this name.
+    // Another pod of this name had the nomination.
     log.single("default", "m", json!({}));
     assert_eq!(objects.left_over(&log.history()), message);
     objects.plans = vec![plan(PlanState::Releasing)];

@@ -8,7 +8,7 @@ use super::record::{PlanRecord, Removal};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
-/// Every eviction for a plan that was not in flight or of another term, and every plan that an earlier leader wrote.
+/// Returns every eviction for a plan that was not in flight or of another term, and every plan that an earlier leader wrote.
 pub(super) fn breaches(history: &History) -> Vec<Breach> {
     let evictions = history.evicted().into_iter().flat_map(|removal| evicted(history, removal));
     let writes = history.plans.iter().filter_map(|record| written(history, record));
@@ -54,7 +54,8 @@ fn unit_disrupted(history: &History, removal: &Removal, record: &PlanRecord) -> 
     })
 }
 
-/// A write of a plan in a term whose leader had lost the Lease before. A write in transit at that time is carried out.
+/// Returns a message about a write of a plan in a term whose leader had lost the Lease before. A write in transit at that time is carried
+/// out.
 fn written(history: &History, record: &PlanRecord) -> Option<String> {
     let (term, plan) = (record.written_in.as_ref()?, &record.plan);
     let since = record.asked.saturating_sub(ON_THE_WIRE).unwrap_or(Timestamp::MIN);

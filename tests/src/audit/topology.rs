@@ -14,7 +14,7 @@ struct BoundMember<'h> {
     value: Option<&'h str>,
 }
 
-/// Every binding of a member outside the domain of the bound members, one message each.
+/// Returns one message for each binding of a member outside the domain of the bound members.
 pub(super) fn broken(history: &History) -> Vec<String> {
     history.groups.iter().flat_map(|(key, group)| outside(history, key, group)).collect()
 }
@@ -32,7 +32,7 @@ fn outside(history: &History, key: &Key, group: &GroupRecord) -> Vec<String> {
                 .push(format!("pod {name} of PodGroup {} was bound to node {node}, which has no label {label}", key.1));
             continue;
         };
-        // A pod that was removed before does not count.
+        // A pod that was removed before the binding does not count.
         let exists = |other: &&BoundMember<'_>| other.pod.removed.is_none_or(|at| at >= member.at);
         if let Some(other) = members[..index].iter().filter(exists).find(|other| other.value != member.value) {
             broken.push(format!(

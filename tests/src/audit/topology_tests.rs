@@ -5,7 +5,7 @@ use super::super::handwritten::Log;
 use super::super::{OPERATOR, SCHEDULER};
 use serde_json::{Value, json};
 
-/// Two racks with one node each, a node without a rack, and a gang that needs one rack.
+/// Returns a log with two racks of one node each, a node without a rack, and a gang that needs one rack.
 fn start() -> Log {
     let mut log = Log::default();
     log.label("n1", json!({"rack": "r1"}));

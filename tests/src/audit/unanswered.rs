@@ -1,5 +1,5 @@
-//! Requests without a response, as a killed process leaves them. The log has 504 for them whether or not the API server carried them
-//! out; later requests tell which.
+//! Requests without a response, as a killed process leaves them. The log has code 504 for them whether or not the API server carried them
+//! out; later requests show which were carried out.
 
 use super::history::History;
 use super::log::Line;
@@ -53,7 +53,7 @@ fn is_cause(removal: &Removal) -> bool {
     removal.accepted && !is_by_kubelet(removal) && !removal.came_late()
 }
 
-/// The UIDs of the pods that a request without a response may have removed: no other removal is the cause.
+/// Returns the UIDs of the pods that a request without a response may have removed: no other removal is the cause.
 pub fn perhaps_removed(history: &History) -> BTreeSet<String> {
     let asked = history.removals.iter().filter(|removal| is_unanswered(removal)).map(|removal| removal.uid.clone());
     let known = history.removals.iter().filter(|removal| is_cause(removal));

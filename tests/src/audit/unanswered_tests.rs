@@ -1,4 +1,4 @@
-//! Requests without a response: later requests tell whether they were carried out.
+//! Requests without a response: later requests show whether they were carried out.
 
 use super::super::handwritten::{Log, reference};
 use super::super::promises::Promises;
@@ -13,7 +13,7 @@ fn start() -> Log {
     log
 }
 
-/// The operator requests these taints and is killed before the response.
+/// Adds a write of these taints by the operator, which is killed before the response.
 fn asks(log: &mut Log, node: &str, values: &[&str]) {
     let taint = |value: &&str| json!({"key": "CriticalAddonsOnly", "value": value, "effect": "NoSchedule"});
     let taints: Vec<Value> = values.iter().map(taint).collect();

@@ -8,7 +8,7 @@ use giveway_crds::plan::Cause;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
-/// Every breach, one message each. `protected` are the namespaces that a flag of the operator protects.
+/// Returns one message for each breach. `protected` are the namespaces that a flag of the operator protects.
 pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
@@ -17,7 +17,7 @@ pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<Str
             broken.push(format!("pod {pod} was evicted in namespace {namespace}, which is protected"));
         }
         let record = history.plan_of(removal);
-        // `critical_addons` checks the victims of critical add-ons, for which priorities do not count.
+        // `critical_addons` checks the victims of critical add-ons, for which priorities are ignored.
         if record.is_some_and(|record| record.plan.critical_addon.is_some()) {
             continue;
         }

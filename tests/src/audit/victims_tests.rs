@@ -4,7 +4,7 @@ use super::super::handwritten::Log;
 use crate::audit::{OPERATOR, Promises};
 use serde_json::{Value, json};
 
-/// A pod of priority 0 in a namespace that is evicted for a gang of two.
+/// Returns a log in which a pod of priority 0 in a namespace is evicted for a gang of two.
 fn story(namespace: &str, more: Value, before: impl FnOnce(&mut Log)) -> Log {
     let mut log = Log::default();
     log.group("high", 9, "Pod", Value::Null);

@@ -116,7 +116,7 @@ impl NodesBuilder {
         names
     }
 
-    /// Returns the node without a condition `Ready`, which kwok sets: the node controller taints a node that says that it is not ready,
+    /// Returns the node without a condition `Ready`, which kwok sets: the node controller taints a node whose condition is not ready,
     /// and may do so from an old copy, after the node is ready.
     fn node(&self, index: usize) -> Node {
         let name = format!("{}-{index:03}", self.prefix);

@@ -95,7 +95,7 @@ impl Block {
         self.first + 5
     }
 
-    /// Restarts the sequence of spare ports; the programs that used them have ended.
+    /// Restarts at the first port without a fixed use; the programs that used these ports have ended.
     pub(super) fn reset_spare(&self) {
         self.spare.store(FIXED, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! PriorityClass: a class that is created as a managed one never preempts by the scheduler; what it asked for is kept
-//! in an annotation (design, section 2, "Managed priority classes").
+//! PriorityClass: a class that is created as a managed one gets `preemptionPolicy: Never`, so that kube-scheduler does
+//! not preempt for it; the requested policy is stored in an annotation (design, section 2, "Managed priority classes").
 //!
-//! Values that no class can have are refused in [`crate::validate::priority_class`]; this rule leaves them alone.
+//! Values that no class can have are rejected in [`crate::validate::priority_class`]; this rule does not change them.
 
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
@@ -43,11 +43,12 @@ impl Facts<'_> {
     }
 }
 
-/// Turns a class that is created as a managed one into one that never preempts by the scheduler.
+/// Sets `preemptionPolicy: Never` in a class that is created as a managed one, and stores the requested policy in the
+/// annotation.
 ///
-/// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and the annotation says what
-/// was asked for) is accepted as it is, so that backups can be restored. Otherwise an annotation that differs from
-/// what the class asks for is refused.
+/// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and any policy in the
+/// annotation) is accepted unchanged, so that backups can be restored. Otherwise an annotation that differs from the
+/// policy of the class is rejected.
 pub fn create(request: &Request<'_>, view: &Known<'_>) -> Result<Option<Patch>, Refusal> {
     let class: Facts = object::read("PriorityClass", request.object)?;
     let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
@@ -77,9 +78,9 @@ pub fn create(request: &Request<'_>, view: &Known<'_>) -> Result<Option<Patch>, 
     Ok(changes.finish())
 }
 
-/// Lets the manifest from which a managed class was created be applied again: the `preemptionPolicy` in it, which the
-/// annotation keeps, becomes `Never` as it is stored. Without this the API server would refuse the manifest, because
-/// the field is immutable.
+/// Allows the manifest from which a managed class was created to be applied again: if its `preemptionPolicy` equals the
+/// one in the annotation, it is changed to the stored `Never`. Otherwise the API server would reject the manifest,
+/// because the field is immutable.
 pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Refusal> {
     let class: Facts = object::read("PriorityClass", request.object)?;
     let stored: Facts = object::read("PriorityClass", request.old_object)?;

@@ -33,17 +33,17 @@ pub struct Spec<'a> {
     pub pod_group_templates: Templates<'a>,
 }
 
-/// The templates, in order: at most one more than there may be. How many more there are costs nothing.
+/// The templates, in order: at most one more than permitted; further ones are skipped.
 #[derive(Debug, Default)]
 pub struct Templates<'a>(Vec<Map<Template<'a>>>);
 
 impl<'a> Templates<'a> {
-    /// Each of them; none where there are too many, which the API server refuses.
+    /// Returns the templates; none if there are too many, because the API server rejects the Workload.
     pub fn iter(&self) -> impl Iterator<Item = &Map<Template<'a>>> {
         self.0.iter().filter(|_| self.0.len() <= MOST_TEMPLATES)
     }
 
-    /// Whether there are more than there may be.
+    /// Returns true if there are more templates than permitted.
     pub fn are_too_many(&self) -> bool {
         self.0.len() > MOST_TEMPLATES
     }
@@ -73,7 +73,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Templates<'a> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Template<'a> {
-    /// Its name; the API server refuses templates without.
+    /// Its name; the API server rejects templates without a name.
     #[serde(borrow, default)]
     pub name: Text<'a>,
     /// Name of its class.
@@ -104,8 +104,8 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
     Ok(Some(stored.spec.pod_group_templates.iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
-/// Fills what follows from the priority class of each template, unless there are more than there may be. On an update, what is
-/// stored stays.
+/// Fills in the fields that follow from the priority class of each template, unless there are too many templates. On an
+/// update, stored values are kept.
 pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {

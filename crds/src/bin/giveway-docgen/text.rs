@@ -1,4 +1,4 @@
-//! Text that goes into a cell of a table.
+//! Text for a cell of a table.
 
 /// Returns the text as one line that neither ends the cell nor is parsed as HTML.
 pub fn cell(text: &str) -> String {

@@ -1,5 +1,6 @@
-//! The promise, in a simulated world: API servers that learn late, replicas that renew late, operators that crash between
-//! any two writes or believe to lead at the same time, and people who delete and restore Secrets.
+//! Tests the guarantee in a simulated cluster: API servers that notice changes late, replicas that renew late,
+//! operators that crash between any two writes or that both consider themselves the leader, and administrators who
+//! delete and restore Secrets.
 
 use super::*;
 use std::cell::RefCell;
@@ -16,7 +17,7 @@ fn policy() -> Policy {
     Policy { authority: DAY * 3652, leaf: DAY * 90, settle: SETTLE, names: vec!["webhook.svc".to_owned()] }
 }
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +30,7 @@ impl Random {
     }
 }
 
-/// Something stored, with its version.
+/// A stored object with its resourceVersion.
 #[derive(Clone, Default)]
 struct Versioned<T> {
     version: u64,
@@ -37,7 +38,7 @@ struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// Writes it, unless somebody else has since it was read.
+    /// Writes the object, unless it has changed since it was read.
     fn write(&mut self, read: u64, value: T) -> bool {
         let fresh = self.version == read;
         if fresh {
@@ -47,25 +48,26 @@ impl<T> Versioned<T> {
     }
 }
 
-/// The cluster.
+/// The simulated cluster.
 struct World {
     now: Timestamp,
     authority: Versioned<Stored>,
     leaf: Versioned<Leaf>,
     configurations: [Versioned<Vec<u8>>; 2],
-    /// What each configuration was, and since when.
+    /// All contents of each configuration with the time since when each of them is stored.
     told: [Vec<(Timestamp, Vec<u8>)>; 2],
-    /// How late each API server learns of it.
+    /// How late each API server notices a change.
     lags: Vec<SignedDuration>,
-    /// What each replica shows.
+    /// The certificate that each replica serves.
     replicas: Vec<Leaf>,
-    /// Who accepts whom: asked often, and slow to find out.
+    /// Cache: whether a client that trusts the authority accepts the certificate. It is needed often and slow to
+    /// compute.
     accepted: RefCell<BTreeMap<(Vec<u8>, Anchor), bool>>,
-    /// Everything that was done, for the message of a failure.
+    /// All steps so far, for the message of a failed test.
     steps: Vec<String>,
 }
 
-/// What an operator has in mind: it may have been overtaken.
+/// A step that an operator has decided on. The objects may have changed since.
 struct Intent {
     step: Step,
     stored: Stored,
@@ -95,7 +97,7 @@ impl World {
         self.steps.push(format!("{} {}", self.now, what.into()));
     }
 
-    /// Reads the configurations, then the Secrets, and decides.
+    /// Reads the configurations, then the Secrets, and decides on a step.
     fn decide(&self) -> Intent {
         let mut seen = Seen {
             stored: self.authority.value.clone(),
@@ -120,7 +122,7 @@ impl World {
         }
     }
 
-    /// Makes the next write of an intent. Returns whether it was the last.
+    /// Makes the next write of a step. Returns true if it was the last one.
     fn carry_out(&mut self, intent: &mut Intent) -> bool {
         let now = self.now;
         let done = match &intent.step {
@@ -152,7 +154,7 @@ impl World {
         done
     }
 
-    /// Works until there is nothing to do now, as an operator that is not disturbed. Returns how many steps that took.
+    /// Performs steps until nothing is left to do, like an operator that is not disturbed. Returns the number of steps.
     fn settle(&mut self) -> usize {
         for steps in 0..50 {
             let mut intent = self.decide();
@@ -188,7 +190,7 @@ impl World {
         self.replicas.iter_mut().for_each(|shown| *shown = leaf.clone());
     }
 
-    /// The promise: every API server accepts every replica, as late as it may have learnt of the bundles.
+    /// Checks the guarantee: every API server accepts every replica, however late it noticed the bundles.
     fn check(&self) {
         for (told, lag) in self.told.iter().flat_map(|told| self.lags.iter().map(move |lag| (told, *lag))) {
             let known = told.iter().rev().find(|(since, _)| *since + lag <= self.now).or(told.first());
@@ -200,7 +202,7 @@ impl World {
         }
     }
 
-    /// Installed, at rest, and known to everybody.
+    /// Returns a cluster in which the installation is finished and every API server has noticed the bundles.
     fn installed(random: &mut Random) -> Self {
         let mut world = Self::new(random);
         for _ in 0..20 {
@@ -221,7 +223,7 @@ impl World {
         Anchor::bundle(&self.configurations[0].value)
     }
 
-    /// Carries a change of the authority through, with time for everything.
+    /// Completes a change of the authority, with enough time for each step.
     fn finish(&mut self) {
         self.settle();
         self.pass(SETTLE);
@@ -379,7 +381,7 @@ fn no_api_server_refuses_a_replica_whatever_happens_in_whatever_order() {
         let mut random = Random(seed);
         let mut world = World::installed(&mut random);
         world.note(format!("seed {seed}"));
-        // Two operators, each of which believes to lead.
+        // Two operators that both consider themselves the leader.
         let mut intents: [Option<Intent>; 2] = [None, None];
         let mut backup = world.authority.value.clone();
         for _ in 0..250 {

@@ -1,4 +1,5 @@
-//! A plan for one domain of topology: its members are released into it, and it is dropped when it cannot keep it.
+//! A plan for one topology domain: its members are ungated with a node selector for it, and the plan is cancelled if it
+//! cannot keep the domain.
 
 use super::*;
 use giveway_crds::plan::StoredDomain;
@@ -9,7 +10,7 @@ fn r1() -> StoredDomain {
 }
 
 impl Run {
-    /// The plan of `flight`, in rack r1: nodes n1 and n2.
+    /// Returns a run with the plan of `flight` in rack r1, which has the nodes n1 and n2.
     fn in_a_rack() -> Self {
         let mut run = Self::new();
         run.world.labelled_node("n1", 1, "rack", "r1").labelled_node("n2", 1, "rack", "r1");
@@ -19,7 +20,7 @@ impl Run {
         run
     }
 
-    /// The same plan, when all victims are on their way.
+    /// Returns a run with the same plan after all evictions were accepted.
     fn awaiting() -> Self {
         let mut run = Self::in_a_rack();
         run.step();
@@ -33,7 +34,7 @@ impl Run {
         run
     }
 
-    /// What the victims leave behind.
+    /// Removes the victims from the cluster.
     fn emptied(&mut self) -> &mut World {
         self.world.remove_pod("l1").remove_pod("l2")
     }
@@ -64,7 +65,7 @@ fn a_member_that_asks_for_another_rack_ends_the_plan_and_nobody_is_released() {
     let mut run = Run::awaiting();
     run.world.pod(asking("g2"));
     assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
-    // Between the last look and the release.
+    // The member changes after the last check and before it is ungated.
     let mut run = Run::awaiting();
     run.emptied().pod(asking("g2"));
     run.flight.plan.state = PlanState::Releasing;

@@ -1,4 +1,5 @@
-//! Evictions that a policy or a missing right forbids: nobody waits for them, and nobody goes in vain a second time.
+//! Evictions that admission or authorization rejects: they are not retried, and the next plan makes no needless
+//! evictions because of them.
 
 use super::*;
 
@@ -22,7 +23,8 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
     assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
 }
 
-/// An API server that has just started knows no roles yet.
+/// The authorizer of an API server that has just started may not know all roles yet, so a missing permission is final
+/// only after some attempts.
 #[test]
 fn a_missing_right_is_believed_only_after_some_attempts() {
     let mut run = Run::evicting();

@@ -1,4 +1,4 @@
-//! Victims of guaranteed budgets: their turn, what a refusal means, and that nobody goes for nothing.
+//! Victims with guaranteed budgets: their order, the effect of a refusal, and that no needless eviction is made.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn singles(run: &mut Run, pods: &[(&str, Option<i32>)]) {
     plan.victims = pods.iter().enumerate().map(single).collect();
     run.flight = Flight::new(gang(), 100, plan, run.now);
     run.flight.stored = Some(PlanState::Evicting);
-    // Of three pods one has to be healthy.
+    // One of the three pods must stay healthy.
     run.world.node("n3", 1).budget("db", "db", 2).pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000));
     run.world.remove_pod("l1").remove_pod("l2");
     for (index, (name, threshold)) in pods.iter().enumerate() {
@@ -125,7 +125,7 @@ fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
     assert!(run.flight.refused.contains_key("uid-db"));
 }
 
-/// Somebody else spent the budget after the first one of a group went.
+/// The budget of a PodGroup's pod is used up after the first pod of the PodGroup was evicted.
 #[test]
 fn what_a_budget_keeps_is_handed_over() {
     let mut run = Run::new();

@@ -1,8 +1,8 @@
-//! Places that are reserved while victims are asked to go already, and those that have to be reserved before.
+//! Which placements are reserved while victims are evicted, and which have to be reserved before the first eviction.
 
 use super::*;
 
-/// Replaces the victims of the run by two whole groups of one pod each: `a` on `n1` and `b` on `n2`.
+/// Replaces the victims of the run by two PodGroups of one pod each, disrupted as a whole: `a` on `n1` and `b` on `n2`.
 fn two_groups() -> Run {
     let mut run = Run::new();
     run.world.remove_pod("l1").remove_pod("l2");
@@ -55,7 +55,7 @@ fn a_group_goes_when_the_places_on_all_of_its_nodes_are_reserved() {
 #[test]
 fn a_place_that_needs_free_room_is_reserved_before_anybody_goes() {
     let mut run = two_groups();
-    // Somebody could take the room that b-0 leaves: it goes by itself.
+    // b-0 is deleted by its owner, so another pod could use its capacity.
     run.world.remove_pod("b-0");
     run.step();
     answered(&mut run, "g1", true);
@@ -102,7 +102,7 @@ fn a_group_that_has_more_pods_by_now_is_not_torn_by_a_plan_that_began_with_other
     run.flight.evicted("uid-a-0", &EvictOutcome::Accepted, run.now);
     run.world.node("n3", 1).pod(TestPod::new("b-1", 10).of("b").on("n3"));
     answered(&mut run, "g2", true);
-    // Within the time in which the plan is not checked again, and after it.
+    // Checks both within the minimum interval between two checks of the plan and after it.
     assert!(names(&run.step()).iter().all(|name| !name.starts_with("evict")));
     run.later(1);
     let advance = run.step();

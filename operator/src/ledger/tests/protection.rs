@@ -40,7 +40,7 @@ fn evictions_that_wait_for_their_turn_are_withdrawn() {
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
 }
 
-/// What is done cannot be undone, and the rest stays.
+/// The remaining pod is not evicted, although the PodGroup stays partially disrupted.
 #[test]
 fn a_group_that_was_begun_is_not_finished() {
     let mut run = Run::evicting();

@@ -1,11 +1,12 @@
-//! Plans that wait for room in a minute: when they begin, in which order their units go, and what is told.
+//! Plans that are delayed by the limits on evictions per minute: when they start, in which order their units are
+//! evicted, and their messages.
 
 use super::*;
 use crate::rates::{MINUTE, Most, Rates};
 use crate::words::Names;
 
-/// A plan over pods `a`, `b` and `c` of namespace `default`, one on each of three nodes, as single pods but for those in `whole`, which
-/// give way together.
+/// Returns a run whose plan evicts pods `a`, `b` and `c` of namespace `default`, one on each of three nodes. Those in
+/// `whole` form a PodGroup that is disrupted as a whole; the others are single pods.
 pub(super) fn run(whole: &[&str]) -> Run {
     let mut run = Run::new();
     run.world
@@ -48,10 +49,10 @@ pub(super) fn run(whole: &[&str]) -> Run {
     run
 }
 
-/// A pass of the arbiter: the names of the pods whose eviction is asked for.
+/// Simulates a pass of the arbiter and returns the names of the pods whose eviction is commanded.
 fn pass(run: &mut Run, rates: &mut Rates) -> Vec<String> {
     let mut evicted = Vec::new();
-    // Twice: a nomination is answered at once.
+    // Two rounds, because a nomination is confirmed in between.
     for _ in 0..2 {
         let mut tally = rates.tally(run.now);
         let mut going = crate::rates::Need::new();

@@ -1,8 +1,9 @@
-//! A plan that was put off is made anew when its time comes and fewer would go.
+//! A postponed plan is replaced when it becomes due and a new plan has fewer victims.
 
 use super::*;
 
-/// Three single pods are to go for a gang of three, in ten seconds, and room for one of its members appears.
+/// Returns a run in which three single pods are to be evicted in ten seconds for a gang of three, and capacity for one
+/// member becomes available.
 fn put_off() -> Run {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);

@@ -1,9 +1,9 @@
-//! Plans of an earlier leader: checked like our own, and dropped with the reason.
+//! Plans of an earlier leader are checked when they are resumed, and cancelled with the reason if the check fails.
 
 use super::*;
 use giveway_crds::plan::StoredVictim;
 
-/// The plan of `flight`, taken over in this state.
+/// Returns a run with the plan of `flight`, resumed in this state.
 fn resumed(state: PlanState) -> Run {
     let mut run = Run::new();
     run.flight.plan.state = state;
@@ -12,7 +12,7 @@ fn resumed(state: PlanState) -> Run {
 }
 
 impl Run {
-    /// Why the plan is dropped when it is taken over; empty when it is not.
+    /// Checks the plan as when it is resumed. Returns the reason why it is cancelled, or an empty string if it is not.
     pub(super) fn dropped(&mut self) -> String {
         self.flight.check_resumed(&self.world.model, &Context::default());
         let why = self.flight.ending.as_ref().map(|ending| ending.message.to_string()).unwrap_or_default();
@@ -141,7 +141,7 @@ fn a_group_of_which_a_pod_ended_by_itself_was_not_begun_by_the_last_leader() {
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").succeeded()).remove_pod("g1");
     let advance = run.step();
     assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
-    // One that is gone may have been evicted.
+    // A pod that does not exist may have been evicted.
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").remove_pod("g1");
@@ -182,7 +182,7 @@ fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finish
     run.world.remove_pod("l1").cordoned("n2", 1);
     assert!(run.dropped().contains("does not fit on node n2 any more"), "{}", run.dropped());
     assert_eq!(names(&run.step()), ["leave uid-l2"], "a part of its PodGroup was evicted");
-    // Of which nobody was taken, nobody goes.
+    // If no pod of the PodGroup was evicted, none is evicted now.
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
     run.world.cordoned("n2", 1);

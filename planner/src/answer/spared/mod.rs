@@ -39,7 +39,7 @@ pub struct Sparing {
     pub others: Vec<String>,
 }
 
-/// A plan, and the question that it answers.
+/// A plan, and the request that it satisfies.
 struct Scene<'s, 'a> {
     cluster: &'a Cluster,
     nodes: &'s Nodes<'a>,
@@ -84,7 +84,7 @@ pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan:
     let scene = Scene { cluster, nodes, demand, context, in_flight, plan, placed, on };
 
     let victims: BTreeSet<(UnitKind, &ObjectKey)> = plan.victims.iter().map(|v| (v.kind, &v.key)).collect();
-    // The units of preemption that are not elsewhere.
+    // The units that do not count as being on other nodes.
     let mut here: BTreeSet<UnitRef> = leaving(&scene);
     let (mut going, mut staying) = (Vec::new(), Vec::new());
     for (unit, reference) in potential.units.iter().zip(&potential.refs) {
@@ -116,7 +116,8 @@ pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan:
     Sparing { units: named.into_iter().map(spared).collect(), others: others(elsewhere, above, demand.priority) }
 }
 
-/// The units below the preemptor that decisions in flight evict, all that is left of them, or on one of these nodes.
+/// Returns the units of lower priority that decisions in flight evict: those of which no pod stays, and those of which an evicted pod runs
+/// on a node of the placement.
 fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
     let (cluster, mut units) = (scene.cluster, BTreeSet::new());
     for index in scene.context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid)) {

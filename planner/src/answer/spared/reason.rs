@@ -32,7 +32,7 @@ pub(super) struct Reasons<'r, 's, 'a> {
     highest: Option<i32>,
     /// The placed preemptor, with the verb for the missing resources.
     whom: (&'static str, &'static str),
-    /// When the plan fits.
+    /// The end of a sentence that says when the members fit.
     when: &'static str,
 }
 
@@ -131,7 +131,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Nodes, with the verb: the first by name, and how many others.
+    /// Returns the nodes as words, with the verb: the first by name, and how many others.
     fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> (String, &'static str) {
         let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
         match here.len() {
@@ -142,7 +142,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
     }
 }
 
-/// With a capital and a full stop.
+/// Returns the text as a sentence, with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
@@ -171,8 +171,7 @@ fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     places
 }
 
-/// The resources of which a node has too little for the members that are placed there; `None` where not only amounts
-/// decide.
+/// Returns the resources that are insufficient on a node for the members placed there; `None` if other filters than resources matter.
 fn lacks(cluster: &Cluster, room: &Occupancy<'_>, rank: Rank, members: &[(PodIndex, Rank)]) -> Option<Vec<ResourceId>> {
     let mut lacks: BTreeSet<ResourceId> = BTreeSet::new();
     for (member, _) in members {

@@ -10,12 +10,12 @@ use crate::filters::Rank;
 use crate::model::{Cluster, PodIndex};
 use std::ops::Range;
 
-/// With more domains than this members are placed once more.
+/// Upper bound on the domains of a constraint; above it, the members are placed again instead.
 const MOST_DOMAINS: usize = 64;
 
-/// What is left of the skew of members that are placed.
+/// Remaining skew of placed members.
 pub(crate) struct Slack {
-    /// By counter; nothing where no member is spread by it, or where it has too many domains.
+    /// By counter; empty if no member is spread by it, or if it has too many domains.
     left: Vec<Left>,
     /// Counters, and the rows of the domains to which pods were added.
     moved: Vec<(usize, Range<usize>)>,
@@ -26,7 +26,7 @@ pub(crate) struct Slack {
 type Left = Vec<i64>;
 
 impl Slack {
-    /// Whether the spread of all members allows what moved last.
+    /// Returns whether the spread constraints of all members permit the last changes.
     pub(in crate::filters) fn holds(&mut self) -> bool {
         let Self { left, moved } = self;
         moved.drain(..).all(|(counter, row)| left[counter][row].iter().all(|left| *left >= 0))
@@ -98,7 +98,7 @@ impl Neighbours<'_> {
         sure
     }
 
-    /// The domain of a place for a counter, and how many there are.
+    /// Returns the domain of a node for a counter, and the number of domains. `place` is the node's position among all nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
         let domain: Domain = key.of[place];

@@ -60,7 +60,7 @@ impl Cluster {
         }
     }
 
-    /// Forgets a pod that is removed.
+    /// Removes a pod from the lists of its budgets.
     pub(super) fn uncover(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get_mut(index) else { return };
         for number in std::mem::take(&mut slot.budgets) {
@@ -75,7 +75,7 @@ impl Cluster {
         self.set_row(pod, Row { budgeted, ..self.row(pod) });
     }
 
-    /// The budgets that a pod is under, in no particular order that lasts.
+    /// Returns the budgets that a pod is under, in no defined order.
     pub(crate) fn budgets_at(&self, pod: PodIndex) -> &[BudgetIndex] {
         self.pods.get(pod).map_or(&[], |slot| &slot.budgets)
     }

@@ -15,13 +15,13 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    /// What is free on a node, by resource number; nothing where no row was ever made.
+    /// Returns the free amounts of a node, by resource number; empty if the node has no row.
     pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
         let (page, at) = (node as usize / PAGE, node as usize % PAGE * self.width);
         self.pages.get(page).map_or(&[], |rows| &rows[at..at + self.width])
     }
 
-    /// The same, to change it; a row is made when there is none.
+    /// Returns the free amounts of a node for changes; creates the row if there is none.
     pub(crate) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
         let (page, at) = (node as usize / PAGE, node as usize % PAGE * self.width);
         while self.pages.len() <= page {
@@ -30,7 +30,7 @@ impl Free {
         &mut Arc::make_mut(&mut self.pages[page])[at..at + self.width]
     }
 
-    /// Makes place for more resources.
+    /// Extends every row to `width` resources.
     pub(super) fn widen(&mut self, width: usize) {
         if width <= self.width {
             return;

@@ -88,7 +88,7 @@ impl Cluster {
         slot.into_iter().flat_map(|slot| &slot.members).filter_map(|index| self.pod_at(*index))
     }
 
-    /// How many members of a gang have finished, those included whose pods its status remembers.
+    /// Returns how many members of a gang have finished, including those that only the group's status records.
     pub fn finished(&self, group: &Group) -> usize {
         Finished::of(&group.finished, self.members(&group.key)).count
     }

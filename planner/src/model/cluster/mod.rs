@@ -50,7 +50,7 @@ pub struct Cluster {
     /// spec, instead of `Never`.
     pub trust_pod_policy: bool,
     names: Names,
-    /// By a name that no node offers: the pods that ask for it.
+    /// By name of a resource that no node offers: the pods that request it.
     askers: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<SmolStr, NodeIndex>,
@@ -69,7 +69,7 @@ pub struct Cluster {
     budgets: Slab<BudgetSlot>,
     budget_index: BTreeMap<ObjectKey, BudgetIndex>,
     kinds: EquivalenceClasses,
-    /// By pod: what decisions have to know of it at once.
+    /// By pod: the summary that decisions read.
     rows: Vec<Row>,
     levels: Levels,
     changes: Changes,
@@ -85,7 +85,7 @@ pub struct Cluster {
     served: Option<Selector>,
 }
 
-/// A node, or the name of one that pods are bound to and that is not known (yet, or any more).
+/// A node, or only the name of a node that pods are bound to and that does not exist (yet, or any more).
 #[derive(Clone, Debug, Default)]
 struct NodeSlot {
     name: SmolStr,
@@ -102,7 +102,7 @@ struct PodSlot {
     /// Set while the pod is bound and has not ended.
     node: Option<NodeIndex>,
     group: Option<GroupIndex>,
-    /// The budgets it is under, in no particular order that lasts.
+    /// The budgets it is under, in no defined order.
     budgets: Vec<BudgetIndex>,
 }
 
@@ -113,7 +113,7 @@ struct BudgetSlot {
     pods: BTreeSet<PodIndex>,
 }
 
-/// A group, or the name of one that pods belong to and that does not exist (yet, or any more).
+/// A group, or only the key of a group that pods name and that does not exist (yet, or any more).
 #[derive(Clone, Debug, Default)]
 struct GroupSlot {
     key: ObjectKey,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The label that every namespace has: its own name.
 const LABEL_NAME: &str = "kubernetes.io/metadata.name";
 
-/// What a group hears in a namespace where none is served.
+/// Returns the message for a group in a namespace where groups are not served.
 pub fn not_served(namespace: &str) -> String {
     format!("Giveway serves no groups in namespace {namespace}: its pods start one by one.")
 }
@@ -58,8 +58,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a namespace is one of a set. As long as no namespace is known, a selector that asks for more than the name
-    /// of a namespace is taken to match (see [`Cluster::not_modeled`]).
+    /// Returns true if a namespace belongs to a set. Of a namespace that is not known, only the name is compared; while no namespace is
+    /// known at all, a selector that reads other labels than the name is assumed to match (see [`Cluster::not_modeled`]).
     pub(crate) fn in_namespaces(&self, set: &NamespaceSet, namespace: &str) -> bool {
         if set.names.iter().any(|name| name == namespace) {
             return true;
@@ -74,7 +74,7 @@ impl Cluster {
         }
     }
 
-    /// What a pod demands and the planner does not know about: the scheduler has the last word on it.
+    /// Returns the requirements of a pod that the planner cannot evaluate; kube-scheduler decides about them.
     pub fn not_modeled(&self, pod: &Pod) -> Vec<String> {
         let constraints = &pod.constraints;
         let mut list = pod.unknown.clone();

@@ -97,7 +97,7 @@ impl Cluster {
         }
     }
 
-    /// What is free on every node, with every bound pod in place.
+    /// Returns the free amounts of every node beside all bound pods.
     pub(crate) fn free(&self) -> &Free {
         &self.free
     }
@@ -107,7 +107,7 @@ impl Cluster {
         self.offered.get(usize::from(id)).copied().unwrap_or(0)
     }
 
-    /// What is asked for, in trillionths of what all nodes offer, added up over the resources.
+    /// Returns the requests as shares of what all nodes offer, in trillionths, summed over the resources.
     pub(crate) fn share_of(&self, requests: &Resources) -> i128 {
         self.share(requests.iter())
     }
@@ -157,7 +157,7 @@ impl Cluster {
         ids
     }
 
-    /// What changed after the first `seen` changes; `None` when that is not known any more.
+    /// Returns the changes after the first `seen`; `None` if some of them are not kept any more.
     pub(crate) fn changes_since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
         self.changes.since(seen)
     }

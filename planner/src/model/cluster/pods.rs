@@ -34,7 +34,7 @@ impl Cluster {
         }
     }
 
-    /// Whether it is another one than before.
+    /// Stores a pod. Returns true if it differs from the stored version.
     fn take_in(&mut self, mut pod: Pod) -> bool {
         self.settle(&mut pod);
         match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
@@ -152,8 +152,8 @@ impl Cluster {
         self.group_of(pod).is_some_and(|group| group.is_above(pod))
     }
 
-    /// Whether Giveway preempts for a pod: its group's policy; or its annotation's, or else `Never`
-    /// (see [`Cluster::trust_pod_policy`]). For members of native groups never, also where the group does not exist.
+    /// Returns the policy that says whether Giveway preempts for a pod: that of its group, or else that of its annotation, or else `Never`
+    /// (see [`Cluster::trust_pod_policy`]). For members of native groups it is `Never`, even if the group does not exist.
     pub fn effective_policy(&self, pod: &Pod) -> PreemptionPolicy {
         if pod.native() {
             return PreemptionPolicy::Never;

@@ -60,7 +60,7 @@ impl Cluster {
     /// Returns why pods of a namespace are protected from eviction; `None` if they are not.
     pub fn protection(&self, namespace: &str) -> Option<Protection> {
         let Shelter { listed, annotated, .. } = &self.shelter;
-        // Hardly any cluster has one, and every pod asks.
+        // Most clusters have no protected namespaces, and this is called for every pod.
         if !listed.is_empty() && listed.contains(namespace) {
             Some(Protection::Listed)
         } else if !annotated.is_empty() && annotated.contains(namespace) {

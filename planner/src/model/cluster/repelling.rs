@@ -14,7 +14,7 @@ pub(super) struct Repelling {
 }
 
 impl Cluster {
-    /// Counts a pod whose row changes.
+    /// Updates the counts for a pod whose row changes.
     pub(super) fn count_repelling(&mut self, index: PodIndex, old: &Row, new: &Row) {
         if (old.node, old.class) == (new.node, new.class) {
             return;

@@ -9,18 +9,18 @@ use crate::model::{Pod, PodIndex, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Cluster {
-    /// The name of a resource number; empty for what no node offers, which has many.
+    /// Returns the name of a resource number; empty for the number that stands for all resources that no node offers.
     pub fn resource_name(&self, id: ResourceId) -> &str {
         self.names.name(id)
     }
 
-    /// The name of a resource number that a pod asks for.
+    /// Returns the name of a resource number in the requests of a pod; for `UNOFFERED`, the first such name that the pod requests.
     pub(crate) fn resource_name_for<'a>(&'a self, pod: &'a Pod, id: ResourceId) -> &'a str {
         let unoffered = if id == UNOFFERED { pod.requests.unoffered().next() } else { None };
         unoffered.map_or(self.resource_name(id), |(name, _)| name)
     }
 
-    /// An amount of a resource by its name. What no node offers has the names and amounts that these pods ask for.
+    /// Returns the amount of a resource with its name; for `UNOFFERED`, the names and amounts that these pods request.
     pub(crate) fn by_name<'p>(
         &self,
         id: ResourceId,
@@ -38,7 +38,7 @@ impl Cluster {
         amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
-    /// Notes what a pod asks for that has no number.
+    /// Records the resources without a number that a pod requests.
     pub(super) fn note_unnumbered(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get(index) else { return };
         for name in slot.pod.requests.unnumbered() {
@@ -46,7 +46,7 @@ impl Cluster {
         }
     }
 
-    /// Forgets that of a pod that is removed.
+    /// Removes these records of a pod that is removed.
     pub(super) fn forget_unnumbered(&mut self, index: PodIndex, pod: &Pod) {
         for name in pod.requests.unnumbered() {
             if let Some(askers) = self.askers.get_mut(name) {

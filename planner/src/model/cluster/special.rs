@@ -15,7 +15,7 @@ pub(super) struct Special {
     nominated: BTreeSet<PodIndex>,
     /// On a node, and leaving it.
     leaving: BTreeSet<PodIndex>,
-    /// On a node, with ports of it.
+    /// On a node, with host ports.
     with_ports: BTreeSet<PodIndex>,
     /// Every pod, by a hash of its UID.
     uids: BTreeSet<(u64, PodIndex)>,

@@ -1,5 +1,5 @@
-//! Where the claims of pods allow them to run, and what of it cannot be known (design, section 4, "What cannot be
-//! known"): found out when a pod, a claim, a volume or a class changes, so that decisions read it off the pod.
+//! The nodes on which the claims of pods allow them to run, and what cannot be known about that (design, section 4, "What cannot be
+//! known"): computed when a pod, a claim, a volume or a class changes, and stored with the pod.
 
 use super::{Cluster, PodSlot};
 use crate::model::constraints::Pin;
@@ -34,7 +34,7 @@ impl Storage {
         self.served.contains_key(resource)
     }
 
-    /// What the claims of a pod allow, and what of it is not known, as words that complete "it depends on".
+    /// Returns the nodes that the claims of a pod allow, and what is not known about them, as words that complete "it depends on".
     fn places(&self, pod: &Pod) -> (Vec<Pin>, Vec<String>) {
         let (mut pins, mut unknown) = (Vec::new(), Vec::new());
         for name in &pod.claims {
@@ -68,7 +68,7 @@ impl Storage {
         for resource in pod.requests.served() {
             unknown.push(format!("devices for {resource} (dynamic resource allocation), which no node offers itself"));
         }
-        // Pods with the same pins are alike, in whatever order their volumes are.
+        // Sorted, so that pods with the same pins are in one equivalence class regardless of the order of their volumes.
         pins.sort();
         pins.dedup();
         (pins, unknown)
@@ -210,7 +210,7 @@ impl Cluster {
         self.storage.devices.keys()
     }
 
-    /// Fills in what a pod asks for and demands that other objects decide: numbers of resources, nodes of volumes.
+    /// Fills in those requests and constraints of a pod that depend on other objects: numbers of resources, nodes of volumes.
     pub(super) fn settle(&self, pod: &mut Pod) {
         if pod.requests.unnumbered().next().is_some() {
             pod.requests = pod.requests.renumbered(&self.names, |name| self.storage.serves(name));

@@ -85,7 +85,7 @@ impl Cluster {
         self.renew_group_for(group, None);
     }
 
-    /// The same; when only one pod of it changed, the others are looked at only as far as it changes them.
+    /// The same; if only one pod of the group changed, the rows of the others are recomputed only if the unit's priority changed.
     pub(super) fn renew_group_for(&mut self, group: GroupIndex, changed: Option<PodIndex>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
@@ -168,14 +168,14 @@ impl Cluster {
         self.budgets_changed(index);
     }
 
-    /// Notes that a pod counts differently for its budgets.
+    /// Records that a pod counts differently for its budgets.
     pub(super) fn budgets_changed(&mut self, index: PodIndex) {
         for budget in self.pods.get(index).map_or(&[][..], |slot| &slot.budgets) {
             self.changes.note(Change::Budget(*budget));
         }
     }
 
-    /// What others remember of this model.
+    /// Returns the slot in which other layers cache results about this model.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -190,12 +190,12 @@ impl Cluster {
         self.kinds.get(id)
     }
 
-    /// One more than the largest number of a kind.
+    /// One more than the largest number of an equivalence class.
     pub(crate) fn class_bound(&self) -> usize {
         self.kinds.bound()
     }
 
-    /// What is evicted together.
+    /// Returns a unit of eviction: the pods that are evicted together.
     pub(crate) fn unit(&self, unit: UnitRef) -> Option<Unit<'_>> {
         match unit {
             UnitRef::Pod(index) => {

@@ -1,15 +1,15 @@
-//! Every choice of victims, one unit after the other, without those that cannot become cheaper than the best so far and
-//! those that cannot become enough.
+//! Branch and bound over all sets of victims, unit by unit: sets that cannot become cheaper than the best one so far, or cannot become
+//! sufficient, are skipped.
 
 use crate::api::Cost;
 use crate::problem::{Problem, Tally, UnitIndex};
 /// Free capacity while units are evicted and put back, and whether it is enough for the members.
 pub(super) trait Ground {
-    /// The unit is evicted.
+    /// Removes a unit.
     fn take(&mut self, unit: UnitIndex);
-    /// It is back.
+    /// Puts a unit back.
     fn put(&mut self, unit: UnitIndex);
-    /// Whether as many members fit as are to be placed.
+    /// Returns true if the wanted number of members fits.
     fn enough(&mut self) -> bool;
 }
 
@@ -30,17 +30,17 @@ impl<'p, 'a> Exact<'p, 'a> {
         Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
     }
 
-    /// Looks for anything.
+    /// Creates a search for the cheapest choice, whatever it costs.
     pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
         Self { problem, best: None, cost: None, checks, chosen: Vec::new(), monotone: true }
     }
 
-    /// The cheapest victims that were found, if any are cheaper than what was known.
+    /// Returns the cheapest victims found; `None` if none are cheaper than the known cost.
     pub(super) fn into_best(self) -> Option<Vec<UnitIndex>> {
         self.best
     }
 
-    /// How many more times it may ask.
+    /// Returns the remaining number of checks.
     pub(super) fn checks_left(&self) -> usize {
         self.checks
     }

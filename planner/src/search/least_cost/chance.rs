@@ -2,19 +2,19 @@
 
 use crate::search::numbers::Numbers;
 
-/// What is certain, in the scale of [`Numbers::bits`].
+/// Probability 1, in the scale of [`Numbers::bits`].
 const CERTAIN: u64 = 1 << 32;
-/// One, in the scale of heat and of shares that are used up.
+/// 1, in the scale of temperatures (`heat`) and of used shares.
 pub(super) const ONE: u64 = 1 << 16;
-/// One, in the scale of luck.
+/// 1, in the scale of the random factors of [`luck`].
 const PLAIN: u64 = 1 << 10;
 
-/// How much of something is used up, from 0 to [`ONE`].
+/// Returns the used share of something, from 0 to [`ONE`].
 pub(super) fn share(used: usize, all: usize) -> u64 {
     ((used as u64).saturating_mul(ONE) / (all as u64).max(1)).min(ONE)
 }
 
-/// A factor from 1 to 1.3, in 1,024ths.
+/// Returns a random factor from 1 to 1.3, in 1,024ths.
 pub(super) fn luck(numbers: &mut Numbers) -> u64 {
     PLAIN + ((307 * u64::from(numbers.bits())) >> 32)
 }
@@ -33,23 +33,24 @@ pub(super) fn ratio(amount: u128, by: u64) -> u128 {
     }
 }
 
-/// How much of what is missing is freed, in 2^20ths; 0 where nothing is missing.
+/// Returns the share of a missing amount that is freed, in 2^20ths; 0 if nothing is missing.
 pub(super) fn part(freed: i64, missing: i64) -> u64 {
     let (Ok(freed), Ok(missing)) = (u64::try_from(freed.min(missing)), u64::try_from(missing)) else { return 0 };
     if missing == 0 {
         return 0;
     }
-    // Large amounts are shortened rather than counted in more bits.
+    // Low bits of large amounts are dropped, so that 64 bits suffice.
     let spare = missing.leading_zeros().min(20);
     (freed << spare) / (missing >> (20 - spare))
 }
 
-/// Whether something happens that has a chance of one in fifty while the search is hot, and of none when it is cold.
+/// Returns true with a probability of one in fifty at full temperature, which falls to zero with the temperature.
 pub(super) fn rarely(numbers: &mut Numbers, heat: u64) -> bool {
     u64::from(numbers.bits()) * 50 < heat * (CERTAIN / ONE)
 }
 
-/// Whether a choice is kept that is heavier by `more`, where a victim weighs `mean`: the hotter, the sooner.
+/// Returns true if a choice that is heavier by `more` is accepted, where a victim weighs `mean` on average: more probably at a higher
+/// temperature.
 pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u64) -> bool {
     let slack = u128::from(mean) * u128::from(heat) / u128::from(2 * ONE) + 1;
     let times = u128::from(more) * u128::from(ONE) / slack;
@@ -58,7 +59,7 @@ pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u
 
 /// Returns the probability e^-x, with x in [`ONE`]ths: as a power of two, whose last part is a parabola with an error of half a percent.
 fn decay(x: u64) -> u64 {
-    // Beyond this nothing is left of it.
+    // Above this the result is 0.
     let x = x.min(64 * ONE);
     let power = x * 94_548 / ONE;
     let (whole, rest) = (power / ONE, power % ONE);

@@ -1,7 +1,7 @@
-//! What every plan costs at least, so that a search can stop, or need not start.
+//! Lower bounds on the cost of every plan, so that a search can stop, or need not start.
 //!
-//! The members ask for so much of a resource; what is free on the nodes with the most of it covers a part; the rest has
-//! to be freed, and no units free it more cheaply than those that free most for their weight.
+//! The free amounts of the nodes with the most of a resource cover a part of what the members request; the rest has to be freed, and no
+//! units free it more cheaply than those that free most for their weight.
 
 use super::Candidate;
 use crate::api::{Cost, offset_priority};
@@ -13,11 +13,11 @@ pub(super) struct Bound {
     weight: u64,
     /// The highest priority of the plan, if not enough members fit with all units of lower priority evicted.
     tight: Option<i32>,
-    /// What a plan may cost above the bound and still be left as it is.
+    /// Up to this difference from the bound, a plan is not improved.
     slack: u64,
 }
 
-/// Above so many units a search is worth a pod, and above so many only a fiftieth of the plan.
+/// Above `MANY_UNITS` units a search is only worth its effort if it can save a pod, above `VERY_MANY_UNITS` a fiftieth of the bound.
 const MANY_UNITS: usize = 64;
 const VERY_MANY_UNITS: usize = 500;
 
@@ -44,18 +44,18 @@ impl Bound {
         self.weight
     }
 
-    /// Whether a lower highest priority is out of the question for plans that violate no budget.
+    /// Returns true if no plan without budget violations has a lower highest priority.
     pub(super) fn ceiling_is_tight(&self) -> bool {
         self.tight.is_some()
     }
 
-    /// Whether nothing can be cheaper, but for the tie-breaks.
+    /// Returns true if no plan is cheaper, apart from tie-breaks.
     pub(super) fn reached(&self, cost: &Cost) -> bool {
         self.settled(cost) && cost.priority_sum <= self.weight
     }
 
-    /// Whether there are many units, and no plan is so much cheaper that a search is worth it: where there are very many
-    /// by more than a fiftieth, else by a pod.
+    /// Returns true if there are many units, and no plan is so much cheaper that a search is worth its effort: by a pod, or, if there are
+    /// very many units, by a fiftieth of the bound.
     pub(super) fn negligible(&self, cost: &Cost) -> bool {
         self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
     }

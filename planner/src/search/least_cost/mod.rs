@@ -31,7 +31,7 @@ pub(crate) use one_pod::search as one_pod;
 /// Up to these numbers of units, all their subsets are searched: if a check is cheap, and if it takes a placement of all members.
 const FEW_UNITS: usize = 18;
 const VERY_FEW_UNITS: usize = 12;
-/// So many subsets are tried then.
+/// Upper bounds on the subsets that are searched then: if a check is cheap, and if it takes a placement of all members.
 const CHEAP_CHECKS: usize = 40_000;
 const DEAR_CHECKS: usize = 1_500;
 /// Upper bound on the looks at a node for a member, in all those placements together.
@@ -59,7 +59,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Foun
     }
 }
 
-/// Looks for something cheaper than `first`. `matrix` is the question in numbers, where that is known already.
+/// Searches a plan that is cheaper than `first`. `matrix` is the problem as a matrix, if that has been computed already.
 pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
     let goal = first.placed.len();
     let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
@@ -73,12 +73,12 @@ pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found,
     found(best, first.trace, &first.cost, outcome)
 }
 
-/// How sure it is that nothing is cheaper.
+/// Whether the result of a search is proven to be the cheapest plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It is.
+    /// No cheaper plan exists.
     Proven,
-    /// A bounded search found nothing.
+    /// A bounded search found no cheaper plan.
     Searched,
 }
 
@@ -90,7 +90,7 @@ fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome
     Found { placed: best.placed, victims: best.victims, cost: best.cost, trace }
 }
 
-/// How sure it is that nothing is cheaper, as a sentence.
+/// Returns whether the plan is proven to be the cheapest, as a sentence.
 pub(crate) fn outcome_in_words(proven: bool) -> String {
     let sentence =
         if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." };

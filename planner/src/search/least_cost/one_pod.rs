@@ -16,7 +16,7 @@ use crate::search::reprieve::reprieve;
 /// Up to this number of units on a node all their subsets are searched, and at most this number of subsets on all nodes.
 const FEW_UNITS: usize = 40;
 const CHECKS: usize = 30_000;
-/// Up to so many nodes, the tie-breaks of step 9 are searched as well.
+/// Up to this number of nodes, the tie-breaks of step 9 are searched as well.
 const FEW_NODES: usize = 16;
 
 /// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
@@ -84,7 +84,7 @@ fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: R
     units.iter().copied().filter(|unit| problem.pods_on(*unit, rank).iter().any(frees)).collect()
 }
 
-/// The units of a node among which something cheaper than `cost` can be; `None` when it cannot.
+/// Returns the units of a node of which a cheaper choice than `cost` can consist; `None` if there can be none.
 fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) -> Option<Vec<UnitIndex>> {
     let unit = |number: &UnitIndex| &problem.potential.units[*number];
     let Some(cost) = cost else { return Some(units.to_vec()) };
@@ -92,7 +92,7 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
         return Some(units.to_vec());
     };
     let budgeted = |number: &UnitIndex| unit(number).pods.iter().any(|pod| !problem.budgets.of_pod(*pod).is_empty());
-    // Without budgets the node's lowest ceiling is known, and one pod is the least there is.
+    // Without budgets the node's lowest sufficient priority is known, and no choice has fewer than one pod.
     if cost.victim_pods == 1
         && problem.nodes.len() > FEW_NODES
         && (problem.budgets.is_empty() || !units.iter().any(budgeted))
@@ -101,7 +101,7 @@ fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) ->
     }
     let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
     let lightest = units.iter().map(|number| weight(unit(number))).min()?;
-    // Where there are many nodes, equal weight is not worth a search: what differs then are tie-breaks.
+    // With many nodes, choices of equal weight are not searched: they differ only in tie-breaks.
     let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
     worth.then_some(units)
 }

@@ -8,11 +8,11 @@ use crate::problem::{Problem, UnitIndex};
 use crate::search::greedy::place;
 use crate::search::numbers::Numbers;
 
-/// At most so many attempts, and so many looks in all of them.
+/// Upper bounds on the attempts, and on the looks in all of them.
 const ATTEMPTS: usize = 48;
 const LOOKS: usize = 3_000;
 
-/// Replaces `best` by something cheaper, if it is found.
+/// Replaces `best` by a cheaper plan if one is found.
 pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) {
     let floor = problem.effort.left().saturating_sub(LOOKS);
     let mut numbers = Numbers::new();
@@ -52,8 +52,8 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
     }
 }
 
-/// Asks for every victim, the most important first, whether the members can be placed otherwise without it, as long as more
-/// looks are left than `floor`.
+/// Tries for every victim, the most important first, to place the members without its eviction, as long as more than `floor` looks are
+/// left.
 fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize, floor: usize) {
     for unit in best.victims.clone().into_iter().take(ATTEMPTS) {
         if problem.effort.left() <= floor {

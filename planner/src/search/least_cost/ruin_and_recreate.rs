@@ -10,19 +10,19 @@ use crate::search::least_cost::chance::{ONE, luck, no_luck, part, rarely, ratio,
 use crate::search::least_cost::under::Under;
 use crate::search::matrix::Matrix;
 use crate::search::numbers::Numbers;
-/// So many steps are taken, and so many amounts are looked at, at most.
+/// Upper bounds on the steps, and on the amounts that are read.
 const STEPS: usize = 1_500;
 const EFFORT: usize = 6_000_000;
-/// Steps without an improvement after which the search ends, if the cost is at most a twentieth above the lower bound.
+/// Amounts read without an improvement after which the search ends, if the cost is at most a twentieth above the lower bound.
 const PATIENCE: usize = 1_500_000;
-/// What a budget violation, and a victim above the highest priority so far, add to a price: more than all pods of the
-/// plan can weigh.
+/// Surcharges on a price for a budget violation, and for a victim above the highest priority so far: more than all pods of the plan can
+/// weigh.
 const VIOLATION: u128 = 1_000_000_000_000_000_000;
 const CEILING: u128 = 10_000_000_000_000_000;
 /// Price of a node on which no eviction helps.
 const NEVER: u128 = u128::MAX;
 
-/// How good a choice is: the order of step 9 without its tie-breaks.
+/// Score of a choice, in the order of step 9 without its tie-breaks; lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
     violations: usize,
@@ -96,9 +96,9 @@ struct Rebuild<'p, 'a> {
     guarded: Vec<usize>,
     /// Number of budgets with more victims than they allow.
     exceeded: usize,
-    /// By node: what the next member costs there, as far as that is known.
+    /// By node: cached price of the next member there.
     prices: Vec<Option<u128>>,
-    /// What was flipped in this step.
+    /// The units that were removed or put back in this step.
     journal: Vec<usize>,
     /// No unit above the priority `limit` is evicted, and units above `soft` only with a surcharge.
     limit: i32,
@@ -206,7 +206,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         Score { violations, highest, weight: self.weight, pods: self.pods }
     }
 
-    /// Better is always kept; a heavier choice sometimes, and hardly ever one that is worse in what counts more.
+    /// Returns true if a choice is accepted: always if it is not worse; sometimes if it is heavier; rarely if it has more budget violations
+    /// or a higher highest priority.
     fn accepts(&mut self, current: &Score, score: &Score, heat: u64) -> bool {
         if score <= current {
             return true;
@@ -328,7 +329,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.cover(node, missing, offers)
     }
 
-    /// The first of the offers that together free what is missing, without those that are not needed for it.
+    /// Returns the first units of `offers` that together free the missing amounts, without those that turn out not to be needed.
     fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(u128, usize)>) -> Option<Vec<usize>> {
         let mut set = Vec::new();
         for (_, unit) in offers {
@@ -351,7 +352,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         Some(set)
     }
 
-    /// The weight of a unit, and what it adds for budgets and for its priority.
+    /// Returns the price of evicting a unit: its weight, with the surcharges for budget violations and for its priority.
     fn dearness(&self, unit: usize) -> u128 {
         let (unit, under) = (&self.matrix.units[unit], &self.under[unit]);
         let mut dearness = u128::from(unit.weight) + unit.pods as u128;

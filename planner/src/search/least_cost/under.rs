@@ -1,17 +1,17 @@
-//! The budgets of a unit, looked up once: a search asks for them over and over again.
+//! The budgets of a unit, looked up once, because a search reads them many times.
 
 use crate::problem::{Problem, UnitIndex};
 /// The budgets of a unit.
 #[derive(Default)]
 pub(super) struct Under {
-    /// Budgets, and how many of its pods are under just these.
+    /// Distinct sets of budgets, each with the number of pods that are under exactly these budgets.
     pub(super) sets: Vec<(Vec<usize>, usize)>,
     /// Whether they are guaranteed against the preemptor.
     pub(super) guarded: bool,
 }
 
 impl Under {
-    /// Looks them up.
+    /// Looks up the budgets of a unit.
     pub(super) fn new(problem: &Problem<'_>, unit: UnitIndex) -> Self {
         if problem.budgets.is_empty() {
             return Self::default();

@@ -13,7 +13,7 @@ pub(crate) struct Elsewhere<'a> {
     nodes: &'a Nodes<'a>,
     /// Reservations of nominated pods.
     held: &'a [(PodIndex, Rank)],
-    /// Every bound pod in place; only amounts count.
+    /// The occupancy with every bound pod, without inter-pod constraints.
     amounts: Occupancy<'a>,
     effort: Effort,
     /// By class: the first two feasible nodes, if only amounts decide.
@@ -26,7 +26,7 @@ impl<'a> Elsewhere<'a> {
         Self { cluster, nodes, held, amounts, effort: Effort::of_places(), open: BTreeMap::new() }
     }
 
-    /// Whether a pod fits on another node than this one, as the cluster is. Without the effort to find out: no.
+    /// Returns true if a pod fits on another node than this one without evictions; false also if no effort is left.
     pub(crate) fn has_place(&mut self, index: PodIndex, without: Rank) -> bool {
         let Some(pod) = self.cluster.pod_at(index) else { return false };
         let kind = self.cluster.row(index).class;

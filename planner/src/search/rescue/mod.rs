@@ -18,13 +18,13 @@ use crate::problem::{Problem, UnitIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
-/// The node and the units that were found.
+/// The result of the search: a node and the units to evict.
 pub(crate) struct Choice<'a> {
     pub(crate) units: Vec<UnitIndex>,
     pub(crate) weight: Weight<'a>,
 }
 
-/// Looks for the lightest evictions.
+/// The search for the evictions of least weight.
 pub(crate) struct Search<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     pub(crate) pod: &'a Pod,
@@ -60,7 +60,7 @@ pub(crate) struct Group {
     freed: BTreeMap<Rank, Vec<i128>>,
 }
 
-/// What evicting on a node weighs at least.
+/// Lower bound on the weight of evictions on a node.
 struct NodeBound<'a> {
     bound: Weight<'a>,
     missing: Vec<i128>,
@@ -76,10 +76,10 @@ struct Candidate {
     step: Step,
 }
 
-/// What units have in common that can stand in for each other.
+/// Equivalence class of units: any of them can be evicted instead of another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
-    /// Pods that several budgets select: their eviction violates one, as it were.
+    /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
     tangled: usize,
     shortened: usize,
     pods: usize,
@@ -95,7 +95,7 @@ struct Class {
     group: Option<UnitIndex>,
 }
 
-/// Chosen units, added up.
+/// Sums over the chosen units.
 #[derive(Clone)]
 struct Sums {
     tangled: usize,
@@ -112,9 +112,9 @@ struct Sums {
 struct OnNode {
     rank: Rank,
     candidates: Vec<Candidate>,
-    /// By position: what all candidates from there on free.
+    /// By position: what all candidates from this position on free.
     rest: Vec<Vec<i128>>,
-    /// By position: the most that one of the candidates from there on frees.
+    /// By position: the most that one of the candidates from this position on frees.
     most: Vec<Vec<i128>>,
 }
 
@@ -400,7 +400,7 @@ impl<'a> Search<'_, 'a> {
         }
     }
 
-    /// What these units weigh at least, with those that have to follow.
+    /// Returns a lower bound on the weight of the chosen units together with the further ones that are needed.
     fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
         let violations = spent.most_over(self.problem).max(sums.tangled);
         Weight {
@@ -464,7 +464,7 @@ impl Sums {
     }
 }
 
-/// How much of what is missing this frees, in millionths, added up over the resources.
+/// Returns the share of the missing amounts that is freed, in millionths, summed over the resources.
 fn covered(freed: &[i128], missing: &[i128]) -> i128 {
     let lacking = freed.iter().zip(missing).filter(|(_, missing)| **missing > 0);
     lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
@@ -496,12 +496,12 @@ impl Spent {
         usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
     }
 
-    /// Whether a guaranteed budget is violated: no further eviction mends that.
+    /// Returns true if a guaranteed budget is violated; further evictions cannot change that.
     fn breached(&self, problem: &Problem<'_>) -> bool {
         self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::over(problem, *number, *pods) > 0)
     }
 
-    /// How far the budget that is violated most is overdrawn: so many pods violate a budget at least.
+    /// Returns the largest number of evictions above what a budget allows: at least this number of pods violates a budget.
     fn most_over(&self, problem: &Problem<'_>) -> usize {
         self.0.iter().map(|(number, (pods, _))| Self::over(problem, *number, *pods)).max().unwrap_or(0)
     }

@@ -1,18 +1,18 @@
-//! What it weighs to evict some pods of a node for a critical add-on: the order within each of the three steps.
+//! Weight of evictions on a node for a critical add-on, which defines the order within each of the three steps.
 
 use crate::api::Step;
 use crate::filters::Rank;
 use crate::model::ObjectKey;
-/// What some evictions weigh; the lightest are made. The fields are compared in the order in which they are declared.
+/// Weight of evictions; the least weight is chosen. The fields are compared in the order in which they are declared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Weight<'a> {
     pub(crate) step: Step,
-    /// Pods whose eviction violates a budget, and pods whose grace is shortened.
+    /// Number of pods whose eviction violates a budget, plus number of pods whose grace period is shortened.
     pub(crate) disturbances: usize,
     pub(crate) pods: usize,
-    /// Pods that fit on no other node as it is.
+    /// Number of pods that fit on no other node without evictions.
     pub(crate) homeless: usize,
-    /// What they ask for, in shares of what all nodes offer.
+    /// Their requests, as shares of what all nodes offer.
     pub(crate) requests: i128,
     /// Pods without a controller, which are not recreated.
     pub(crate) uncontrolled: usize,

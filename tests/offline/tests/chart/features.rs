@@ -48,7 +48,7 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-critical-pods"] {
         assert!(usual.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
     }
-    // A tenant's annotation is still rejected, and a Job removes existing taints.
+    // A tenant's annotation is still rejected, and a Job removes the existing taints.
     document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
     let hook = document(&off, "Job", "giveway-taints");
     assert!(hook.contains("helm.sh/hook: post-upgrade,post-rollback\n"), "{hook}");

@@ -42,7 +42,7 @@ fn the_namespace_of_helm_test_matches_the_namespace_selector() {
     assert_eq!(selected, wanted);
 }
 
-/// The values of all fields with this name, at any depth.
+/// Returns the values of all fields with this name, at any depth.
 fn fields(value: &Value, name: &str) -> Vec<Value> {
     match value {
         Value::Object(map) => {

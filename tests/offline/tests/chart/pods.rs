@@ -114,7 +114,7 @@ fn daemons_accept_the_rendered_arguments() {
             let mut command = Command::new(paths::giveway_program(daemon).unwrap());
             let output = command.args(args).env_clear().env("KUBECONFIG", "/nowhere").output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
-            // A daemon exits with 2 for an unknown argument, before it looks for an API server.
+            // For an unknown argument a daemon would exit with status 2, before it connects to an API server.
             assert_eq!(output.status.code(), Some(1), "{values:?}: {daemon}: {said}");
             assert!(said.contains("no API server"), "{daemon}: {said}");
         }

@@ -174,7 +174,7 @@ fn unsafe_values_are_rejected_with_a_remedy() {
     rendered(&["guard.schedulers={system:serviceaccount:a:b}"]);
     let outside = ["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"];
     rendered(&[&outside[..], &["operator.replicas=0", "webhook.replicas=0"]].concat());
-    // The name of the Service, for which cert-manager's certificate is.
+    // The name of the Service, for which cert-manager issues the certificate.
     let name = "webhook.url=https://giveway-webhook.giveway-system.svc:443";
     rendered(&[name, "webhook.certManager.enabled=true"]);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 struct Panel {
     title: &'static str,
     unit: &'static str,
-    /// One number instead of a graph.
+    /// True for a single number instead of a graph.
     stat: bool,
     lines: &'static [(&'static str, &'static str)],
 }
@@ -175,13 +175,13 @@ const ROWS: &[(&str, &[Panel])] = &[
     ),
 ];
 
-/// Every query of the dashboard.
+/// Returns every query of the dashboard, with the title of its panel.
 pub fn queries() -> impl Iterator<Item = (&'static str, &'static str)> {
     let panels = ROWS.iter().flat_map(|(_, panels)| panels.iter());
     panels.flat_map(|panel| panel.lines.iter().map(|(query, _)| (panel.title, *query)))
 }
 
-/// Grafana's grid is 24 wide.
+/// Number of columns of Grafana's grid.
 const WIDTH: usize = 24;
 
 fn dashboard() -> Value {

@@ -1,4 +1,4 @@
-//! What an administrator observes: metrics, dashboard and alerts name series that exist, and alerts fire when they should.
+//! Observability: metrics, dashboard and alerts use series that exist, and alerts fire when they should.
 
 mod dashboard;
 mod monitors;
@@ -10,7 +10,7 @@ use giveway_serving::metrics::{About, PROCESS};
 use giveway_tests::paths;
 use std::fs;
 
-/// The metrics of both daemons.
+/// Returns the metrics of both daemons.
 fn catalogue() -> Vec<&'static About> {
     giveway_operator::metrics::CATALOGUE.iter().chain(giveway_webhook::metrics::CATALOGUE).chain(PROCESS).collect()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Labels that Prometheus adds to scraped series, and the label of buckets.
 const TARGET_LABELS: [&str; 7] = ["container", "endpoint", "instance", "job", "le", "namespace", "pod"];
 
-/// Metrics and labels in the query that do not exist, one message each.
+/// Returns a message for each metric and label in the query that does not exist.
 pub fn unknown(query: &str) -> Vec<String> {
     let (words, catalogue) = (words(query), catalogue());
     let named: Vec<_> = words
@@ -33,7 +33,8 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The labels in selectors and in the lists of `by`, `without`, `on`, `ignoring` and `group_left`/`group_right`.
+/// Returns the labels in selectors and in the lists of `by`, `without`, `on`, `ignoring` and
+/// `group_left`/`group_right`.
 fn labels_in(query: &str) -> BTreeSet<&str> {
     let mut labels = BTreeSet::new();
     for selector in query.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(selector, _)| selector) {

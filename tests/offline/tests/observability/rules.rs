@@ -1,4 +1,5 @@
-//! The rendered alerts: their queries name existing metrics, each alert has a runbook, and promtool sees them fire.
+//! The rendered alerts: their queries use existing metrics, each alert has a runbook, and they fire in promtool's unit
+//! tests.
 
 use super::{catalogue, dashboard, promql};
 use crate::helm::{object, rendered};
@@ -11,7 +12,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// The rules that the chart renders with these values.
+/// Returns the rules that the chart renders with these values.
 fn rules(values: &[&str]) -> Value {
     let values = [&["metrics.prometheusRule.enabled=true"], values].concat();
     object(&rendered(&values), "PrometheusRule", "giveway")["spec"].clone()
@@ -41,7 +42,7 @@ fn promtool(arguments: &[&str], input: &str) -> Output {
     promtool.wait_with_output().unwrap()
 }
 
-/// The output of promtool if it fails; `None` if it succeeds.
+/// Returns the output of promtool if it fails; `None` if it succeeds.
 fn fault(arguments: &[&str], input: &str) -> Option<String> {
     let output = promtool(arguments, input);
     let said = [output.stdout, output.stderr].concat();

@@ -1,4 +1,4 @@
-//! The API server's part in removing pods: evictions, budgets, deletions; and the controller that counts for budgets.
+//! The API server's handling of evictions, budgets and deletions of pods, and the disruption controller.
 
 use crate::simulation::object::{Kind, Pod, set_condition, terminating, text, uid};
 use crate::simulation::server::{EPOCH, Request, Server, refusal};
@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-/// What a budget answers.
+/// The message with which the Eviction API refuses an eviction because of a budget.
 const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// Whether an eviction was refused for a budget.
+/// Returns true if an eviction was refused because of a budget.
 pub fn is_for_budget(status: &Status) -> bool {
     status.message == BUDGET
 }
 
 impl Server {
-    /// The Eviction API: removes the pod if its UID matches and its budget allows it. With `dry` nothing is written.
+    /// The Eviction API: deletes the pod if its UID matches and its budget permits it. With `dry` nothing is written.
     pub fn evict(
         &mut self,
         user: &str,
@@ -50,7 +50,7 @@ impl Server {
         result
     }
 
-    /// DELETE of a pod; with a UID this is a precondition.
+    /// DELETE of a pod; the UID, if given, is a precondition.
     pub fn delete_pod(&mut self, user: &str, name: &str, insisted: &str) -> Result<(), Box<Status>> {
         let found = self.pod_to_remove(name, insisted);
         let uid = found.as_ref().map_or(insisted, uid);
@@ -72,7 +72,7 @@ impl Server {
         Ok(Value::clone(pod))
     }
 
-    /// A bound pod terminates and its kubelet removes it; any other pod is removed at once.
+    /// Deletes a pod. If it is bound, it terminates until its kubelet removes it; otherwise it is removed at once.
     fn terminate(&mut self, name: &str) {
         let Some(pod) = self.get(Kind::Pod, name) else { return };
         if terminating(pod) {
@@ -89,7 +89,7 @@ impl Server {
         });
     }
 
-    /// A budget that selects the pod has to allow its eviction, and counts it.
+    /// Checks that the budget that selects the pod permits its eviction, and subtracts the eviction from it.
     fn ask_budget(&mut self, pod: &Value, dry: bool) -> Result<(), Box<Status>> {
         let (view, name) = (Pod(pod), text(pod, "/metadata/name"));
         if terminating(pod) || text(pod, "/status/phase") != "Running" {
@@ -141,12 +141,12 @@ impl Server {
     }
 }
 
-/// The label by which a budget selects.
+/// Returns the value of the label by which a budget selects pods.
 pub fn app_of(budget: &Value) -> &str {
     text(budget, "/spec/selector/matchLabels/app")
 }
 
-/// Seconds since the epoch at which a terminating pod should be gone.
+/// Returns the end of the grace period of a terminating pod, in seconds since the epoch.
 pub fn deadline(pod: &Value) -> i64 {
     let time: Option<Timestamp> = text(pod, "/metadata/deletionTimestamp").parse().ok();
     time.map_or(EPOCH, Timestamp::as_second)

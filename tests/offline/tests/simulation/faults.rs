@@ -3,7 +3,7 @@
 use giveway_tests::random::Random;
 use std::collections::BTreeMap;
 
-/// What happens to a call.
+/// A fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The request is lost.
@@ -14,13 +14,13 @@ pub enum Fault {
     Late,
     /// The call is made, and the answer arrives late.
     AnswerLate,
-    /// The API server is overloaded, and says so.
+    /// The API server answers that it is overloaded.
     Overloaded,
-    /// The API server fails before it did anything.
+    /// The API server fails before it has carried out the call.
     Error,
-    /// The API server fails after it did everything.
+    /// The API server fails after it has carried out the call.
     ErrorAfterwards,
-    /// The object changed meanwhile.
+    /// The API server reports a conflict, because the object changed.
     Conflict,
 }
 
@@ -36,7 +36,7 @@ impl Fault {
         Self::Conflict,
     ];
 
-    /// The name of the fault.
+    /// Returns the name of the fault.
     pub fn name(self) -> &'static str {
         match self {
             Self::RequestLost => "lost requests",
@@ -50,7 +50,7 @@ impl Fault {
         }
     }
 
-    /// Whether the call is made.
+    /// Returns true if the call is carried out.
     pub fn is_made(self) -> bool {
         matches!(self, Self::AnswerLost | Self::Late | Self::AnswerLate | Self::ErrorAfterwards)
     }
@@ -59,11 +59,11 @@ impl Fault {
 /// The faults of one simulation.
 pub struct Faults {
     random: Random,
-    /// So many of a thousand calls fail.
+    /// Number of failed calls per thousand.
     rate: usize,
-    /// No call fails from this millisecond on.
+    /// From this time on no call fails, in milliseconds.
     pub until: u64,
-    /// How often each kind of fault happened.
+    /// Number of faults of each kind.
     pub count: BTreeMap<&'static str, usize>,
 }
 
@@ -74,7 +74,7 @@ impl Faults {
         Self { random, rate, until, count: BTreeMap::new() }
     }
 
-    /// What happens to a call that is made now.
+    /// Returns the fault of a call that is made now; `None` if it works.
     pub fn draw(&mut self, now: u64) -> Option<Fault> {
         let fault = Fault::ALL[self.random.below(Fault::ALL.len())];
         let strikes = self.random.below(1000) < self.rate && now < self.until;
@@ -89,12 +89,12 @@ impl Faults {
         *self.count.entry(kind).or_default() += 1;
     }
 
-    /// A number of milliseconds.
+    /// Returns a number of milliseconds in this range.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.random.below((most - least + 1) as usize) as u64
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with this probability in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.random.percent(percent)
     }

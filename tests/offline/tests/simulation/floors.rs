@@ -1,5 +1,5 @@
-//! The smallest number of events in 2,000 seeds, about half of the usual number: a simulation without evictions or faults keeps every
-//! promise and proves none.
+//! The smallest number of events in 2,000 seeds, about half of the usual number. A simulation without evictions or faults would keep every
+//! promise and prove none.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ const LEAST: [(&str, usize); 27] = [
     ("deleted plans", 250),
 ];
 
-/// The events that happened too seldom, one message each; empty for fewer than [`SEEDS`] seeds.
+/// Returns one message for each event that happened too seldom; none for fewer than [`SEEDS`] seeds.
 pub fn too_little(counts: [&BTreeMap<&'static str, usize>; 2], seeds: u64) -> Vec<String> {
     let rounds = usize::try_from(seeds / SEEDS).unwrap_or(0);
     let happened = |what: &str| counts.iter().filter_map(|count| count.get(what)).sum::<usize>();

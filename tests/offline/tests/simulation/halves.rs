@@ -1,6 +1,6 @@
 //! Partially scheduled gangs: some members are bound, others are pending, and not enough members have been bound since the first one was.
-//! Checks the evictions that the operator requests for them, by the state of the API server: only after the time-out, and only of pods
-//! that existed at its start.
+//! This module checks the evictions that the operator requests for them against the state of the API server: only after the time limit, and
+//! only of pods that existed when the time began.
 
 use crate::simulation::object::{Kind, Pod, number, text};
 use crate::simulation::server::Server;
@@ -13,12 +13,13 @@ pub const TIMEOUT: u64 = 20_000;
 /// The longest transit time of an eviction, and of the observation of a binding, without a fault, in milliseconds.
 const UNDER_WAY: u64 = 500;
 
-/// The partially scheduled gangs.
+/// The partially scheduled gangs of a simulation.
 #[derive(Default)]
 pub struct Halves {
     /// The number of bound members, and the times of the last binding and the one before in milliseconds.
     since: BTreeMap<String, (usize, u64, u64)>,
-    /// The gangs that had enough bound members, with the UIDs of these: their current run ends when none of these is bound any more.
+    /// The gangs that had enough bound members, with the UIDs of these members: a gang's current run ends when none of them is bound any
+    /// more.
     had_enough: BTreeMap<String, BTreeSet<String>>,
     /// The pods that may be evicted, by UID, with the names of their gangs.
     pub may_go: BTreeMap<String, String>,
@@ -31,7 +32,7 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Observes the pods after a write.
+    /// Updates the state of the gangs after a write.
     pub fn note(&mut self, server: &Server, now: u64) {
         let mut half: BTreeMap<String, usize> = BTreeMap::new();
         for group in server.list(Kind::Group) {
@@ -61,7 +62,8 @@ impl Halves {
         }
     }
 
-    /// A pod of this PodGroup is about to be evicted, because the gang is partially scheduled. Returns a message if it must not be.
+    /// Checks an eviction of a pod of this PodGroup that is requested because the gang is partially scheduled. Returns a message if the
+    /// eviction is not permitted.
     pub fn ask(&mut self, server: &Server, group: &str, uid: &str, now: u64) -> Option<String> {
         let just_now = self.until.get(group).is_some_and(|until| now - until < UNDER_WAY);
         if just_now && !self.since.contains_key(group) {

@@ -1,6 +1,6 @@
-//! Deterministic simulation: the real arbiter, ledger and queue of the operator in one thread, with a simulated API server and a
-//! simulated clock. A seed determines all events: workloads, deletions, cordons, failed calls, process crashes and watch lag.
-//! `make simulation SEED=7 CASES=1` shows one seed.
+//! Deterministic simulation: the real arbiter, ledger and queue of the operator in one thread, with a simulated API server and a simulated
+//! clock. A seed determines all events: workloads, deletions, cordons, failed calls, process crashes and watch lag. `make simulation SEED=7
+//! CASES=1` runs one seed.
 
 mod calls;
 mod evictions;
@@ -36,7 +36,7 @@ const CASES: u64 = floors::SEEDS;
 /// The default first seed.
 const SEED: u64 = 1;
 
-/// The number of events in all simulations.
+/// The number of events in all simulations, by kind.
 #[derive(Default)]
 struct Sum {
     count: BTreeMap<&'static str, usize>,
@@ -54,7 +54,7 @@ impl Sum {
     }
 }
 
-/// Runs one simulation. Returns what does not hold, and the trace.
+/// Runs one simulation. Returns a message for each breach, and the trace.
 fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<String>, String) {
     let mut world = World::new(seed, &limited(seed, config), start);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
@@ -92,13 +92,13 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
     (broken, format!("{}{}", world.trace, rest::picture(&world)))
 }
 
-/// The flags of the operator.
+/// Returns the flags of the operator.
 fn config() -> Config {
     let timeout = format!("--half-bound-timeout={}s", halves::TIMEOUT / 1_000);
     Config::parse_from(["giveway-operator", "--critical-addons=false", &timeout])
 }
 
-/// In one seed of five the number of evictions in a minute is limited.
+/// Limits the number of evictions per minute in one seed of five.
 fn limited(seed: u64, config: &Config) -> Config {
     let most = 3 + Random::new(seed, 8, 0).below(6);
     let most = seed.is_multiple_of(5).then_some(u32::try_from(most).unwrap_or(3));
@@ -117,7 +117,7 @@ fn every_seed_keeps_the_promises() {
     let cases = cases.unwrap_or(if seed.is_some() { 1 } else { CASES });
     let (start, all) = (Instant::now(), from_environment("ALL").is_some());
     let (next, found, sum) = (AtomicU64::new(first), Mutex::new(BTreeMap::new()), Mutex::new(Sum::default()));
-    // Each thread takes the next seed. The first breach ends the run, but for the seeds that run already; ALL=1 continues.
+    // Each thread takes the next seed. After the first breach no new seed begins; ALL=1 continues.
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {

@@ -1,9 +1,9 @@
-//! Objects as JSON, and what is read of them.
+//! Objects as JSON, and functions that read their fields.
 
 use giveway_crds::keys;
 use serde_json::Value;
 
-/// The kinds of which there are objects here.
+/// The kinds of objects in the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Node,
@@ -16,7 +16,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 5] = [Self::Node, Self::Pod, Self::Group, Self::Budget, Self::Preemption];
 
-    /// As it is written.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Plural and API group.
+    /// Returns the plural of the kind and its API group.
     pub fn resource(self) -> (&'static str, &'static str) {
         match self {
             Self::Node => ("nodes", ""),
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The namespace of its objects: everything here is in one.
+    /// Returns the namespace of its objects, which is the same for all namespaced kinds.
     pub fn namespace(self) -> &'static str {
         match self {
             Self::Node | Self::Preemption => "",
@@ -47,22 +47,22 @@ impl Kind {
     }
 }
 
-/// A string at a JSON pointer; empty when it is not there.
+/// Returns the string at a JSON pointer; empty if it does not exist.
 pub fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// An integer at a JSON pointer; 0 when it is not there.
+/// Returns the integer at a JSON pointer; 0 if it does not exist.
 pub fn number(value: &Value, pointer: &str) -> i64 {
     value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The UID of an object.
+/// Returns the UID of an object.
 pub fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// Whether an object is being deleted.
+/// Returns true if an object is being deleted.
 pub fn terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
@@ -80,7 +80,7 @@ impl<'v> Pod<'v> {
         uid(self.0)
     }
 
-    /// Where it is bound to.
+    /// Returns the node to which it is bound.
     pub fn node(self) -> Option<&'v str> {
         Some(text(self.0, "/spec/nodeName")).filter(|node| !node.is_empty())
     }
@@ -97,17 +97,17 @@ impl<'v> Pod<'v> {
         number(self.0, "/spec/priority")
     }
 
-    /// The CPUs that it asks for.
+    /// Returns its CPU request.
     pub fn cpus(self) -> i64 {
         text(self.0, "/spec/containers/0/resources/requests/cpu").parse().unwrap_or(0)
     }
 
-    /// The group that its label names.
+    /// Returns the group in its label.
     pub fn group(self) -> Option<&'v str> {
         self.0["metadata"]["labels"][keys::LABEL_POD_GROUP].as_str()
     }
 
-    /// The name of its owner.
+    /// Returns the name of its owner.
     pub fn owner(self) -> &'v str {
         text(self.0, "/metadata/ownerReferences/0/name")
     }
@@ -116,12 +116,12 @@ impl<'v> Pod<'v> {
         text(self.0, "/metadata/labels/app")
     }
 
-    /// Whether its containers have ended.
+    /// Returns true if its containers have ended.
     pub fn ended(self) -> bool {
         matches!(text(self.0, "/status/phase"), "Succeeded" | "Failed")
     }
 
-    /// Whether it neither terminates nor has ended.
+    /// Returns true if it is not terminating and has not ended.
     pub fn live(self) -> bool {
         !terminating(self.0) && !self.ended()
     }
@@ -130,7 +130,7 @@ impl<'v> Pod<'v> {
         self.condition("Ready") == Some("True") && !terminating(self.0)
     }
 
-    /// The status of a condition.
+    /// Returns the status of a condition.
     pub fn condition(self, type_: &str) -> Option<&'v str> {
         let conditions = self.0.pointer("/status/conditions").and_then(Value::as_array);
         let found = conditions.into_iter().flatten().find(|c| text(c, "/type") == type_)?;

@@ -1,4 +1,5 @@
-//! The owners of pods, which create and recreate them: Jobs, ReplicaSets, StatefulSets, with the changes of admission.
+//! The owners of pods, which create and recreate them: Jobs, ReplicaSets and StatefulSets, including the changes of
+//! admission.
 
 use crate::simulation::object::{Kind, Pod};
 use crate::simulation::server::Server;
@@ -6,12 +7,12 @@ use giveway_crds::keys;
 use giveway_tests::audit::ADMIN;
 use serde_json::{Value, json};
 
-/// How the pods of an owner belong together.
+/// How the pods of an owner are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bond {
-    /// Not at all.
+    /// As single pods.
     Single,
-    /// As a gang with this `minCount`, disrupted as a whole or pod by pod.
+    /// As a gang with this `minCount`; `whole` if its pods are disrupted together.
     Gang { min_count: usize, whole: bool },
     /// As a basic group.
     Basic,
@@ -22,22 +23,22 @@ pub enum Bond {
 pub struct Owner {
     pub name: String,
     pub bond: Bond,
-    /// How many pods it wants.
+    /// Number of wanted pods.
     pub pods: usize,
-    /// CPUs of each.
+    /// CPU request of each pod.
     pub cpus: usize,
     pub priority: i32,
-    /// The priority from which on its budget may be violated.
+    /// The priority from which on a preemptor may violate its budget.
     pub threshold: Option<i32>,
-    /// Seconds that its pods are given to terminate.
+    /// Termination grace period of its pods, in seconds.
     pub grace: u64,
-    /// Whether its class is managed, and not one that never preempts.
+    /// True if its class is managed; otherwise its class never preempts.
     pub managed: bool,
-    /// Whether a pod comes back under its old name.
+    /// True if a replacement pod has the name of the pod that it replaces.
     pub stateful: bool,
-    /// It makes no pod any more.
+    /// True if the owner was deleted and creates no more pods.
     pub deleted: bool,
-    /// How many pods it made.
+    /// Number of created pods.
     pub made: usize,
 }
 
@@ -58,7 +59,7 @@ impl Owner {
         server.create(ADMIN, Kind::Group, group).expect("a new name");
     }
 
-    /// Creates the pods that it wants and does not have.
+    /// Creates the missing pods.
     pub fn replace(&mut self, server: &mut Server) {
         let own = |server: &Server| {
             let pods = server.list(Kind::Pod).filter(|pod| Pod(pod).owner() == self.name && Pod(pod).live());
@@ -68,7 +69,7 @@ impl Owner {
             let name = if self.stateful {
                 let names = (0..self.pods).map(|index| format!("{}-{index}", self.name));
                 let mut free = names.filter(|name| server.get(Kind::Pod, name).is_none());
-                // The others have still to go.
+                // The earlier pods with the other names have not been removed yet.
                 let Some(name) = free.next() else { return };
                 name
             } else {

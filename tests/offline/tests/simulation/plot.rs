@@ -1,18 +1,18 @@
-//! The events of a simulation, drawn from its seed: a small cluster, workloads with their start times, and everything from outside.
+//! The events of a simulation, drawn from its seed: a small cluster, workloads with their start times, and all events from outside.
 
 use crate::simulation::object::Kind;
 use crate::simulation::owners::{Bond, Owner};
 use giveway_crds::mode::Mode;
 use giveway_tests::random::Random;
 
-/// Something that happens from outside.
+/// An event from outside.
 #[derive(Clone, Debug)]
 pub enum Turn {
-    /// An owner comes, by its number.
+    /// An owner is created, by its number.
     Begin(usize),
     /// An owner and its group are deleted.
     End(usize),
-    /// An owner wants another number of pods.
+    /// An owner gets another number of pods.
     Scale(usize, usize),
     /// A user deletes a pod of an owner.
     DeletePod(usize),
@@ -24,9 +24,9 @@ pub enum Turn {
     Plug(usize),
     /// A pod is created with a node name, without a scheduler.
     Occupy(usize),
-    /// A budget over the pods of an owner, which wants so many of them.
+    /// A budget is created for the pods of an owner; it requires this number of healthy pods.
     Budget(usize, usize),
-    /// The budget over the pods of an owner is deleted.
+    /// The budget for the pods of an owner is deleted.
     NoBudget(usize),
     /// kube-scheduler preempts a pod of an owner.
     Preempt(usize),
@@ -38,30 +38,30 @@ pub enum Turn {
     Switch(Mode),
     /// A user adds or removes the protection of the namespace.
     Protect(bool),
-    /// A gang needs another number of pods.
+    /// A gang gets another `minCount`.
     MinCount(usize, usize),
     /// A user deletes a PodGroup, but not its pods.
     DeleteGroup(usize),
     /// An administrator deletes a Preemption in flight, which ends its plan.
     DeletePlan,
-    /// A process ends.
+    /// A process crashes.
     Crash(usize),
-    /// A process ends and gives its lease back.
+    /// A process ends and releases its lease.
     Stop(usize),
-    /// A process stands still for so many milliseconds.
+    /// A process is paused for this number of milliseconds.
     Pause(usize, u64),
-    /// The watches of a kind lag by so many milliseconds.
+    /// The watches of a kind lag by this number of milliseconds.
     Lag(Kind, u64),
-    /// A watch is interrupted and lists again.
+    /// A watch is interrupted and starts again with a list.
     Relist(Kind),
-    /// The operator does not reach the API server for so many milliseconds.
+    /// The operator does not reach the API server for this number of milliseconds.
     Cut(u64),
-    /// The leader ends at the call of this number from now on, before or after it is made.
+    /// The leader crashes at the call with this number from now on, before or after the call is carried out.
     CrashAtCall(usize, bool),
 }
 
 impl Turn {
-    /// The kind of fault or interference that it is, if it is one that is counted.
+    /// Returns the kind of fault, if the event is one that is counted.
     pub fn fault(&self) -> Option<&'static str> {
         Some(match self {
             Self::Crash(_) | Self::CrashAtCall(..) => "crashes",
@@ -81,20 +81,20 @@ impl Turn {
     }
 }
 
-/// A simulation before it begins.
+/// The plan of a simulation.
 pub struct Plot {
-    /// CPUs of the nodes.
+    /// Number of CPUs of each node.
     pub nodes: Vec<usize>,
     pub owners: Vec<Owner>,
-    /// What happens, and when, in milliseconds.
+    /// The events with their times in milliseconds.
     pub turns: Vec<(u64, Turn)>,
 }
 
-/// The last millisecond at which something happens from outside.
+/// Time of the last event from outside, in milliseconds.
 pub const END: u64 = 90_000;
 
 impl Plot {
-    /// The plot that follows from a seed.
+    /// Creates the plot of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, 1, 0);
         let nodes: Vec<usize> = (0..2 + random.below(4)).map(|_| 2 + random.below(5)).collect();
@@ -153,7 +153,7 @@ impl Plot {
         }
     }
 
-    /// What others do, in half of the simulations.
+    /// Adds events of other users and controllers, in half of the simulations.
     fn disturb(&mut self, random: &mut Random) {
         if random.percent(50) {
             return;
@@ -179,8 +179,7 @@ impl Plot {
         }
     }
 
-    /// For a while Giveway only observes or is off, in one of five simulations in which it has no group to finish that the stock scheduler
-    /// began.
+    /// For a while Giveway only observes or is switched off, in one of five simulations without a preemption by kube-scheduler.
     fn switch(&mut self, random: &mut Random) {
         if random.percent(80) || self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Preempt(_))) {
             return;
@@ -201,7 +200,7 @@ impl Plot {
         self.turns.extend([(at, Turn::Protect(true)), (until, Turn::Protect(false))]);
     }
 
-    /// What becomes of groups, in one of five simulations.
+    /// Changes groups, in one of five simulations.
     fn groups(&mut self, random: &mut Random) {
         if random.percent(80) {
             return;
@@ -225,14 +224,14 @@ impl Plot {
         self.turns.push((10_000 + random.below(40_000) as u64, Turn::Preempt(owner)));
     }
 
-    /// For a while the stock scheduler does not bind a member of a gang, in one of five simulations.
+    /// For a while kube-scheduler does not bind a member of a gang, in one of five simulations.
     fn refuse(&mut self, random: &mut Random) {
         let gang = |owner: &Owner| matches!(owner.bond, Bond::Gang { .. }) && owner.pods > 1;
         let gangs: Vec<usize> = (0..self.owners.len()).filter(|index| gang(&self.owners[*index])).collect();
         if gangs.is_empty() || random.percent(80) {
             return;
         }
-        // Mostly one that comes to be helped: the last ones do.
+        // Mostly a preemptor: the last owners are preemptors.
         let index = if random.percent(70) { gangs[gangs.len() - 1] } else { gangs[random.below(gangs.len())] };
         let at = random.below(30_000) as u64;
         let until = at + 10_000 + random.below(70_000) as u64;
@@ -249,7 +248,7 @@ impl Plot {
         }
     }
 
-    /// Faults of processes and watches, in two of three simulations.
+    /// Adds faults of processes and watches, in two of three simulations.
     fn trouble(&mut self, random: &mut Random) {
         if random.percent(33) {
             return;
@@ -271,7 +270,7 @@ impl Plot {
     }
 }
 
-/// A time for something to happen: mostly while preemptors are helped.
+/// Returns a time for an event: mostly while plans of preemptors are in flight.
 fn moment(random: &mut Random) -> u64 {
     match random.percent(70) {
         true => 15_000 + random.below(20_000) as u64,

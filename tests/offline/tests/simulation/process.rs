@@ -1,4 +1,4 @@
-//! A process of the operator: the real arbiter, what it commanded and was not taken yet, and how far its watches are.
+//! A process of the operator: the real arbiter, its commands, and the progress of its watches.
 
 use crate::simulation::object::{Kind, text};
 use crate::simulation::server::{Change, Server};
@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Commands go where the simulation takes them from.
+/// Collects the commands of the arbiter for the simulation.
 struct Outbox(Sender<Command>);
 
 impl Dispatch for Outbox {
@@ -32,21 +32,21 @@ impl Dispatch for Outbox {
 
 /// A process of the operator.
 pub struct Process {
-    /// Its identity: the term of its plans.
+    /// Its identity, which is the term of its plans.
     pub term: String,
     arbiter: Arbiter,
     commands: Receiver<Command>,
     writes_until: Arc<Mutex<Option<Instant>>>,
     pub watches: Watches,
-    /// The number of changes of each kind that it has observed.
+    /// The number of changes of each kind that its watches have delivered.
     pub delivered: BTreeMap<Kind, usize>,
-    /// Until when it may write, in milliseconds; it does not lead without.
+    /// Until when it may write, in milliseconds; `None` if it does not lead.
     pub deadline: Option<u64>,
-    /// It stands still until then.
+    /// The process is paused until this time, in milliseconds.
     pub paused_until: u64,
-    /// When it last commanded something.
+    /// Time of its last command, in milliseconds.
     pub busy: u64,
-    /// A pass is due.
+    /// True if a pass is due.
     pub stirred: bool,
 }
 
@@ -60,7 +60,7 @@ impl Process {
         let watches = Watches::default();
         let arbiter =
             Arbiter::new(config.clone(), Outbox(outbox), leadership, Metrics::default(), ready, watches.clone());
-        // How busy this machine is must not change what happens.
+        // The load of this machine must not change the results.
         let arbiter = arbiter.untimed();
         Self {
             term,
@@ -76,7 +76,7 @@ impl Process {
         }
     }
 
-    /// Whether it may write at this time.
+    /// Returns true if it may write at this time.
     pub fn leads(&self, now: u64) -> bool {
         self.deadline.is_some_and(|deadline| deadline > now)
     }
@@ -85,7 +85,7 @@ impl Process {
         self.arbiter.take(input, now);
     }
 
-    /// A pass of the arbiter; what it commands.
+    /// Runs a pass of the arbiter. Returns its commands.
     pub fn pass(&mut self, now: u64, clock: Clock) -> Vec<Command> {
         let real = self.leads(now).then(|| Instant::now() + Duration::from_secs(86_400));
         *self.writes_until.lock().expect("no panic while it is locked") = real;
@@ -93,12 +93,12 @@ impl Process {
         self.commands()
     }
 
-    /// What it commanded, also between two passes.
+    /// Returns its commands, including those between two passes.
     pub fn commands(&mut self) -> Vec<Command> {
         self.commands.try_iter().collect()
     }
 
-    /// Every kind is listed, as it is now.
+    /// Lists every kind.
     pub fn list_all(&mut self, server: &Server, now: Instant) {
         for input in unused() {
             self.take(input, now);
@@ -108,13 +108,13 @@ impl Process {
         }
     }
 
-    /// A kind is listed again.
+    /// Lists a kind again.
     pub fn list(&mut self, server: &Server, kind: Kind, now: Instant) {
         self.delivered.insert(kind, server.changes(kind).len());
         self.take(list(server, kind), now);
     }
 
-    /// Tells the changes of a kind up to this number.
+    /// Delivers the changes of a kind up to this number.
     pub fn tell(&mut self, server: &Server, kind: Kind, upto: usize, now: Instant) {
         let from = self.delivered.get(&kind).copied().unwrap_or(0);
         for change in server.changes(kind).iter().take(upto).skip(from) {
@@ -125,14 +125,14 @@ impl Process {
     }
 }
 
-/// The ConfigMap that switches Giveway to a mode.
+/// Returns the ConfigMap that switches Giveway to a mode.
 pub fn switched(mode: Mode) -> Input {
     let metadata = json!({"namespace": "giveway-system", "name": mode::CONFIG_MAP, "uid": "switch"});
     let map = json!({"metadata": metadata, "data": {mode::KEY: mode.as_str()}});
     Input::Switch(Update::Applied(Box::new(serde_json::from_value(map).expect("a ConfigMap"))))
 }
 
-/// The namespace of all objects, protected or not.
+/// Returns the namespace of all objects, protected or not.
 pub fn namespace(protected: bool) -> Input {
     let metadata = json!({"name": "default", "annotations": {keys::ANNOTATION_NEVER_EVICT: protected.to_string()}});
     Input::Namespace(Update::Applied(Box::new(
@@ -140,7 +140,7 @@ pub fn namespace(protected: bool) -> Input {
     )))
 }
 
-/// The lists of the kinds of which there is nothing here.
+/// Returns empty lists of the kinds that the simulation does not have.
 fn unused() -> [Input; 10] {
     [
         Input::Switch(Update::Replaced(Vec::new())),
@@ -156,7 +156,7 @@ fn unused() -> [Input; 10] {
     ]
 }
 
-/// All that there is, as a process without any lag would know it.
+/// Returns a model of the current state, as a process without watch lag would have it.
 pub fn model(server: &Server) -> Model {
     let mut model = Model::default();
     unused().into_iter().for_each(|input| model.apply(input));
@@ -165,7 +165,7 @@ pub fn model(server: &Server) -> Model {
     model
 }
 
-/// A complete list of a kind.
+/// Returns a complete list of a kind.
 fn list(server: &Server, kind: Kind) -> Input {
     fn all<K: DeserializeOwned>(server: &Server, kind: Kind) -> Update<K> {
         Update::Replaced(server.list(kind).map(|object| Update::Applied(typed(object))).collect())

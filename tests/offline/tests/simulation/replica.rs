@@ -3,13 +3,13 @@
 use crate::simulation::process::Process;
 use giveway_operator::command::Command;
 
-/// A replica of the operator: one process after the other.
+/// A replica of the operator, in which processes run one after the other.
 #[derive(Default)]
 pub struct Replica {
     pub process: Option<Process>,
-    /// How many processes there were.
+    /// Number of processes until now.
     pub started: u32,
-    /// The renewal of another holder that it saw last, and since when.
+    /// The last observed renewal of the Lease by another holder, and the time of the observation.
     pub observed: Option<(Lease, u64)>,
 }
 
@@ -20,15 +20,15 @@ pub struct Lease {
     pub renewed: u64,
 }
 
-/// A call that is under way.
+/// A call in transit.
 pub struct Call {
     pub replica: usize,
     pub process: u32,
     pub term: String,
     pub command: Command,
     pub step: usize,
-    /// The time-out of its caller.
+    /// Time limit of the caller, in milliseconds.
     pub deadline: u64,
-    /// True if the call is in transit for long: it ends with the connection when its process ends.
+    /// True if the call is in transit for a long time: it is lost with the connection if its process ends.
     pub late: bool,
 }

@@ -1,4 +1,5 @@
-//! What holds at rest: the promises of the end-to-end tests on the audit log, nothing left over, and nothing left to do.
+//! The state at rest: the promises of the end-to-end tests hold in the audit log, and no plan or pending preemptor is left that could
+//! continue.
 
 use crate::simulation::excuses::Excuses;
 use crate::simulation::object::{Kind, Pod, terminating, text};
@@ -16,7 +17,7 @@ use giveway_tests::audit::{self, History, Promises, Removal};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// What does not hold, one message each.
+/// Returns one message for each breach.
 pub fn broken(world: &World, history: &History) -> Vec<String> {
     let excuses = Excuses::of(world, history);
     let breaches = Promises::new().breaches(history).into_iter().filter(|breach| !excuses.cover(&breach.kind));
@@ -30,9 +31,9 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     broken
 }
 
-/// More evictions in a minute than the limit, unless one unit has more pods. PodGroups that are partially disrupted do not wait for it. Ten seconds of the minute are left for late
-/// responses: an eviction counts from its response or time-out. Plans that were deleted are left out, because the next leader does
-/// not know them.
+/// Returns a message if there were more evictions in a minute than the limit, unless one unit has more pods. PodGroups that are already
+/// partially disrupted are not limited. Ten seconds of the minute are left for late responses: an eviction counts from its response or
+/// time-out. Plans that were deleted are left out, because the next leader does not know them.
 fn too_many(world: &World, history: &History) -> Option<String> {
     let most = world.config.evictions_per_minute_per_cluster? as usize;
     let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
@@ -48,7 +49,7 @@ fn too_many(world: &World, history: &History) -> Option<String> {
     Some(format!("more than {largest} evictions in a minute; {most} are allowed: {near:?}"))
 }
 
-/// Liveness: the planner has no placement and no plan for any pending preemptor, asked about the cluster as it is.
+/// Liveness: returns a message for each pending preemptor for which the planner has a placement or a plan at rest.
 fn something_to_do(world: &World) -> Vec<String> {
     let model = model(&world.server);
     let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
@@ -90,7 +91,7 @@ fn is_kept_by_budget(world: &World, owner: &str) -> bool {
     budget.is_some_and(|budget| crate::simulation::object::number(budget, "/status/disruptionsAllowed") == 0)
 }
 
-/// Gangs that are partially scheduled, unless a budget refuses the evictions.
+/// Returns the gangs that are partially scheduled, unless a budget refuses the evictions.
 fn halves(world: &World) -> Vec<String> {
     let model = model(&world.server);
     let groups = world.server.list(Kind::Group).map(|group| ObjectKey::new("default", text(group, "/metadata/name")));
@@ -100,7 +101,7 @@ fn halves(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// A pending PodGroup without a condition that tells why.
+/// Returns a message for a pending PodGroup without a condition that explains why.
 fn unexplained(world: &World, preemptor: &Preemptor) -> Option<String> {
     let Preemptor::Group(key) = preemptor else { return None };
     let group = world.server.get(Kind::Group, &key.name)?;
@@ -129,7 +130,7 @@ fn pods(world: &World) -> Vec<String> {
 
 fn plans(world: &World) -> Vec<String> {
     let ended = |plan: &Value| matches!(text(plan, "/status/state"), "Completed" | "Cancelled" | "Failed" | "Observed");
-    // A budget may refuse for ever what is left of a PodGroup that is disrupted already.
+    // A budget may refuse for ever the evictions of a PodGroup that is already partially disrupted.
     let refused = |plan: &Value| text(plan, "/status/message").contains(" was refused and is retried: ");
     let left = world.server.list(Kind::Preemption).filter(|plan| !ended(plan) && !refused(plan));
     left.map(|plan| format!("plan {} is still {:?}", text(plan, "/metadata/name"), text(plan, "/status/state")))
@@ -167,7 +168,7 @@ fn groups(world: &World) -> Vec<String> {
     broken
 }
 
-/// The final state of the cluster, for the trace.
+/// Returns the final state of the cluster, for the trace.
 pub fn picture(world: &World) -> String {
     let pods_on = |node: Option<&str>| {
         let pods = world.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.node() == node);
@@ -185,8 +186,8 @@ pub fn picture(world: &World) -> String {
     lines.collect::<String>() + &format!("unbound: {}\n", pods_on(None))
 }
 
-/// The history in the audit log. A pod that any user deleted within a minute after its eviction failed counts as preempted: no pod
-/// of its PodGroup was left for the retry, or for the next leader.
+/// Returns the history in the audit log. A pod that another user deleted within a minute after its eviction failed counts as preempted: no
+/// pod of its PodGroup was left for the retry, or for the next leader.
 pub fn history(world: &World) -> History {
     let mut history = audit::unanswered::history_of(&world.server.audit);
     for (uid, failed) in &world.thwarted {

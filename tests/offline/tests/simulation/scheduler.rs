@@ -1,4 +1,4 @@
-//! kube-scheduler, simplified: binds the pod of the highest priority first, to a feasible node without the capacity that nominations of
+//! kube-scheduler, simplified: it binds the pod of the highest priority first, to a feasible node without the capacity that nominations of
 //! pods of equal or higher priority reserve. It does not preempt here. It observes changes of pods in the order of the writes, so it
 //! observes a nomination before the removal of a victim.
 
@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The scheduler.
+/// The simulated scheduler.
 pub struct Scheduler {
     random: Random,
     /// The owners with a pod that is not bound, for a reason unknown to the planner.
@@ -72,7 +72,7 @@ impl Scheduler {
         messages
     }
 
-    /// Whether it does not bind this pod though it fits: the last one of an owner.
+    /// Returns true if the scheduler does not bind this pod although it fits: the last pod of an owner in `refused`.
     fn refuses(&self, pods: &[Rc<Value>], pod: Pod<'_>) -> bool {
         let others = pods.iter().map(|other| Pod(other)).filter(|other| other.owner() == pod.owner() && other.live());
         self.refused.contains(pod.owner())

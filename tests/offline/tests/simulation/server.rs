@@ -1,5 +1,5 @@
-//! The API server: objects, versions, what watches tell, and the audit log. What it is asked is done at once; that
-//! requests and answers take time is not its matter.
+//! The API server: objects, versions, changes for watches, and the audit log. Requests are carried out at once; the
+//! world simulates their transit times.
 
 use crate::simulation::object::{Kind, merge, terminating, text, uid};
 use giveway_tests::audit::log::{Line, ObjectRef, Status as Answered, User};
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The second at which every simulation begins.
+/// Start time of every simulation, in seconds since the epoch.
 pub const EPOCH: i64 = 1_767_225_600;
 
-/// The time at which so many milliseconds are over.
+/// Returns the time after this number of milliseconds.
 pub fn time_of(milliseconds: u64) -> Timestamp {
     Timestamp::from_millisecond(EPOCH * 1_000 + milliseconds as i64).expect("a time")
 }
 
-/// What became of an object at some time.
+/// A change of an object.
 #[derive(Clone)]
 pub struct Change {
     pub name: String,
-    /// The object as it was then; `None` when it was gone.
+    /// The object after the change; `None` if it was removed.
     pub object: Option<Rc<Value>>,
 }
 
-/// A request, as the audit log tells it.
+/// A request, as the audit log records it.
 pub struct Request<'r> {
     pub user: &'r str,
     pub verb: &'r str,
@@ -40,29 +40,29 @@ pub struct Request<'r> {
 pub struct Server {
     objects: BTreeMap<(Kind, String), Rc<Value>>,
     changes: BTreeMap<Kind, Vec<Change>>,
-    /// Everything that the oracle asks about.
+    /// The lines of the audit log that the audit reads.
     pub audit: Vec<Line>,
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start.
     pub now: u64,
-    /// When something was last written.
+    /// Time of the last write, in milliseconds.
     pub written: u64,
     version: u64,
     uids: u64,
     micros: i64,
 }
 
-/// What a request is refused with.
+/// Returns the error of a rejected request.
 pub fn refusal(code: u16, message: impl Into<String>) -> Box<Status> {
     Box::new(Status { code, message: message.into(), ..Status::default() })
 }
 
 impl Server {
-    /// The wall clock.
+    /// Returns the wall-clock time.
     pub fn time(&self) -> String {
         Timestamp::from_second(self.second()).expect("a time").to_string()
     }
 
-    /// The wall clock, in seconds.
+    /// Returns the wall-clock time, in seconds since the epoch.
     pub fn second(&self) -> i64 {
         EPOCH + (self.now / 1000) as i64
     }
@@ -71,7 +71,7 @@ impl Server {
         self.objects.get(&(kind, name.to_owned()))
     }
 
-    /// All objects of a kind, by name.
+    /// Returns all objects of a kind, sorted by name.
     pub fn list(&self, kind: Kind) -> impl Iterator<Item = &Rc<Value>> {
         let all = self.objects.range((kind, String::new())..);
         all.take_while(move |((of, _), _)| *of == kind).map(|(_, object)| object)
@@ -81,12 +81,12 @@ impl Server {
         self.list(Kind::Pod).find(|pod| uid(pod) == wanted)
     }
 
-    /// What became of the objects of a kind, from a number on.
+    /// Returns all changes of the objects of a kind.
     pub fn changes(&self, kind: Kind) -> &[Change] {
         self.changes.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    /// Creates an object. Its UID, version and time are the server's.
+    /// Creates an object. The server sets its UID, version and creation time.
     pub fn create(&mut self, user: &str, kind: Kind, mut object: Value) -> Result<(), Box<Status>> {
         let name = text(&object, "/metadata/name").to_owned();
         if self.get(kind, &name).is_some() {
@@ -112,7 +112,7 @@ impl Server {
         Ok(())
     }
 
-    /// Changes an object that exists, and keeps the rest of it.
+    /// Changes some fields of an existing object.
     pub fn change(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
         let Some(object) = self.get(kind, name) else { return };
         let mut object = Value::clone(object);
@@ -125,12 +125,12 @@ impl Server {
         }
     }
 
-    /// A merge patch whose UID is a precondition.
+    /// Applies a merge patch with the UID as a precondition.
     pub fn patch(&mut self, request: Request<'_>) -> Result<(), Box<Status>> {
         self.write(request, merge)
     }
 
-    /// The whole status, with the UID as a precondition.
+    /// Replaces the status, with the UID as a precondition.
     pub fn write_status(&mut self, request: Request<'_>) -> Result<(), Box<Status>> {
         self.write(request, |object, body| object["status"] = body["status"].clone())
     }
@@ -184,7 +184,7 @@ impl Server {
         self.changes.entry(kind).or_default().push(Change { name: name.to_owned(), object });
     }
 
-    /// Writes a line of the audit log; no two have the same time.
+    /// Writes a line of the audit log; no two lines have the same time.
     pub fn log(&mut self, request: Request<'_>, code: u16, answer: Option<&Value>) {
         let now = EPOCH * 1_000_000 + (self.now * 1000) as i64;
         self.micros = now.max(self.micros + 1);

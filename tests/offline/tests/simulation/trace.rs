@@ -1,4 +1,4 @@
-//! The trace of a simulation, for people.
+//! The readable trace of a simulation.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -11,7 +11,7 @@ impl Trace {
         self.0.push((at, who.to_owned(), what));
     }
 
-    /// The number of events.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.0.len()
     }

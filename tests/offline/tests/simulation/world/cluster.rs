@@ -1,4 +1,4 @@
-//! What the cluster does by itself when something was written: scheduler, kubelets, owners, the disruption controller.
+//! The reaction of the cluster to writes: scheduler, kubelets, owners, and the disruption controller.
 
 use super::{Event, World};
 use crate::simulation::evictions::deadline;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 const OVERDUE: u64 = 30_000;
 
 impl World {
-    /// What follows from what was written.
+    /// Schedules the events that follow from the writes since the last call.
     pub(super) fn react(&mut self) {
         for kind in Kind::ALL {
             let all = self.server.changes(kind);
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// What the kubelet and the owner do about a pod.
+    /// Schedules what the kubelet and the owner do for a changed pod.
     fn follow(&mut self, name: &str, object: Option<Rc<Value>>) {
         let leaves = object.as_ref().is_none_or(|pod| terminating(pod));
         if leaves {
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// A kubelet removes a terminating pod at the end of its grace period at the latest, but some pods hang.
+    /// Schedules the removal of a terminating pod: mostly within its grace period, but some pods terminate late.
     fn end_of(&mut self, pod: &Value) {
         let uid = uid(pod).to_owned();
         if !self.leaving.insert(uid.clone()) {
@@ -68,7 +68,7 @@ impl World {
             end = left + self.faults.between(10_000, 90_000);
             self.say("kubelet", format!("{} hangs", Pod(pod).name()));
             self.faults.note("pods that terminate late");
-            // The operator stops waiting for it, and its capacity is not available: for plans of now and for later plans.
+            // The operator stops waiting for the pod, and its capacity is not available to plans: from now on, and after the deadline.
             let touch = Touch::Node(Pod(pod).node().unwrap_or_default().to_owned());
             self.disturb(touch.clone());
             self.disturbed.push(Disturbance { at: self.now + left + OVERDUE, touch });
@@ -80,7 +80,7 @@ impl World {
         self.after(end, Event::Gone(uid));
     }
 
-    /// Runs the scheduler soon.
+    /// Schedules a run of the scheduler.
     pub(super) fn schedule(&mut self) {
         if !std::mem::replace(&mut self.scheduling, true) {
             let soon = self.between(5, 80);

@@ -1,4 +1,4 @@
-//! What the processes of the operator do: they elect a leader, hear of changes, decide, and make calls that can fail.
+//! The processes of the operator: they elect a leader, observe changes, decide, and make calls that can fail.
 
 use super::turns::evicts;
 use super::{Event, World};
@@ -12,13 +12,13 @@ use giveway_operator::command::{Cause, Command, EvictOutcome};
 use giveway_operator::input::Input;
 use giveway_operator::report::CallError;
 
-/// How long a lease is valid without renewal, in milliseconds.
+/// How long a Lease is valid without renewal, in milliseconds.
 const LEASE: u64 = 15_000;
-/// The longest time for one command.
+/// Time limit of one command, in milliseconds.
 const CALL: u64 = 10_000;
 
 impl World {
-    /// The process of this number, if it is still there.
+    /// Returns the process with this number if it is still running.
     fn process(&mut self, replica: usize, number: u32) -> Option<&mut Process> {
         let replica = &mut self.replicas[replica];
         replica.process.as_mut().filter(|_| replica.started == number)
@@ -31,14 +31,14 @@ impl World {
         }
         it.started += 1;
         it.observed = None;
-        // The end of a term names its plans: no two have the same.
+        // Names of plans contain the end of the term, so no two terms may have the same end.
         let (term, number) = (format!("operator-{replica}{:07}", it.started), it.started);
         it.process = Some(Process::new(term.clone(), &self.config));
         self.say(&term, "starts");
         self.after(0, Event::Elect(replica, number));
     }
 
-    /// A process ends; another one is started a moment later.
+    /// Ends a process. Another one starts a moment later.
     fn end(&mut self, replica: usize, why: &str) {
         if let Some(process) = self.replicas[replica].process.take() {
             self.say(&process.term, format!("ends: {why}"));
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Returns true if the Lease has no holder, or was not seen to be renewed during its term.
+    /// Returns true if the Lease has no holder, or no renewal was observed during its duration.
     fn lease_is_free(&mut self, replica: usize) -> bool {
         let Some(lease) = self.lease.clone() else { return true };
         let now = self.now;
@@ -109,7 +109,7 @@ impl World {
         self.at(self.now, Event::Tick(replica, number));
     }
 
-    /// The watches of a kind will tell what was written.
+    /// Schedules the delivery of changes by the watches of a kind.
     pub fn tell_soon(&mut self, kind: Kind, upto: usize) {
         let lag = self.lag.get(&kind).copied().unwrap_or(0).max(self.now);
         for replica in 0..self.replicas.len() {
@@ -136,7 +136,7 @@ impl World {
         self.stir(replica);
     }
 
-    /// A process has heard something.
+    /// Schedules a pass of a process that has observed something.
     fn stir(&mut self, replica: usize) {
         let now = self.now;
         let it = &mut self.replicas[replica];
@@ -164,7 +164,7 @@ impl World {
         if !commands.is_empty() {
             process.busy = now;
         }
-        // Where nothing happens, time is looked at less often.
+        // Without observations the timer fires less often.
         let next = if now - process.busy < 5_000 { 250 } else { 1_000 };
         self.dispatch(replica, number, commands);
         if tick {
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// A call is made, if its process may and still wants to.
+    /// Sends a call, if its process may still make it and has not withdrawn it.
     pub fn send(&mut self, mut call: Box<Call>) {
         let (now, cut) = (self.now, self.cut > self.now);
         let Some(process) = self.process(call.replica, call.process) else { return };
@@ -225,7 +225,7 @@ impl World {
         self.after(there, Event::Arrive(call));
     }
 
-    /// A call arrives at the API server unless a fault occurs; the response follows.
+    /// Handles the arrival of a call at the API server unless a fault occurs, and schedules the response.
     pub fn arrive(&mut self, mut call: Box<Call>) {
         if call.late && self.process(call.replica, call.process).is_none() {
             return;
@@ -281,7 +281,7 @@ impl World {
         self.at(at, Event::Answer(call, reply));
     }
 
-    /// Whether the process ends with this call.
+    /// Returns true if the process crashes at this call.
     fn ends_at_call(&mut self, call: &Call, before: bool) -> bool {
         match &mut self.crash {
             Some((0, at)) if *at == before => {
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// The API server does what it is asked.
+    /// Carries out a call in the API server.
     fn make(&mut self, call: &Call, what: &str) -> Reply {
         self.calls += 1;
         if let Command::Evict(eviction) = &call.command
@@ -329,7 +329,7 @@ impl World {
         reply
     }
 
-    /// The cause in a stored `Preemption`.
+    /// Returns the cause in a stored `Preemption`.
     fn cause_of(&self, id: &str) -> &str {
         self.server.get(Kind::Preemption, id).map_or("", |stored| text(stored, "/spec/cause"))
     }
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// An answer arrives at the process that made the call, if that is still there.
+    /// Delivers an answer to the process that made the call, if it is still running.
     pub fn answer(&mut self, mut call: Box<Call>, reply: Reply) {
         let (now, instant) = (self.now, self.instant());
         let Some(process) = self.process(call.replica, call.process) else { return };
@@ -377,7 +377,7 @@ impl World {
         self.stir(replica);
     }
 
-    /// Faults of processes and watches.
+    /// Applies a fault of a process or watch.
     pub fn trouble(&mut self, turn: &Turn) {
         let now = self.now;
         match turn {
