@@ -53,4 +53,18 @@ impl World {
         fs::write(file.path(), manifest).map_err(|error| error.to_string())?;
         self.kubectl(&["apply", "-f", &file.path().display().to_string()]).await
     }
+
+    /// Creates an object with kubectl and `dryRun`, and returns the warnings that it printed, one in a line.
+    ///
+    /// # Panics
+    /// If the object is rejected.
+    pub async fn warnings_of(&self, namespace: &str, manifest: &str) -> String {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+        fs::write(file.path(), manifest).unwrap();
+        let args = ["create", "--dry-run=server", "-n", namespace, "-f", &file.path().display().to_string()];
+        let output = giveway::kubectl(&self.plane.kubeconfig(), &args).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        said.trim().to_owned()
+    }
 }

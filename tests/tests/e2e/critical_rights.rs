@@ -8,7 +8,7 @@ use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, TAINT_CRI
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
-use giveway_tests::giveway::{NAMESPACE, kubectl};
+use giveway_tests::giveway::NAMESPACE;
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -193,17 +193,6 @@ fn refusal(value: &str) -> String {
     )
 }
 
-/// Creates a pod with kubectl and returns the warnings that it printed.
-async fn kubectl_says(world: &mut World, namespace: &str, pod: &Value) -> String {
-    let file = world.plane().directory().join("warned.json");
-    std::fs::write(&file, pod.to_string()).unwrap();
-    let file = file.display().to_string();
-    let output = kubectl(&world.plane().kubeconfig(), &["create", "-n", namespace, "-f", &file]).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    said.trim().to_owned()
-}
-
 async fn pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart() {
     let builder = World::builder().helm_value("criticalAddons.namespaces={kube-system,monitoring}");
     let mut world = builder.start().await;
@@ -269,9 +258,9 @@ async fn pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart() 
     let old = |name: &str, value: &str| annotated(name, &json!({ANNOTATION_CRITICAL_POD: value}));
     let usual = "Warning: metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the \"priorityClassName\" field instead";
     let warning = "Warning: Validation failed for ValidatingAdmissionPolicy 'giveway-critical-pods' with binding 'giveway-critical-pods': metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: it has no effect in this namespace: it makes a pod a critical add-on only in kube-system, monitoring";
-    assert_eq!(kubectl_says(&mut world, "team", &old("old", "")).await, format!("{usual}\n{warning}"));
-    assert_eq!(kubectl_says(&mut world, "team", &old("other", "true")).await, usual);
-    assert_eq!(kubectl_says(&mut world, "monitoring", &old("old", "")).await, usual);
+    assert_eq!(world.warnings_of("team", &old("old", "").to_string()).await, format!("{usual}\n{warning}"));
+    assert_eq!(world.warnings_of("team", &old("other", "true").to_string()).await, usual);
+    assert_eq!(world.warnings_of("monitoring", &old("old", "").to_string()).await, usual);
 
     // An annotation that existed before the policy does not prevent other changes of the pod.
     set_action(&world, "Warn").await;

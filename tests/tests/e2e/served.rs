@@ -11,7 +11,6 @@ use giveway_crds::plan::PlanState;
 use giveway_tests::attack::Call;
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{FillBuilder, Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
-use giveway_tests::giveway::kubectl;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -285,18 +284,6 @@ async fn count_gated(group: &Group) -> usize {
     members.iter().filter(|pod| scheduling_gates(pod).iter().any(|gate| gate == GATE)).count()
 }
 
-/// Creates objects with kubectl and `dryRun`, and returns the warnings that it printed.
-async fn kubectl_says(world: &mut World, namespace: &str, manifest: &str) -> String {
-    let file = world.plane().directory().join("warned.yaml");
-    std::fs::write(&file, manifest).unwrap();
-    let file = file.display().to_string();
-    let args = ["create", "--dry-run=server", "-n", namespace, "-f", &file];
-    let output = kubectl(&world.plane().kubeconfig(), &args).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    said
-}
-
 async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod() {
     let mut world = start_with_excluded_namespaces().await;
     create_classes(&world).await;
@@ -323,7 +310,7 @@ async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, labels: {scheduling.giveway.dev/gang: 'true'}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.example/fake:1'}]}}}\n";
     for manifest in [pod, group, job] {
         for (namespace, warned) in [("strange", true), ("default", false)] {
-            let said = kubectl_says(&mut world, namespace, manifest).await;
+            let said = world.warnings_of(namespace, manifest).await;
             assert_eq!(said.contains(warning), warned, "{namespace}: {manifest}: {said}");
         }
     }
