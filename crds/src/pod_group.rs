@@ -4,15 +4,16 @@ use crate::constraints::SchedulingConstraints;
 use crate::finished::FinishedMembers;
 use crate::plan::PreemptionSummary;
 use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// A group of pods that has one priority, is placed as a whole, and gives way as a whole or pod by pod.
+/// A group of pods that has one priority, is scheduled together, and is preempted as a whole or pod by pod.
 ///
 /// Pods join a group with the label `scheduling.giveway.dev/pod-group: NAME` in the group's namespace, set when
-/// they are created. `kubectl describe` tells what the group waits for, and what was evicted for it.
+/// they are created. `kubectl describe` shows what the group waits for, and what was evicted for it.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -26,17 +27,17 @@ use serde::{Deserialize, Serialize};
     status = "PodGroupStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "PodGroup is a group of pods that has one priority, is placed as a whole, and gives way as a whole or pod by pod. Pods join it with the label `scheduling.giveway.dev/pod-group: NAME` when they are created. `kubectl describe` tells what the group waits for and what was evicted for it.",
+    doc = "PodGroup is a group of pods that has one priority, is scheduled together, and is preempted as a whole or pod by pod. Pods join it with the label `scheduling.giveway.dev/pod-group: NAME` when they are created. `kubectl describe` shows what the group waits for and what was evicted for it.",
     validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name: must be no more than 63 characters, because pods name their group in a label: use a shorter name"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.disruptionMode", description = "what is evicted together: Pod or PodGroup"),
-    printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a place before any of them starts; empty for a basic group"),
+    printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a node before any of them starts; empty for a basic group"),
     printcolumn(name = "Scheduled", type_ = "string", json_path = ".status.scheduled", description = "pods that have a node, of all live pods of the group"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of the group, which counts for its pods as far as their own classes pay for it"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of the group; it counts for a pod only up to the priority of the class of the pod"),
     printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "how far the preemption for this group is", priority = "1"),
+    printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "state of the preemption for this group", priority = "1"),
     printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.victims", description = "pods that the preemption for this group evicts", priority = "1"),
-    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy", description = "who took this group's place", priority = "1")
+    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy", description = "the last preemptor of pods of this group", priority = "1")
 )]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)").message("podGroupTemplateRef: field is immutable").field_path(".podGroupTemplateRef"))]
@@ -53,7 +54,7 @@ pub struct PodGroupSpec {
     pub pod_group_template_ref: Option<PodGroupTemplateRef>,
 
     /// How the pods are scheduled: exactly one of `basic: {}` (one by one) and `gang: {minCount: N}` (no pod starts
-    /// before N of them have a place). The choice is immutable, `minCount` is not.
+    /// before N of them have a node). The choice is immutable, `minCount` is not.
     pub scheduling_policy: SchedulingPolicy,
 
     /// Where the pods are placed together: with `topology: [{key: LABEL}]` all of them run on nodes with one value of this
@@ -61,14 +62,14 @@ pub struct PodGroupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_constraints: Option<SchedulingConstraints>,
 
-    /// What is evicted together when a workload of higher priority needs the room: `Pod` (default), each pod on its
-    /// own; or `PodGroup`, the whole group or nothing, for jobs that lose everything with one pod. `PodGroup` needs
+    /// What is evicted together when a workload of higher priority needs the capacity: `Pod` (default), each pod on its
+    /// own; or `PodGroup`, the whole group or no pod of it, for jobs that lose all their work with one pod. `PodGroup` needs
     /// `gang`. Immutable.
     #[serde(default)]
     #[schemars(default)]
     pub disruption_mode: DisruptionMode,
 
-    /// The PriorityClass of the group. It counts for its pods, as far as their own classes pay for it. Without it: the class marked
+    /// The PriorityClass of the group. It counts for a pod only up to the priority of the pod's own class. Without it: the class marked
     /// `globalDefault`, or priority 0. Use a class annotated `scheduling.giveway.dev/managed: "true"`, so that
     /// kube-scheduler does not preempt for single members. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,8 +84,8 @@ pub struct PodGroupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption_policy: Option<PreemptionPolicy>,
 
-    /// Seconds to wait between a plan and its first eviction, for example to let an autoscaler add nodes. If room
-    /// appears in that time, nobody is evicted. Default 0.
+    /// Seconds to wait between a plan and its first eviction, for example to let an autoscaler add nodes. If the
+    /// capacity becomes free in that time, no pod is evicted. Default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 86400))]
     pub preemption_delay_seconds: Option<i32>,
@@ -110,7 +111,7 @@ pub struct WorkloadTemplateRef {
     pub pod_group_template_name: String,
 }
 
-/// What Giveway observed and decided. Written by the operator only.
+/// What Giveway observed and decided. The operator writes it, and the webhook `preemptedPods`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
@@ -140,6 +141,21 @@ pub struct PodGroupStatus {
     /// the UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<String>,
+    /// Pods that kube-scheduler was permitted to preempt, by UID. The webhook's guard writes them, for groups in mode `PodGroup`. The
+    /// operator removes an entry when it has acted on it: so it learns of preemptions that happened while it was not running.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default, extend("maxProperties" = 64))]
+    pub preempted_pods: BTreeMap<String, PreemptedPod>,
+}
+
+/// A pod that kube-scheduler was permitted to preempt.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptedPod {
+    /// Name of the pod.
+    pub name: String,
+    /// When the guard permitted its deletion.
+    pub time: Time,
 }
 
 /// Pods of a group by state; `scheduled` includes `running`, and `total` all of them.

@@ -1,9 +1,9 @@
 {{/*
-What ValidatingAdmissionPolicies share. They are evaluated inside the API server, so no outage takes them down, and they
-hold in every namespace: what they forbid is nobody's business anywhere.
+What ValidatingAdmissionPolicies share. They are evaluated inside the API server, so that they work while the webhook is down,
+and they apply in every namespace: no namespace needs what they deny.
 
-Expressions look keys up, search lists and compare whole values. They walk nothing whose length users decide: 60,000
-labels cost the API server 7 s (measured), and a policy that runs out of its budget refuses what it should allow.
+Expressions look keys up, search lists and compare whole values. They do not iterate over anything whose length users decide:
+60,000 labels cost the API server 7 s (measured), and a policy that exceeds its cost budget denies what it should allow.
 */}}
 
 {{/* The labels and annotations that Giveway has on pods, as JSON. */}}
@@ -14,7 +14,7 @@ labels cost the API server 7 s (measured), and a policy that runs out of its bud
 {{- end }}
 
 {{/*
-Puts a policy into force. Call with a dict of "root" and "name", and with "actions" where what it finds is not refused.
+Binds a policy. Call with a dict of "root" and "name", and with "actions" if a violation is not denied.
 */}}
 {{- define "giveway.policyBinding" -}}
 ---
@@ -34,22 +34,27 @@ spec:
 request.userInfo.username == {{ include "giveway.operatorUser" . | squote }}
 {{- end }}
 
+{{/* CEL: the request comes from the webhook. */}}
+{{- define "giveway.isWebhook" -}}
+request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:giveway-webhook'
+{{- end }}
+
 {{/* CEL: the request does not come from the operator. */}}
 {{- define "giveway.isNotOperator" -}}
 request.userInfo.username != {{ include "giveway.operatorUser" . | squote }}
 {{- end }}
 
 {{/*
-CEL: this user may break the glass in the namespace of the request. Cluster administrators may, and whoever was given it on
-purpose. One check costs a third of what an expression may cost, so it comes last.
+CEL: this user has break-glass access in the namespace of the request. Cluster administrators have it, and users to whom it was
+granted explicitly. One check costs a third of what an expression may cost, so it comes last.
 */}}
 {{- define "giveway.mayBreakGlass" -}}
 authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('finalizers').namespace(request.?namespace.orValue('')).check('update').allowed()
 {{- end }}
 
 {{/*
-CEL: this user may say of the namespace at hand what Giveway does there. Nobody serves these "namespaces": they are a right by
-name, which cluster administrators have, and whoever was given it on purpose.
+CEL: this user may decide what Giveway does in the Namespace that the request creates or changes. No API serves the resource
+"namespaces" of this group: it exists in RBAC only. Cluster administrators have the right, and users to whom it was granted explicitly.
 */}}
 {{- define "giveway.mayRuleNamespaces" -}}
 authorizer.group('scheduling.giveway.dev').resource('namespaces').name(object.metadata.name).check('update').allowed()
@@ -60,7 +65,7 @@ authorizer.group('scheduling.giveway.dev').resource('namespaces').name(object.me
 !(request.?namespace.orValue('') in {{ toJson .Values.criticalAddons.namespaces }})
 {{- end }}
 
-{{/* CEL: a node creates its copy of a static pod; anybody can write the annotation of one. */}}
+{{/* CEL: a node creates its mirror pod of a static pod. The annotation alone proves nothing: any user can write it. */}}
 {{- define "giveway.isMirrorPod" -}}
 request.operation == 'CREATE'
 && object.metadata.?annotations[?'kubernetes.io/config.mirror'].hasValue()
@@ -68,7 +73,7 @@ request.operation == 'CREATE'
 && 'system:nodes' in request.userInfo.?groups.orValue([])
 {{- end }}
 
-{{/* CEL: the gate of Giveway is on a pod. Call with the name of the variable. */}}
+{{/* CEL: a pod has Giveway's scheduling gate. Call with the name of the variable. */}}
 {{- define "giveway.isHeld" -}}
 dyn({'name': 'scheduling.giveway.dev/pod-group'}) in {{ . }}.spec.?schedulingGates.orValue([])
 {{- end }}

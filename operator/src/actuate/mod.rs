@@ -1,8 +1,8 @@
-//! Acting: carries [`Command`]s out as API calls and reports what came of them.
+//! Carries [`Command`]s out as API calls and reports their results.
 //!
-//! Every command is a task of its own, bounded in number and in time, so that a decision never waits for a call
+//! Every command runs in a task of its own, limited in number and in time, so that a decision never waits for a call
 //! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
-//! eviction is a 429, which the client library would repeat for minutes.
+//! eviction is a 429, which the client library would retry for minutes.
 
 mod background;
 mod capacity;
@@ -26,7 +26,6 @@ use crate::words::Names;
 use background::Background;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
-use giveway_crds::{PodGroup, Workload};
 use giveway_serving::shares::Shares;
 use kube::Client;
 use kube::runtime::events::Recorder;
@@ -38,12 +37,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Longest time for one command.
+/// Timeout of one command.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// So many events wait at the most: a plan of ten thousand victims has one for each. Whoever makes many pods wait can make as many, again
-/// and again; what is above is not written.
+/// Maximum number of events that wait to be written. A plan with ten thousand victims has one event for each. A tenant
+/// with many pending pods can cause as many repeatedly, so events above this number are dropped.
 const MOST_EVENTS: usize = 20_000;
-/// Name under which Giveway writes, in `managedFields` and as the controller of events.
+/// Field manager of all writes (`managedFields`), and reporting controller of events.
 pub const FIELD_MANAGER: &str = "giveway-operator";
 
 /// Carries commands out. Cheap to clone.
@@ -53,9 +52,9 @@ pub struct Actuator {
     leadership: Leadership,
     lanes: Lanes,
     background: Background,
-    /// The turns of events, which hold up no other background call.
+    /// Limits events separately, so that they delay no other background call.
     events: Background,
-    /// Places for events that wait to be written.
+    /// Queue slots of events that wait to be written. One namespace gets at most half of them.
     waiting_events: Shares,
     limiter: Arc<Limiter>,
     recorder: Recorder,
@@ -65,7 +64,7 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// An actuator that reports to `reports`. `client` must not retry by itself.
+    /// Returns an actuator that sends its reports to `reports`. `client` must not retry by itself.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -93,14 +92,14 @@ impl Actuator {
         }
     }
 
-    /// Runs one write as the leader, in bounded time.
+    /// Runs one write if this process is the leader, with a timeout.
     async fn write<T>(
         &self,
         what: &'static str,
         call: impl Future<Output = Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
         let _under_way = self.leadership.writing();
-        // A call must not outlive the lease: the next leader acts as soon as that has run out.
+        // A call must not outlive the lease: the next leader starts to act as soon as the lease has expired.
         let Some(limit) = self.leadership.remaining().map(|left| left.min(CALL_TIMEOUT)) else {
             return Err(CallError::NotLeader);
         };
@@ -112,7 +111,7 @@ impl Actuator {
         result
     }
 
-    /// Creates the objects of a plan one after the other, each in bounded time, and writes its status last.
+    /// Creates the objects of a plan one after the other, each with a timeout, and writes the plan's status last.
     async fn store_plan(&self, plan: &StoredPlan, status: &PreemptionStatus) -> Result<(), CallError> {
         for part in parts_of(plan, PART_BYTES) {
             self.write("store-plan", plan::create(&self.client, &part)).await?;
@@ -156,13 +155,13 @@ impl Actuator {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
                 Report::BackFilled { pod, uid, result }
             }
-            Command::WriteGroupStatus { group, uid, to, .. } => {
-                let result =
-                    self.write("group-status", object::write_status::<PodGroup>(client, &group, &uid, &to)).await;
+            Command::WriteGroupStatus { group, uid, from, to, .. } => {
+                let write = object::write_group_status(client, &group, &uid, &from, &to);
+                let result = self.write("group-status", write).await;
                 Report::GroupStatus { group, status: to, result }
             }
             Command::WriteWorkloadStatus { workload, uid, status } => {
-                let write = object::write_status::<Workload>(client, &workload, &uid, &status);
+                let write = object::write_workload_status(client, &workload, &uid, &status);
                 let result = self.write("workload-status", write).await;
                 Report::Object { what: format!("status of workload {workload}"), result }
             }
@@ -227,7 +226,9 @@ impl Actuator {
                 let result = self.write("remove-placeholder", capacity::remove(client, &pod, &uid)).await;
                 Report::Capacity { group: None, what: format!("end of placeholder {pod}"), result }
             }
-            Command::ReadPulse(lease) => Report::Pulse(self.write("read-pulse", node::renewed(client, &lease)).await),
+            Command::ReadSchedulerLease(lease) => {
+                Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
+            }
             Command::Publish(notice) => {
                 let result = self.write("event", object::publish(&self.recorder, &notice, self.names)).await;
                 if let Err(error) = result {
@@ -257,7 +258,7 @@ impl Dispatch for Actuator {
             let _permit = match &command {
                 Command::Evict(call) => tokio::select! {
                     turn = this.lanes.turn(&command) => Some(turn),
-                    // It is answered at once that the eviction was withdrawn.
+                    // The outcome `Withdrawn` is reported at once, without waiting for a turn.
                     () = call.permission.cancelled() => None,
                 },
                 _ => Some(this.lanes.turn(&command).await),

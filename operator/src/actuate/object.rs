@@ -1,19 +1,19 @@
-//! Writes on Giveway's own kinds, and events.
+//! Writes on Giveway's own kinds, and on events.
 
 use super::FIELD_MANAGER;
 use crate::command::{Notice, Subject};
 use crate::report::CallError;
 use crate::words::Names;
-use giveway_crds::{PodGroup, keys};
+use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource, ResourceExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 pub(super) fn params() -> PatchParams {
@@ -24,28 +24,67 @@ fn failed(error: impl std::fmt::Display) -> CallError {
     CallError::Failed(error.to_string())
 }
 
-/// Writes the whole status of an object, whatever it was. For a kind of ours the API server heeds no UID in a patch of a status, so it is
-/// tested like any other field.
-pub(super) async fn write_status<K>(
+/// Replaces the whole status of a Workload.
+pub(super) async fn write_workload_status(
     client: &Client,
-    object: &ObjectKey,
+    workload: &ObjectKey,
     uid: &str,
-    status: &impl Serialize,
-) -> Result<(), CallError>
+    status: &WorkloadStatus,
+) -> Result<(), CallError> {
+    patch_status::<Workload>(client, workload, uid, json!([{ "op": "add", "path": "/status", "value": status }])).await
+}
+
+/// Writes the status of a PodGroup. Marks of preempted pods that the webhook adds at the same time are kept.
+pub(super) async fn write_group_status(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    from: &PodGroupStatus,
+    to: &PodGroupStatus,
+) -> Result<(), CallError> {
+    patch_status::<PodGroup>(client, group, uid, group_status_patch(from, to).map_err(failed)?).await
+}
+
+/// Patches the status of an object of one of Giveway's kinds. The API server ignores a UID in the metadata of a status
+/// patch, so the patch tests the UID like any other field.
+async fn patch_status<K>(client: &Client, object: &ObjectKey, uid: &str, changes: Value) -> Result<(), CallError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let objects: Api<K> = Api::namespaced(client.clone(), &object.namespace);
-    let patch = json!([
-        { "op": "test", "path": "/metadata/uid", "value": uid },
-        { "op": "add", "path": "/status", "value": status },
-    ]);
-    let patch = serde_json::from_value(patch).map_err(failed)?;
+    let mut patch = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+    patch.extend(changes.as_array().cloned().unwrap_or_default());
+    let patch = serde_json::from_value(Value::Array(patch)).map_err(failed)?;
     objects.patch_status(&object.name, &params(), &Patch::<()>::Json(patch)).await?;
     Ok(())
 }
 
-/// Creates a group; one that exists already is as good.
+/// Returns the JSON patch that turns one status of a PodGroup into another. Every field except the marks
+/// (`preemptedPods`) is replaced whatever its stored value is; of the marks, only those are removed that the new status
+/// does not have. The patch that creates the first status fails if the PodGroup has a status by then.
+fn group_status_patch(from: &PodGroupStatus, to: &PodGroupStatus) -> serde_json::Result<Value> {
+    const MARKS: &str = "preemptedPods";
+    let fields = |status: &PodGroupStatus| -> serde_json::Result<Map<String, Value>> {
+        let status = PodGroupStatus { preempted_pods: BTreeMap::new(), ..status.clone() };
+        serde_json::from_value(serde_json::to_value(&status)?)
+    };
+    let (before, after) = (fields(from)?, fields(to)?);
+    if *from == PodGroupStatus::default() {
+        return Ok(json!([
+            { "op": "test", "path": "/status", "value": null },
+            { "op": "add", "path": "/status", "value": after },
+        ]));
+    }
+    let removed = before.keys().filter(|field| !after.contains_key(*field)).map(|field| format!("/status/{field}"));
+    let marks = from.preempted_pods.keys().filter(|uid| !to.preempted_pods.contains_key(*uid));
+    let marks = marks.map(|uid| format!("/status/{MARKS}/{}", uid.replace('~', "~0").replace('/', "~1")));
+    let removed = removed.chain(marks).map(|path| json!({ "op": "remove", "path": path }));
+    let added =
+        after.iter().map(|(field, value)| json!({ "op": "add", "path": format!("/status/{field}"), "value": value }));
+    Ok(added.chain(removed).collect())
+}
+
+/// Creates a PodGroup. Succeeds also if it exists already.
 pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<(), CallError> {
     let groups: Api<PodGroup> =
         Api::namespaced(client.clone(), group.metadata.namespace.as_deref().unwrap_or_default());
@@ -56,7 +95,7 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     }
 }
 
-/// Deletes a group that has not changed; one that has, or that is gone, is as good.
+/// Deletes a PodGroup if it has not changed. Succeeds also if it has changed or does not exist.
 pub(super) async fn delete_group(
     client: &Client,
     group: &ObjectKey,
@@ -72,7 +111,7 @@ pub(super) async fn delete_group(
     }
 }
 
-/// Adds or removes our finalizer, and keeps those of others. A group that changes meanwhile is read again.
+/// Adds or removes Giveway's finalizer and keeps all others. A PodGroup that changes meanwhile is read again.
 pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, protect: bool) -> Result<(), CallError> {
     const ATTEMPTS: usize = 5;
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
@@ -108,7 +147,7 @@ pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) 
         api_version: Some(api_version),
         kind: Some(notice.kind.to_string()),
         name: Some(notice.key.name.to_string()),
-        // Events of what has no namespace are in `default`.
+        // The API server stores events about cluster-scoped objects in the namespace `default`.
         namespace: Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
         uid: Some(notice.uid.to_string()),
         ..ObjectReference::default()
@@ -127,9 +166,9 @@ fn event(notice: &Notice, names: Names) -> Event {
     }
 }
 
-/// Of an event the API server takes notes of at most so many bytes.
+/// Maximum length of an event's `note` in bytes; the API server rejects longer ones.
 const NOTE: usize = 1024;
-/// And actions of at most so many.
+/// Maximum length of an event's `action` in bytes.
 const ACTION: usize = 128;
 
 fn shorten(text: &str, most: usize) -> String {
@@ -147,7 +186,51 @@ fn shorten(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
     use giveway_crds::condition::Reason;
+    use giveway_crds::finished::FinishedMembers;
+    use giveway_crds::pod_group::PreemptedPod;
     use giveway_planner::model::ObjectKey;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    #[test]
+    fn the_patch_of_a_status_keeps_marks_that_were_added_meanwhile_and_removes_only_those_that_are_handled() {
+        let pod = |name: &str| PreemptedPod { name: name.to_owned(), time: Time(Timestamp::UNIX_EPOCH) };
+        let marks = |uids: &[&str]| uids.iter().map(|uid| ((*uid).to_owned(), pod("p"))).collect();
+        let patched = |stored: &PodGroupStatus, from: &PodGroupStatus, to: &PodGroupStatus| -> PodGroupStatus {
+            let mut object = json!({});
+            if *stored != PodGroupStatus::default() {
+                object["status"] = serde_json::to_value(stored).unwrap();
+            }
+            let patch: json_patch::Patch = serde_json::from_value(group_status_patch(from, to).unwrap()).unwrap();
+            json_patch::patch(&mut object, &patch).unwrap();
+            serde_json::from_value(object["status"].take()).unwrap()
+        };
+        let finished = FinishedMembers { spare: 1, ..FinishedMembers::default() };
+        let from = PodGroupStatus {
+            scheduled: Some("1/2".to_owned()),
+            finished,
+            preempted_pods: marks(&["a/b~", "c"]),
+            ..PodGroupStatus::default()
+        };
+        let to = PodGroupStatus {
+            scheduled: Some("2/2".to_owned()),
+            observed_generation: Some(3),
+            preempted_pods: marks(&["c"]),
+            ..PodGroupStatus::default()
+        };
+        let stored = PodGroupStatus { preempted_pods: marks(&["a/b~", "c", "new"]), ..from.clone() };
+        let expected: PodGroupStatus = PodGroupStatus { preempted_pods: marks(&["c", "new"]), ..to.clone() };
+        assert_eq!(patched(&stored, &from, &to), expected);
+        // JSON Patch cannot test that a field is absent. The API server treats an absent field as null.
+        let none = PodGroupStatus::default();
+        let first = PodGroupStatus { preempted_pods: BTreeMap::new(), ..to.clone() };
+        let patch = group_status_patch(&none, &first).unwrap();
+        assert_eq!(patch[0], json!({ "op": "test", "path": "/status", "value": null }), "a mark is not overwritten");
+        assert_eq!(patch[1]["value"], serde_json::to_value(&first).unwrap());
+        let marked = PodGroupStatus { preempted_pods: marks(&["new"]), ..none };
+        let with_mark = PodGroupStatus { preempted_pods: marks(&["new"]), ..first.clone() };
+        assert_eq!(patched(&marked, &marked, &with_mark), with_mark);
+    }
 
     #[test]
     fn an_event_is_never_longer_than_the_api_server_takes() {

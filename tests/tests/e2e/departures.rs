@@ -16,6 +16,8 @@ pub fn tests() -> Vec<Test> {
         shared:
             the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the_cause,
             pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group;
+        own:
+            after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_group_are_evicted;
         release:
             an_operator_restarted_before_or_during_a_disruption_completes_it,
             a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_eviction;
@@ -62,6 +64,32 @@ async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.len(), 3, "{evicted:?}");
     remaining.wait_running(MINUTE).await;
+    world.check_promises().await;
+}
+
+async fn after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_group_are_evicted() {
+    let mut world = World::start().await;
+    create_classes(&world).await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
+    wait_observed(&low).await;
+    world.operator().kill();
+    world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
+    let first = preempted_by_scheduler(&world).await;
+    let marks = low[0].get().await.status.unwrap().preempted_pods;
+    assert_eq!(marks.values().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), [first.as_str()]);
+    world.operator().start().await;
+    low[0].wait_removed(MINUTE).await;
+    let words = format!(
+        "Preempted by kube-scheduler: it preempted pod {first}, so the 3 other pods of the PodGroup are evicted."
+    );
+    assert_eq!(low[0].wait_event("Preempted", MINUTE).await, words);
+    assert_eq!(world.audit().await.evicted().len(), 3);
+    wait_for("the mark is removed", MINUTE, async || {
+        let marks = low[0].get().await.status.unwrap().preempted_pods;
+        if marks.is_empty() { Ok(()) } else { Err(format!("{marks:?}")) }
+    })
+    .await;
     world.check_promises().await;
 }
 

@@ -210,7 +210,7 @@ async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
     Call::merge(&format!("{group}/status"), &status)
         .refused(tenant, "a group's status, by a tenant", "cannot patch resource \"podgroups/status\"")
         .await;
-    let words = "status: Forbidden: only Giveway's operator writes it, because it goes by it";
+    let words = "status: Forbidden: only Giveway's operator writes it, because its decisions depend on it";
     Call::merge(&format!("{group}/status"), &status).refused(wide, "a group's status", words).await;
     fixture.world.apply("apiVersion: scheduling.giveway.dev/v1alpha1\nkind: Workload\nmetadata: {name: w, namespace: team}\nspec: {podGroupTemplates: [{name: t, schedulingPolicy: {basic: {}}}]}\n").await.unwrap();
     let counts = json!({"status": {"conditions": []}});

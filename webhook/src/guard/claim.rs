@@ -1,4 +1,5 @@
-//! Claims on disruptions that budgets allow, and the pods that they are used for.
+//! What the guard writes before it permits a deletion: claims on the disruptions that budgets allow, with the pods that they are
+//! used for, and marks of preempted pods in the status of their PodGroup.
 //!
 //! Any client that reaches the webhook's port can send a review, so a review alone uses no disruption: the pod is first
 //! read from the API server and must have the announcement that kube-scheduler stores before it deletes a victim.
@@ -11,17 +12,23 @@
 
 use super::facts::{Allowance, Bound, PodObject};
 use crate::deadline::Deadline;
+use giveway_crds::PodGroup;
+use giveway_crds::pod_group::PreemptedPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// Time limit of one claim, all attempts included.
 const LIMIT: Duration = Duration::from_secs(3);
+/// Time limit of the write of a mark, for which the scheduler waits.
+const LONGEST_MARK: Duration = Duration::from_secs(1);
 /// Error if the result of a claim is unknown.
 const TOO_LATE: &str = "the API server did not answer in time";
 /// Maximum number of attempts if the budget changes concurrently.
@@ -43,7 +50,7 @@ pub enum Claim {
 /// A pod as stored in the API server.
 pub type Stored = PodObject<true>;
 
-/// Stores claims.
+/// Stores claims, and the marks of preempted pods.
 pub trait Ledger: Send + Sync + 'static {
     /// Reads a pod from the API server, not from a cache; `None` if it does not exist.
     fn read(
@@ -65,6 +72,15 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Releases a claim.
     fn release(&self, namespace: &str, budget: &str, pod: &Bound) -> impl Future<Output = ()> + Send;
+
+    /// Writes into the status of a PodGroup that the scheduler was permitted to preempt this pod of it.
+    fn mark(
+        &self,
+        namespace: &str,
+        group: &str,
+        pod: &Bound,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// Changes the status so that it counts the pod as disrupted. The object is changed only if the claim is made.
@@ -121,6 +137,12 @@ impl ApiLedger {
     }
 }
 
+/// Returns the change of a PodGroup's status that names a pod which the scheduler was permitted to preempt.
+fn marking(pod: &Bound, now: Timestamp) -> Value {
+    let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.clone(), time: Time(now) })]);
+    json!({ "status": { "preemptedPods": pods } })
+}
+
 /// Returns the deadline of one call.
 fn bounded(deadline: Deadline) -> Deadline {
     deadline.or_earlier(Deadline::after(LIMIT).at())
@@ -159,6 +181,17 @@ impl Ledger for ApiLedger {
             tracing::warn!(namespace, budget, pod = pod.name, "a claim is not taken back; it ends in two minutes");
         }
     }
+
+    async fn mark(&self, namespace: &str, group: &str, pod: &Bound, deadline: Deadline) -> Result<(), String> {
+        let api: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
+        let patch = Patch::Merge(marking(pod, Timestamp::now()));
+        let params = PatchParams { field_manager: Some("giveway-webhook".to_owned()), ..PatchParams::default() };
+        let write = api.patch_status(group, &params, &patch);
+        match deadline.or_earlier(Deadline::after(LONGEST_MARK).at()).limit(write).await {
+            Some(written) => written.map(drop).map_err(|error| error.to_string()),
+            None => Err(TOO_LATE.to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +226,18 @@ mod tests {
         assert_eq!(claim_on(&mut object, &pod(), false, now()), Claim::Made);
         let status = object.status.unwrap();
         assert_eq!((status.disruptions_allowed, status.disrupted_pods.unwrap().len()), (0, 1));
+    }
+
+    #[test]
+    fn a_mark_is_an_entry_for_one_pod_and_leaves_other_fields_and_entries() {
+        let mut group =
+            json!({"status": {"scheduled": "2/2", "preemptedPods": {"u-0": {"name": "other", "time": "t"}}}});
+        json_patch::merge(&mut group, &marking(&pod(), now()));
+        let marks = json!({
+            "u-0": {"name": "other", "time": "t"},
+            "uid-api-1": {"name": "api-1", "time": "2026-01-01T00:01:00Z"},
+        });
+        assert_eq!(group, json!({"status": {"scheduled": "2/2", "preemptedPods": marks}}));
     }
 
     #[test]

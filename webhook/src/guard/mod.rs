@@ -10,6 +10,9 @@
 //! forged review cannot use up the disruptions of another pod. An announcement is judged and uses none; if two victims
 //! are announced at the same time and one disruption is allowed, the second deletion is rejected.
 //!
+//! A permitted deletion of a pod of a PodGroup in mode `PodGroup` is marked in the status of the PodGroup, so that the
+//! operator evicts its other pods also if it was not running at the time.
+//!
 //! Before a rejection is delayed and reported, the guard reads the pod from the API server, checks that it has the UID
 //! in the review, and judges the stored pod. If the pod cannot be read, the request is rejected at once without names.
 //! The response goes to the client, so it contains only names from the victim's namespace.
@@ -40,6 +43,7 @@ use claim::{Claim, Ledger};
 use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
 use facts::PodObject;
 use giveway_crds::condition::Reason;
+use giveway_crds::native::is_native;
 use giveway_planner::sentence::Sentence;
 use hold::{Hold, Holds, Whom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -148,8 +152,9 @@ impl<L: Ledger> Guard<L> {
             }
         }
         if let Verdict::Permitted(permit) = verdict {
-            let spends = asked.step == Step::Deletes && !permit.budgets.is_empty() && !dry_run;
-            match if spends { self.spend(&asked, &permit, deadline).await? } else { Ok(()) } {
+            let writes = !permit.budgets.is_empty() || self.marked_group(&asked).is_some();
+            let writes = writes && asked.step == Step::Deletes && !dry_run;
+            match if writes { self.record(&asked, &permit, deadline).await? } else { Ok(()) } {
                 Ok(()) => {
                     self.metrics.guard.decided("permitted");
                     return Ok((review::encode_allowed(&uid), None));
@@ -206,9 +211,10 @@ impl<L: Ledger> Guard<L> {
         })
     }
 
-    /// Uses the disruptions that the victim's budgets allow, after reading the stored pod: the pod must be announced,
-    /// and the stored pod is judged, not the one in the request.
-    async fn spend(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
+    /// Writes what follows from a permitted deletion, after reading the stored pod: uses the disruptions that the victim's
+    /// budgets allow, and marks the pod in the status of its PodGroup. The pod must be announced, and the stored pod is
+    /// judged, not the one in the request.
+    async fn record(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
         let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
             // A deleted pod uses no disruption.
@@ -226,8 +232,33 @@ impl<L: Ledger> Guard<L> {
         let victim = pod.bound();
         let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
-            Verdict::Permitted(permit) => Ok(self.claim(&asked, &permit, deadline).await.map_err(Stays::from)),
+            Verdict::Permitted(permit) => {
+                if let Err(refusal) = self.claim(&asked, &permit, deadline).await {
+                    return Ok(Err(refusal.into()));
+                }
+                self.mark(&asked, deadline).await;
+                Ok(Ok(()))
+            }
             Verdict::Refused(refusal) => Ok(Err(refusal.into())),
+        }
+    }
+
+    /// Returns the victim's PodGroup if the operator evicts its other pods after a preemption of one: a PodGroup of Giveway
+    /// in mode `PodGroup`.
+    fn marked_group<'a>(&self, asked: &'a Asked) -> Option<&'a str> {
+        let group = asked.victim.group.as_deref().filter(|group| !asked.victim.deleting && !is_native(group))?;
+        self.view.read().group(&asked.namespace, group).filter(|group| group.whole).map(|_| group)
+    }
+
+    /// Marks the victim in the status of its PodGroup, so that the operator learns of the preemption also if it is not
+    /// running now. The deletion is permitted without a mark, too: the operator usually sees the pod.
+    async fn mark(&self, asked: &Asked, deadline: Deadline) {
+        let Some(group) = self.marked_group(asked) else { return };
+        let written = self.ledger.mark(&asked.namespace, group, &asked.victim, deadline).await;
+        self.metrics.guard.marked(written.is_ok());
+        if let Err(error) = written {
+            let (namespace, pod) = (&asked.namespace, &asked.victim.name);
+            tracing::warn!(namespace, group, pod, error, "a preempted pod is not marked in the status of its PodGroup");
         }
     }
 

@@ -1,6 +1,6 @@
 //! From a review to its response: delays, claims, events and metrics.
 
-use super::testing::{Cluster, merged, running, threshold};
+use super::testing::{Cluster, merged, of_group, running, threshold};
 use super::*;
 use claim::Stored;
 use facts::Bound;
@@ -35,6 +35,14 @@ impl Ledger for Scripted {
 
     async fn release(&self, namespace: &str, budget: &str, pod: &Bound) {
         self.calls.lock().unwrap().push(format!("release {namespace}/{budget} for {}", pod.name));
+    }
+
+    async fn mark(&self, namespace: &str, group: &str, pod: &Bound, _: Deadline) -> Result<(), String> {
+        self.calls.lock().unwrap().push(format!("mark {} in {namespace}/{group}", pod.uid));
+        match group {
+            "full" => Err("status.preemptedPods: Too many: 65: must have at most 64 items".to_owned()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -231,6 +239,55 @@ async fn a_deletion_of_a_pod_that_nobody_announced_spends_nothing() {
     let reached = scene_of(quiet(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await), "nothing is guaranteed against it");
     assert_eq!(reached.calls(), ["read web/api-1"]);
+}
+
+#[tokio::test]
+async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_together() {
+    let scene_in = |group: &str, stored: Value| {
+        let cluster =
+            Cluster::new().waits("vip", 1000, json!({})).has(merged(running("api-1", json!({})), of_group(group)));
+        let cluster = cluster.group("web", "together", Some(10), "PodGroup").group("web", "full", Some(10), "PodGroup");
+        let cluster = cluster.group("web", "single", Some(10), "Pod").native("web", "native", 10);
+        let stored = merged(merged(running("api-1", json!({})), of_group(group)), stored);
+        scene_of(Ok(Some(stored)), cluster, LONG, 10, vec![])
+    };
+    let deletion = |group: &str, change: Value| {
+        let labels = json!({"metadata": {"labels": {giveway_crds::keys::LABEL_POD_GROUP: group}}});
+        review("DELETE", merged(json!({"oldObject": labels}), change))
+    };
+    let marked = scene_in("together", announced());
+    assert!(allowed(&marked.ask(deletion("together", json!({}))).await));
+    assert_eq!(marked.calls(), ["read web/api-1", "mark uid-api-1 in web/together"]);
+    assert!(marked.counts("giveway_webhook_guard_marks_total{result=\"made\"} 1"));
+
+    let full = scene_in("full", announced());
+    assert!(allowed(&full.ask(deletion("full", json!({}))).await), "a mark is not a condition of the deletion");
+    assert!(full.counts("giveway_webhook_guard_marks_total{result=\"failed\"} 1"));
+
+    let forged = scene_in("together", json!({}));
+    assert!(allowed(&forged.ask(deletion("together", json!({}))).await));
+    assert_eq!(forged.calls(), ["read web/api-1"], "the stored pod has no announcement: the review was forged");
+
+    for (case, group, change) in [
+        ("dry run", "together", json!({"dryRun": true})),
+        ("mode Pod", "single", json!({})),
+        ("native group", "native", json!({"oldObject": {"spec": {"schedulingGroup": {"podGroupName": "native"}}}})),
+        ("no such group", "unknown", json!({})),
+        (
+            "second deletion",
+            "together",
+            json!({"oldObject": {"metadata": {"deletionTimestamp": "2026-01-01T00:02:00Z"}}}),
+        ),
+    ] {
+        let scene = scene_in(group, announced());
+        assert!(allowed(&scene.ask(deletion(group, change)).await), "{case}");
+        assert_eq!(scene.calls(), Vec::<String>::new(), "{case}");
+    }
+    let announces = scene_in("together", json!({}));
+    let labels = json!({"metadata": {"labels": {giveway_crds::keys::LABEL_POD_GROUP: "together"}}});
+    let review = review("UPDATE", json!({"object": labels, "oldObject": labels}));
+    assert!(allowed(&announces.ask(review).await));
+    assert_eq!(announces.calls(), Vec::<String>::new(), "the deletion may not follow");
 }
 
 #[tokio::test]

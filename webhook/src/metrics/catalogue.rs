@@ -77,6 +77,11 @@ pub(super) const GUARD_CLAIMS: About = About::counter(
     "Permitted victims that were written into the status of a budget, by what came of it",
     &[label("result", "`made`, `not_needed`, `spent`, `failed`")],
 );
+pub(super) const GUARD_MARKS: About = About::counter(
+    "giveway_webhook_guard_marks_total",
+    "Permitted victims of PodGroups in mode `PodGroup` that were written into the status of the PodGroup, by result",
+    &[label("result", "`made`, `failed`")],
+);
 
 /// All metrics of the webhook, without those that every process has.
 pub const CATALOGUE: &[About] = &[
@@ -100,4 +105,5 @@ pub const CATALOGUE: &[About] = &[
     GUARD_HOLDS,
     GUARD_UNHELD,
     GUARD_CLAIMS,
+    GUARD_MARKS,
 ];

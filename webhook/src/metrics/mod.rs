@@ -55,6 +55,7 @@ struct WatchLabels {
 pub struct GuardMetrics {
     decisions: Family<VerdictLabels, Counter>,
     claims: Family<ResultLabels, Counter>,
+    marks: Family<ResultLabels, Counter>,
     /// Rejections that are being delayed.
     pub held: Gauge,
     /// Rejections that were delayed.
@@ -70,6 +71,7 @@ impl GuardMetrics {
         catalogue::GUARD_HOLDS.register(registry, self.holds.clone());
         catalogue::GUARD_UNHELD.register(registry, self.unheld.clone());
         catalogue::GUARD_CLAIMS.register(registry, self.claims.clone());
+        catalogue::GUARD_MARKS.register(registry, self.marks.clone());
     }
 
     /// Counts a decision.
@@ -86,6 +88,12 @@ impl GuardMetrics {
             Claim::Failed(_) => "failed",
         };
         self.claims.get_or_create(&ResultLabels { result }).inc();
+    }
+
+    /// Counts a mark of a preempted pod.
+    pub fn marked(&self, is_written: bool) {
+        let result = if is_written { "made" } else { "failed" };
+        self.marks.get_or_create(&ResultLabels { result }).inc();
     }
 }
 
@@ -209,6 +217,7 @@ mod tests {
         metrics.watch_broken("podgroups", Duration::from_secs(1));
         metrics.guard.decided("permitted");
         metrics.guard.claimed(&Claim::Made);
+        metrics.guard.marked(true);
         let text = classic(&metrics.encode());
         assert_eq!(differences(&text, CATALOGUE.iter().chain(PROCESS)), [""; 0]);
     }

@@ -36,6 +36,10 @@ impl Ledger for NoLedger {
     }
 
     async fn release(&self, _: &str, _: &str, _: &Bound) {}
+
+    async fn mark(&self, _: &str, _: &str, _: &Bound, _: Deadline) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// How many answers there were of each sort.

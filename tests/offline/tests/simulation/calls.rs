@@ -1,4 +1,4 @@
-//! The calls that a command is made of, and the report that the real actuator makes of the answers.
+//! The API calls of each command, and the report that the real actuator returns for their answers.
 
 use crate::simulation::evictions::is_for_budget;
 use crate::simulation::object::{Kind, set_condition, terminating, text, uid};
@@ -11,12 +11,12 @@ use giveway_tests::audit::OPERATOR;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-/// What a call was answered with.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// The command continues with its next call.
     Next,
-    /// The command is done.
+    /// The command is complete.
     Done,
     /// An eviction ended.
     Evicted(EvictOutcome),
@@ -24,7 +24,7 @@ pub enum Reply {
     Failed(CallError),
 }
 
-/// As the actuator understands an error of the API server.
+/// Converts an error of the API server as the actuator does.
 pub fn error(status: Box<Status>) -> CallError {
     CallError::from(kube::Error::Api(status))
 }
@@ -36,7 +36,7 @@ fn reply(result: Result<(), Box<Status>>) -> Reply {
     }
 }
 
-/// Makes the call of this number of a command.
+/// Makes the call with this number of a command.
 pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
     match command {
         Command::Nominate { pod, uid, node, .. } => {
@@ -48,8 +48,13 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
             reply(server.patch(patch(Kind::Pod, &pod.name, "", body)))
         }
         Command::Evict(call) => evict(server, call, step),
-        Command::WriteGroupStatus { group, uid, to, .. } => {
-            let status = serde_json::to_value(to.as_ref()).expect("a status");
+        Command::WriteGroupStatus { group, uid, from, to, .. } => {
+            let mut status = serde_json::to_value(to.as_ref()).expect("a status");
+            // The guard may have added marks meanwhile: only those are removed that the operator knew.
+            let stored = server.get(Kind::Group, &group.name).and_then(|group| group.pointer("/status/preemptedPods"));
+            let mut marks = stored.and_then(Value::as_object).cloned().unwrap_or_default();
+            marks.retain(|uid, _| to.preempted_pods.contains_key(uid) || !from.preempted_pods.contains_key(uid));
+            status["preemptedPods"] = Value::Object(marks);
             let body = json!({"metadata": {"uid": uid.as_str()}, "status": status});
             reply(server.write_status(patch(Kind::Group, &group.name, "status", body)))
         }
@@ -97,7 +102,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
         | Command::RemovePlaceholder { .. }
         | Command::SetMinCount { .. }
         | Command::Taint { .. }
-        | Command::ReadPulse(_)
+        | Command::ReadSchedulerLease(_)
         | Command::Publish(_) => Reply::Done,
     }
 }
@@ -111,8 +116,8 @@ fn write_plan(server: &mut Server, plan: &str, status: &giveway_crds::preemption
     reply(server.patch(patch(Kind::Preemption, plan, "status", body)))
 }
 
-/// The calls of an eviction: read the pod if an earlier call failed, evict, and, if the deletion is permitted although a budget refuses
-/// the eviction, write the condition and delete.
+/// Makes the calls of an eviction: read the pod if an earlier call failed, evict it, and, if deletion is permitted although a budget
+/// refuses the eviction, write the condition and delete the pod.
 fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
     let name = call.pod.name.as_str();
     match step {
@@ -159,7 +164,7 @@ fn mark(server: &mut Server, call: &EvictCall) -> Reply {
     Reply::Next
 }
 
-/// At which number a command's calls begin: an eviction that fails nowhere before needs no look at the pod.
+/// Returns the number of a command's first call: the first attempt of an eviction does not read the pod.
 pub fn first_step(command: &Command) -> usize {
     match command {
         Command::Evict(call) if !call.again && !call.rehearsal => 1,
@@ -167,7 +172,7 @@ pub fn first_step(command: &Command) -> usize {
     }
 }
 
-/// The report of the actuator about a command with this result; `None` if the operator expects no report.
+/// Returns the report of the actuator about a command with this result; `None` if the operator expects no report.
 pub fn report(command: Command, reply: Reply) -> Option<Report> {
     let result = match &reply {
         Reply::Failed(error) => Err(error.clone()),
@@ -194,7 +199,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::WritePlan { plan, status, .. } => Report::Plan { plan, status, result },
         Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
         Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
-        Command::ReadPulse(_) => Report::Pulse(result.map(|()| None)),
+        Command::ReadSchedulerLease(_) => Report::SchedulerLease(result.map(|()| None)),
         Command::Protect { group, protect, .. } => {
             Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
         }
@@ -208,7 +213,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
             Report::Object { what: format!("pod group default/{name}"), result }
         }
         Command::DeleteGroup { group, .. } => Report::Object { what: format!("deletion of pod group {group}"), result },
-        // No autoscaler is asked here.
+        // The simulation has no autoscaler.
         Command::RequestCapacity(_)
         | Command::WithdrawRequest { .. }
         | Command::MakePlaceholder(_)
@@ -220,7 +225,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
     })
 }
 
-/// The command in a few words, for the trace.
+/// Describes the command in a few words, for the trace.
 pub fn describe(command: &Command) -> String {
     match command {
         Command::Nominate { pod, node, .. } => format!("nominate {} to {}", pod.name, node.as_deref().unwrap_or("-")),

@@ -1,4 +1,4 @@
-//! Excuses: breaches of promises that a fault or an event from outside explains. Each names the pods, PodGroups or plans that it
+//! Excuses: breaches of promises that a fault or an event from outside explains. Each excuse names the pods, PodGroups or plans that it
 //! covers, and follows from a disturbance that the world recorded.
 
 use crate::simulation::object::Kind;
@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The leader may not have observed an event of this long before, in milliseconds: a watch lags by up to 8.5 s, and a call is in
+/// The leader may not have observed an event within this time before, in milliseconds: a watch lags by up to 8.5 s, and a call is in
 /// transit for up to 10 s.
 const UNHEARD: i64 = 20_000;
 
-/// A disturbance and the end of a leader are related within this time, in milliseconds.
+/// A disturbance and the end of a leader within this time of each other count as related, in milliseconds.
 const NEAR: u64 = 60_000;
 
 /// The evictions of one PodGroup are requested within this time.
@@ -47,12 +47,12 @@ pub struct Excuses {
     unbound: BTreeSet<String>,
     /// PodGroups that may be partially disrupted if the first removal is between these times.
     partial: Vec<(String, Timestamp, Timestamp)>,
-    /// Plans with an eviction that may have been in transit when the plan was deleted.
+    /// Plans for which an eviction may have been in transit when the plan was deleted.
     deleted_plans: BTreeSet<String>,
 }
 
 impl Excuses {
-    /// The excuses that follow from the disturbances of this world.
+    /// Returns the excuses that follow from the disturbances of this world.
     pub fn of(world: &World, history: &History) -> Self {
         let unbound = judged(world, history).into_iter().filter(|(_, reason)| reason.is_some());
         let unbound = unbound.map(|(outcome, _)| outcome.name).collect();
@@ -75,19 +75,15 @@ impl Excuses {
         }
     }
 
-    /// The PodGroup may be partially disrupted if the first removal is at this time or shortly after.
+    /// Permits a partial disruption of the PodGroup if the first removal is at this time or shortly after.
     fn partial_from(&mut self, group: &str, at: Timestamp) {
         self.partial.push((group.to_owned(), at, at.saturating_add(UNDER_WAY).unwrap_or(at)));
     }
 
-    /// No leader observed that kube-scheduler preempted a pod, or that an administrator deleted the `Preemption` of a plan in flight:
-    /// the next leader cannot know it, and the PodGroup stays partially disrupted. An eviction without a response may be carried out
-    /// after the deletion.
+    /// Excuses deletions of the `Preemption` of a plan in flight that no leader observed: the next leader cannot know them, and the PodGroup
+    /// stays partially disrupted. An eviction without a response may be carried out after the deletion.
     fn without_a_leader(&mut self, world: &World) {
         let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < NEAR);
-        for (group, at) in world.preempted.iter().filter(|(_, at)| near(*at)) {
-            self.partial_from(group, time_of(*at));
-        }
         for plan in world.deleted.iter().filter(|plan| near(plan.at)) {
             self.partial.extend(plan.groups.iter().map(|group| (group.clone(), plan.planned, time_of(plan.at))));
         }
@@ -96,8 +92,8 @@ impl Excuses {
         self.deleted_plans.extend(in_transit.map(|plan| plan.name.clone()));
     }
 
-    /// The operator evicts the bound pods of a partially scheduled gang. The gang may be partially disrupted if a budget
-    /// refuses some of the evictions, or if an eviction arrives after the gang has become completely bound.
+    /// Excuses partially scheduled gangs, whose bound pods the operator evicts. Such a gang may be partially disrupted if a budget refuses
+    /// some of the evictions, or if an eviction arrives after the gang has become completely bound.
     fn partially_scheduled_gangs(&mut self, world: &World, history: &History) {
         for removal in history.evicted() {
             let Some(group) = world.halves.may_go.get(&removal.uid) else { continue };
@@ -110,8 +106,8 @@ impl Excuses {
         }
     }
 
-    /// The other pods of a PodGroup are not evicted if its namespace is protected after the first eviction, or if kube-scheduler
-    /// preempts one of its pods while the namespace is protected. Evictions in transit are carried out.
+    /// Excuses PodGroups whose other pods are not evicted because the namespace is protected after the first eviction, or because
+    /// kube-scheduler preempts one of the pods while the namespace is protected. Evictions in transit are carried out.
     fn protected_namespace(&mut self, world: &World, history: &History) {
         let spans = || world.protected.iter().map(|(from, to)| (time_of(from.saturating_sub(20_000)), time_of(*to)));
         let of = |removal: &Removal| history.pods.get(&removal.uid).and_then(|pod| pod.group.clone());
@@ -125,15 +121,15 @@ impl Excuses {
     }
 }
 
-/// All preemptors for which pods were evicted, with the reason for which one may stay unbound.
+/// Returns all preemptors for which pods were evicted, with the reason for which one may stay unbound.
 pub fn judged(world: &World, history: &History) -> Vec<(Outcome, Option<String>)> {
     let outcomes = outcomes(history).into_iter();
     outcomes.map(|outcome| (reason(world, history, &outcome), outcome)).map(|(why, outcome)| (outcome, why)).collect()
 }
 
-/// The reason for which a preemptor may stay unbound: capacity or pods were taken from it between the first eviction of its last plan
-/// and the time at which it was completely bound. What was there from the start, what adds capacity, and what happens elsewhere is
-/// not a reason.
+/// Returns the reason for which a preemptor may stay unbound: capacity or pods were taken from it between the first eviction of its last
+/// plan and the time at which it was completely bound. The initial state, added capacity and events that do not concern the plan are not a
+/// reason.
 fn reason(world: &World, history: &History, outcome: &Outcome) -> Option<String> {
     let plan = last_of(history, &outcome.plan)?;
     let end = outcome.complete.unwrap_or(Timestamp::MAX);
@@ -143,14 +139,14 @@ fn reason(world: &World, history: &History, outcome: &Outcome) -> Option<String>
     if let Some(it) = disturbed.next() {
         return Some(format!("{:?} at {} s", it.touch, it.at / 1_000));
     }
-    // Preemptors that came after the plan was made, but that the leader may not have observed before the first eviction.
+    // Includes preemptors that were created after the plan was made, but that the leader may not have observed before the first eviction.
     let made =
         history.plans.iter().find(|record| record.plan.id == outcome.plan).map_or(outcome.first, |made| made.asked);
     let during = |at: Timestamp| (made.min(outcome.first)..=end).contains(&at);
     overtaken(history, plan, during)
 }
 
-/// The last stored version of a plan.
+/// Returns the last stored version of a plan.
 fn last_of<'h>(history: &'h History, plan: &str) -> Option<&'h PlanRecord> {
     history.plans.iter().rev().find(|record| record.plan.id == plan)
 }
@@ -174,7 +170,8 @@ impl Touch {
     }
 }
 
-/// The reason if a preemptor of higher priority evicted its pods, was bound or nominated to one of its nodes, or had a plan for one.
+/// Returns the reason if a preemptor of higher priority evicted pods of this preemptor, was bound or nominated to one of its nodes, or had
+/// a plan for one.
 fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) -> bool) -> Option<String> {
     let (name, priority) = (&plan.plan.preemptor.name, plan.plan.preemptor.priority);
     let own =

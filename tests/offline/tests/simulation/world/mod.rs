@@ -1,4 +1,4 @@
-//! A simulation: everything in one thread, from event to event.
+//! A simulation: all components in one thread, driven by a queue of events.
 
 mod cluster;
 mod operator;
@@ -27,51 +27,51 @@ use std::time::{Duration, Instant};
 /// The world is at rest if nothing was written for this time, in milliseconds. It is longer than every back-off except the ten minutes
 /// without evictions for a pod that the scheduler did not bind.
 pub const CALM: u64 = 130_000;
-/// The longest time after which the world is at rest, from the last fault and the last event from outside.
+/// Maximum time until the world is at rest after the last fault and the last event from outside, in milliseconds.
 pub const RESTLESS: u64 = 20 * 60_000;
 
-/// What happens at some time.
+/// An event.
 pub enum Event {
-    /// Something from outside.
+    /// An event from outside.
     Turn(Turn),
     /// The scheduler runs.
     Schedule,
     /// The disruption controller runs.
     Count,
-    /// The containers of a pod run, by UID.
+    /// The containers of a pod start, by UID.
     Run(String),
     /// The containers of a pod have ended, by UID.
     Ended(String),
     /// A pod is removed, by UID.
     Gone(String),
-    /// An owner looks after its pods.
+    /// An owner creates its missing pods.
     Replace(usize),
     /// A replica of the operator starts.
     Boot(usize),
     /// A process takes part in the election.
     Elect(usize, u32),
-    /// A process that leads lists everything.
+    /// A leading process lists every kind.
     List(usize, u32),
     /// A watch delivers the changes up to a number.
     Tell(usize, u32, Kind, usize),
-    /// A process handles its observations.
+    /// A process runs a pass over its observations.
     Pass(usize, u32),
-    /// A process looks at the time.
+    /// The timer of a process fires.
     Tick(usize, u32),
     /// A call leaves a process.
     Send(Box<Call>),
     /// A call arrives at the API server.
     Arrive(Box<Call>),
-    /// The answer arrives.
+    /// The answer arrives at the process.
     Answer(Box<Call>, Reply),
 }
 
-/// By how many seconds the clocks of the two replicas may be ahead of the API server's, after they were compared.
+/// Seconds by which the clocks of the two replicas may be ahead of the API server's, after they were compared.
 const SKEWS: [[i64; 2]; 5] = [[0, 0], [0, 0], [0, 3], [0, -3], [3, -3]];
 
 /// A simulation.
 pub struct World {
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start.
     pub now: u64,
     queue: BTreeMap<(u64, u64), Event>,
     order: u64,
@@ -81,42 +81,40 @@ pub struct World {
     pub owners: Vec<Owner>,
     pub scheduler: Scheduler,
     pub replicas: [Replica; 2],
-    /// By how many seconds the clock of a replica's machine is ahead.
+    /// Seconds by which the clock of each replica's machine is ahead.
     pub skew: [i64; 2],
     pub lease: Option<Lease>,
     pub faults: Faults,
-    /// Draws for what is no fault.
+    /// Random numbers for everything except faults.
     pub random: Random,
     pub trace: Trace,
-    /// What must not have happened.
+    /// Messages about breaches.
     pub broken: Vec<String>,
-    /// When something took room or pods away that a plan may have counted on.
+    /// Events that took capacity or pods on which a plan may have relied.
     pub disturbed: Vec<Disturbance>,
-    /// PodGroups of which kube-scheduler preempted a pod, with the time.
-    pub preempted: Vec<(String, u64)>,
     /// The times at which a leading process ended.
     pub ended: Vec<u64>,
     /// The pods with a failed eviction, by UID, with the time of the last failure.
     pub thwarted: BTreeMap<String, u64>,
-    /// Until when the watches of a kind lag.
+    /// The watches of a kind lag until this time.
     pub lag: BTreeMap<Kind, u64>,
-    /// Until when the operator does not reach the API server.
+    /// The operator does not reach the API server until this time.
     pub cut: u64,
-    /// The leader ends at this call from now on, before or after it is made.
+    /// The leader crashes at this call from now on, before or after the call is carried out.
     pub crash: Option<(usize, bool)>,
-    /// What Giveway was switched to.
+    /// The current mode of Giveway.
     pub mode: Mode,
-    /// From when until when the namespace was protected.
+    /// Start and end of the times when the namespace was protected.
     pub protected: Vec<(u64, u64)>,
     /// The plans that had evictions when the mode was changed to one without preemption.
     pub begun: BTreeSet<String>,
     /// The plans whose Preemption an administrator deleted.
     pub deleted: Vec<DeletedPlan>,
-    /// The partially scheduled gangs, and those that were evicted for it.
+    /// The partially scheduled gangs, and those whose pods were evicted.
     pub halves: Halves,
     /// The number of pods that departures evicted, by cause.
     pub departed: BTreeMap<String, usize>,
-    /// How many calls arrived.
+    /// Number of calls that arrived.
     pub calls: usize,
     seen: BTreeMap<Kind, usize>,
     running: BTreeSet<String>,
@@ -126,14 +124,14 @@ pub struct World {
     last_turn: u64,
 }
 
-/// A plan of which an administrator deleted the Preemption.
+/// A plan whose Preemption an administrator deleted.
 pub struct DeletedPlan {
     pub name: String,
-    /// The whole groups among its victims.
+    /// The PodGroups among its victims that are disrupted together.
     pub groups: Vec<String>,
     /// Its victims, by UID.
     pub pods: Vec<String>,
-    /// Whether the operator did not reach the API server then.
+    /// True if the operator did not reach the API server at that time.
     pub unheard: bool,
     /// When it was planned.
     pub planned: Timestamp,
@@ -162,7 +160,6 @@ impl World {
             trace: Trace::default(),
             broken: Vec::new(),
             disturbed: Vec::new(),
-            preempted: Vec::new(),
             ended: Vec::new(),
             thwarted: BTreeMap::new(),
             lag: BTreeMap::new(),
@@ -193,7 +190,7 @@ impl World {
         world
     }
 
-    /// The time, as the operator is given it.
+    /// Returns the time that the operator gets.
     pub fn clock(&self) -> Clock {
         Clock { now: self.instant(), epoch_seconds: EPOCH + (self.now / 1000) as i64 }
     }
@@ -208,7 +205,7 @@ impl World {
         self.queue.insert((at.max(self.now), self.order), event);
     }
 
-    /// Something happens so many milliseconds from now.
+    /// Adds an event after this number of milliseconds.
     pub fn after(&mut self, milliseconds: u64, event: Event) {
         self.at(self.now + milliseconds, event);
     }
@@ -217,12 +214,12 @@ impl World {
         self.trace.say(self.now, who, what.into());
     }
 
-    /// A number of milliseconds.
+    /// Returns a number of milliseconds in this range.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.random.below((most - least + 1) as usize) as u64
     }
 
-    /// Runs until the world is at rest, or something is broken.
+    /// Runs until the world is at rest, or a breach was found.
     pub fn run(&mut self) {
         let last = self.last_turn.max(self.faults.until);
         while let Some(((at, _), event)) = self.queue.pop_first() {
@@ -256,7 +253,7 @@ impl World {
             Event::Count => {
                 self.counting = false;
                 self.server.count_for_budgets();
-                // An eviction that nothing came of is forgotten after two minutes.
+                // The disruption controller drops a granted eviction after two minutes if the pod was not deleted.
                 let granted =
                     |budget: &Value| budget["status"]["disruptedPods"].as_object().is_some_and(|pods| !pods.is_empty());
                 if self.server.list(Kind::Budget).any(|budget| granted(budget)) {

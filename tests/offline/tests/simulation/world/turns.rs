@@ -1,4 +1,4 @@
-//! What happens from outside.
+//! The events from outside.
 
 use super::World;
 use crate::simulation::excuses::{Disturbance, Touch};
@@ -25,7 +25,7 @@ impl World {
         self.server.create(ADMIN, Kind::Node, node).expect("a new name");
     }
 
-    /// The name of a node by its number, if it is there.
+    /// Returns the name of a node by its number, if the node exists.
     fn node(&self, number: usize) -> Option<String> {
         Some(format!("n{}", number + 1)).filter(|name| self.server.get(Kind::Node, name).is_some())
     }
@@ -119,7 +119,8 @@ impl World {
                 }
             }
             Turn::Switch(mode) => {
-                // Units that were already disrupted are evicted completely. Another preemptor may be bound first.
+                // Units that were already disrupted are evicted completely, and another preemptor may be bound before
+                // the plan's own.
                 self.disturb(Touch::Everybody);
                 self.mode = *mode;
                 let begun = self.server.list(Kind::Preemption).filter(|plan| evicts(plan));
@@ -183,7 +184,7 @@ impl World {
         }
     }
 
-    /// Something takes room or pods away. What is there from the start does not.
+    /// Records that something took capacity or pods away. The initial state does not count.
     pub(super) fn disturb(&mut self, touch: Touch) {
         if self.now > 0 {
             self.disturbed.push(Disturbance { at: self.now, touch });
@@ -194,14 +195,14 @@ impl World {
         self.disturb(Touch::Owner(self.owners[owner].name.clone()));
     }
 
-    /// The live pods of an owner, by name.
+    /// Returns the live pods of an owner, by name.
     fn pods_of(&self, owner: usize) -> Vec<String> {
         let name = &self.owners[owner].name;
         let pods = self.server.list(Kind::Pod).filter(|pod| Pod(pod).owner() == name && Pod(pod).live());
         pods.map(|pod| Pod(pod).name().to_owned()).collect()
     }
 
-    /// A pod comes that has its node already.
+    /// Creates a pod with a node name.
     fn occupy(&mut self, node: usize) {
         let Some(node) = self.node(node) else { return };
         self.disturb(Touch::Node(node.clone()));
@@ -212,14 +213,13 @@ impl World {
         drop(self.server.create(ADMIN, Kind::Pod, pod));
     }
 
-    /// The stock scheduler takes a pod, as it does for classes that are not managed.
+    /// kube-scheduler preempts a pod, as it does for classes that are not managed.
     fn preempt(&mut self, owner: usize) {
-        // The admission guard refuses it if a budget refuses the eviction.
+        // The admission guard would reject the deletion if a budget refuses the eviction.
         if self.server.get(Kind::Budget, &self.owners[owner].name).is_some() {
             return;
         }
         self.disturb_owner(owner);
-        self.preempted.push((self.owners[owner].name.clone(), self.now));
         let Some(name) = self
             .pods_of(owner)
             .into_iter()
@@ -235,6 +235,13 @@ impl World {
                 json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
                     "message": message, "lastTransitionTime": time}),
             );
+        });
+        // The admission guard marks the pod before it permits the deletion.
+        let uid =
+            self.server.get(Kind::Pod, &name).map(|pod| text(pod, "/metadata/uid").to_owned()).unwrap_or_default();
+        let time = self.server.time();
+        self.server.change(Kind::Group, &self.owners[owner].name, |group| {
+            group["status"]["preemptedPods"][uid.as_str()] = json!({"name": name, "time": time});
         });
         drop(self.server.delete_pod(SCHEDULER, &name, ""));
     }
