@@ -1,4 +1,5 @@
-//! What deciding asks of acting: plain data, made by the arbiter and the ledger, carried out by [`crate::actuate`].
+//! The calls that the decision logic requests: plain data, created by the arbiter and the ledger and carried out by
+//! [`crate::actuate`].
 
 use crate::capacity::{CapacityRequest, Placeholder};
 use crate::missing::Missing;
@@ -13,9 +14,9 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-/// Who carries commands out. What came of one is heard later, as a [`Report`](crate::report::Report).
+/// Carries out commands. The result of each is sent to the arbiter later, as a [`Report`](crate::report::Report).
 pub trait Dispatch {
-    /// Starts carrying a command out, and does not wait for it.
+    /// Starts to carry a command out and returns without waiting for the result.
     fn dispatch(&self, command: Command);
 }
 
@@ -24,47 +25,49 @@ pub trait Dispatch {
 pub enum Command {
     /// Set (`Some`) or withdraw (`None`) `status.nominatedNodeName` of a pod.
     Nominate {
-        /// For whom the place is held.
+        /// The preemptor whose placement is reserved.
         preemptor: Preemptor,
-        /// The preemptor's priority: calls are ordered by it.
+        /// The preemptor's priority, by which calls are ordered.
         priority: i32,
-        /// Identity of the plan.
+        /// ID of the plan.
         plan: String,
         /// The member.
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The node, or nothing.
+        /// The node; `None` withdraws the nomination.
         node: Option<SmolStr>,
     },
-    /// Remove our gate from a pod, and make it ask for the domain that its group is placed in.
+    /// Remove Giveway's scheduling gate from a pod, and add a node selector for the topology domain of its PodGroup.
     Release {
-        /// The group (or pod) that starts.
+        /// The PodGroup or pod of the plan.
         preemptor: Preemptor,
-        /// Its priority: calls are ordered by it.
+        /// Its priority, by which calls are ordered.
         priority: i32,
-        /// Identity of the plan.
+        /// ID of the plan.
         plan: String,
         /// The member.
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The domain, where the group must stay within one.
+        /// The domain, if the PodGroup must stay within one.
         domain: Option<StoredDomain>,
     },
-    /// Mark a pod as a victim and evict it.
+    /// Evict a pod.
     Evict(Box<EvictCall>),
-    /// Write the status of a group. The arbiter has at most one such write under way for a group.
+    /// Write the status of a PodGroup. The arbiter has at most one such write in flight for a PodGroup.
     WriteGroupStatus {
         /// The group.
         group: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The status it gets, whatever it was.
+        /// The last known status. Fields of it that the new status does not have are removed.
+        from: Box<PodGroupStatus>,
+        /// The new status.
         to: Box<PodGroupStatus>,
-        /// The group's priority: calls are ordered by it.
+        /// The PodGroup's priority, by which calls are ordered.
         priority: i32,
-        /// Whether no decision waits for it.
+        /// True if no decision depends on the write.
         background: bool,
     },
     /// Write the status of a workload.
@@ -80,61 +83,62 @@ pub enum Command {
     StorePlan {
         /// The plan.
         plan: Box<StoredPlan>,
-        /// The preemptor's priority, of a critical add-on that of critical pods: calls are ordered by it.
+        /// The preemptor's priority, by which calls are ordered. For a critical add-on it is the priority of critical
+        /// pods.
         priority: i32,
-        /// How far it is.
+        /// The status of the plan.
         status: Box<PreemptionStatus>,
     },
-    /// Write how far a stored plan is.
+    /// Write the status of a stored plan.
     WritePlan {
         /// Its name.
         plan: String,
-        /// The preemptor's priority: calls are ordered by it.
+        /// The preemptor's priority, by which calls are ordered.
         priority: i32,
-        /// How far it is.
+        /// The status of the plan.
         status: Box<PreemptionStatus>,
     },
-    /// Remove a plan that is over, or a part of one that never became whole.
+    /// Delete the `Preemption` of an ended plan, or a part of a plan that was never stored completely.
     ForgetPlan {
         /// Name of the object.
         name: SmolStr,
         /// Its UID.
         uid: SmolStr,
     },
-    /// Say that the plan keeps no node any more.
+    /// Remove the label of a plan by which admission reserves a node.
     LetNodeGo {
         /// Name of the plan.
         plan: String,
     },
-    /// Add annotations that a pod does not have yet: those that admission would have copied from its class.
+    /// Add annotations that a pod does not have and that admission would have copied from its PriorityClass.
     BackFill {
         /// The pod.
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// What it lacks.
+        /// The missing annotations.
         missing: Missing,
     },
-    /// Create a group, from a workload's template or for an owner whose label asked for it.
+    /// Create a PodGroup, from a Workload's template or for an owner with the label that requests it.
     CreateGroup(Box<PodGroup>),
-    /// Delete a group that Giveway made and nobody uses.
+    /// Delete an unused PodGroup that Giveway created.
     DeleteGroup {
         /// The group.
         group: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// Its resource version: one that changed meanwhile stays.
+        /// Its resourceVersion: a PodGroup that has changed is not deleted.
         version: SmolStr,
     },
-    /// Read what an owner says of its groups.
+    /// Read what an owner specifies about its PodGroups.
     ReadOwner(OwnerKey),
-    /// Set how many pods of a gang start together.
+    /// Set `minCount` of a PodGroup.
     SetMinCount {
         /// The group.
         group: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// How many.
+        /// The new `minCount`.
         min_count: i32,
     },
     /// Add or remove the finalizer that protects a group with live members.
@@ -143,32 +147,32 @@ pub enum Command {
         group: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// Whether the finalizer is to be there.
+        /// True to add the finalizer, false to remove it.
         protect: bool,
     },
-    /// Add or remove the taint that keeps a node for a critical add-on.
+    /// Add or remove the taint that reserves a node for a critical add-on.
     Taint {
         /// The node.
         node: SmolStr,
-        /// UID of the add-on: the taint's value.
+        /// UID of the add-on, which is the value of the taint.
         uid: SmolStr,
-        /// Whether it is to be there.
+        /// True to add the taint, false to remove it.
         add: bool,
-        /// The plan; none where a stray taint is removed.
+        /// The plan; `None` if a stray taint is removed.
         owner: Option<Owner>,
     },
-    /// Ask cluster-autoscaler for room. What exists of it already is as good.
+    /// Create a ProvisioningRequest and its PodTemplates, as far as they do not exist.
     RequestCapacity(Box<CapacityRequest>),
-    /// Ask it no longer.
+    /// Delete a ProvisioningRequest.
     WithdrawRequest {
         /// The ProvisioningRequest.
         request: ObjectKey,
         /// Its UID.
         uid: SmolStr,
     },
-    /// Make a pod that an autoscaler sees. One that exists already is as good.
+    /// Create a placeholder pod, unless it exists.
     MakePlaceholder(Box<Placeholder>),
-    /// Remove one.
+    /// Delete a placeholder pod.
     RemovePlaceholder {
         /// The pod.
         pod: ObjectKey,
@@ -176,22 +180,23 @@ pub enum Command {
         uid: SmolStr,
     },
     /// Read when kube-scheduler last renewed its Lease.
-    ReadPulse(ObjectKey),
+    ReadSchedulerLease(ObjectKey),
     /// Emit an event.
     Publish(Notice),
 }
 
-/// A plan that waits for the answer to a call.
+/// The plan that needs the result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// For whom it is.
+    /// Its preemptor.
     pub preemptor: Preemptor,
-    /// Its identity.
+    /// Its ID.
     pub plan: String,
 }
 
 impl Command {
-    /// Calls are ordered by priority, then by age. A call that no preemptor waits for has the priority of a pod without a class.
+    /// Returns the priority of the call: calls are ordered by priority, then by age. A call that serves no preemptor
+    /// has priority 0, like a pod without a PriorityClass.
     pub fn priority(&self) -> i32 {
         match self {
             Self::Nominate { priority, .. }
@@ -200,13 +205,13 @@ impl Command {
             | Self::StorePlan { priority, .. }
             | Self::WritePlan { priority, .. } => *priority,
             Self::Evict(call) => call.priority,
-            // For critical add-ons.
-            Self::Taint { .. } | Self::ReadPulse(_) => i32::MAX,
+            // These calls serve critical add-ons.
+            Self::Taint { .. } | Self::ReadSchedulerLease(_) => i32::MAX,
             _ => 0,
         }
     }
 
-    /// Whether no decision waits for this call, so that it stands back behind those for which one does.
+    /// Returns true if no decision depends on the call, so that it may be delayed in favour of other calls.
     pub fn in_background(&self) -> bool {
         match self {
             Self::WriteGroupStatus { background, .. } => *background,
@@ -223,7 +228,7 @@ impl Command {
             | Self::WritePlan { .. }
             | Self::BackFill { .. }
             | Self::Taint { .. }
-            | Self::ReadPulse(_)
+            | Self::ReadSchedulerLease(_)
             | Self::ReadOwner(_)
             | Self::RequestCapacity(_)
             | Self::WithdrawRequest { .. }
@@ -235,7 +240,7 @@ impl Command {
     }
 }
 
-/// What the call is called that makes a group.
+/// Returns the key under which the call that creates a PodGroup is recorded.
 pub fn what_makes(group: &ObjectKey) -> String {
     format!("pod group {group}")
 }
@@ -243,24 +248,24 @@ pub fn what_makes(group: &ObjectKey) -> String {
 /// Why a pod is evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A plan names it.
+    /// It is a victim of a plan.
     Plan {
-        /// For whom.
+        /// The preemptor.
         preemptor: Preemptor,
-        /// Identity of the plan.
+        /// ID of the plan.
         id: String,
     },
-    /// A [departure](crate::departures) names it.
+    /// It belongs to a [departure](crate::departures).
     Departure {
         /// The PodGroup.
         group: ObjectKey,
-        /// Identity of the departure.
+        /// ID of the departure.
         id: String,
     },
 }
 
 impl Cause {
-    /// Name of the `Preemption` that names the pod.
+    /// Returns the name of the `Preemption` that lists the pod.
     pub fn id(&self) -> &str {
         match self {
             Self::Plan { id, .. } | Self::Departure { id, .. } => id,
@@ -280,68 +285,71 @@ impl std::fmt::Display for Cause {
 /// One eviction.
 #[derive(Clone, Debug)]
 pub struct EvictCall {
-    /// The preemptor's priority: turns go by it.
+    /// The preemptor's priority, by which evictions are ordered.
     pub priority: i32,
-    /// Why.
+    /// Why the pod is evicted.
     pub cause: Cause,
     /// The victim.
     pub pod: ObjectKey,
-    /// Its UID: a precondition of the eviction.
+    /// Its UID, which is a precondition of the eviction.
     pub uid: SmolStr,
-    /// Whether a budget is known that matches it.
+    /// True if a known PodDisruptionBudget selects the pod.
     pub budgeted: bool,
-    /// Whether the pod may be deleted when a budget refuses its eviction: its unit carries no threshold, or the preemptor reaches it (KEP-3280).
+    /// True if the pod may be deleted when a budget refuses its eviction: its unit has no threshold, or the preemptor's
+    /// priority reaches it (KEP-3280).
     pub may_force: bool,
-    /// The grace that the pod is given, in seconds; `None`: its own.
+    /// The grace period in seconds; `None` keeps the pod's own.
     pub grace: Option<i64>,
-    /// Whether the eviction API is only asked whether it would allow it (a dry run).
+    /// True for a dry run.
     pub rehearsal: bool,
-    /// Whether an earlier call for this victim failed: then its state is read first.
+    /// True if an earlier eviction of this pod failed. The pod is then read first, because that call may have taken
+    /// effect.
     pub again: bool,
-    /// What the pod's condition says.
+    /// The message of the pod's condition `DisruptionTarget`.
     pub message: Sentence,
-    /// Cancelled when the plan is dropped: then the eviction is not made.
+    /// Cancelled with the plan; then the eviction is not made.
     pub permission: CancellationToken,
 }
 
 impl EvictCall {
-    /// Whether a budget is known that may refuse it.
+    /// Returns true if a known budget can refuse the eviction.
     pub fn refusable(&self) -> bool {
         self.budgeted && !self.may_force
     }
 }
 
-/// How an eviction ended.
+/// The outcome of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictOutcome {
-    /// The API server accepted it: the pod terminates.
+    /// The API server accepted the eviction. The pod terminates.
     Accepted,
-    /// Its budget said no, and it was deleted all the same: the pod terminates.
+    /// A budget refused the eviction, and the pod was deleted all the same. The pod terminates.
     Forced,
-    /// A rehearsal: it would be accepted now.
+    /// A dry run succeeded: the eviction would be accepted now.
     Allowed,
-    /// The pod, by UID, does not exist any more.
+    /// The pod with this UID does not exist any more.
     Gone,
-    /// A guaranteed budget does not allow it; the reason.
+    /// A guaranteed budget refused the eviction; with the reason.
     Refused(String),
-    /// It is not allowed, by a policy or for want of a right; the reason. Nothing says that it ever will be.
+    /// Admission rejected the eviction for good, or the operator lacks the permission; with the reason.
     Forbidden(String),
-    /// The API server says that the operator may not; an API server that just started says so, too. It may be tried again.
+    /// Authentication or authorization failed; with the reason. This can be temporary on an API server that has just
+    /// started, so the caller may retry.
     Unauthorized(String),
-    /// The call failed; it may be tried again.
+    /// The call failed for another reason and may be retried.
     Error(String),
-    /// The API server did not answer, or not now.
+    /// The API server did not respond, or not in time.
     Unanswered(String),
-    /// The plan was dropped before the call was made.
+    /// The plan ended before the call was made.
     Withdrawn,
 }
 
-/// What an event is about.
+/// The kind of the object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
     Known(&'static str),
-    /// An owner of pods, as they say it.
+    /// An owner of pods, of any kind.
     Other {
         /// Its `apiVersion`.
         api_version: String,
@@ -374,12 +382,13 @@ pub struct Notice {
     pub key: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
-    /// Whether it is a warning.
+    /// True for events of type `Warning`.
     pub warning: bool,
     /// Reason of the event.
     pub reason: Reason,
-    /// What is being done: tells events of one reason apart, so that none hides in another's series.
+    /// The `action` of the event. It distinguishes events with the same reason, so that the recorder does not merge
+    /// them into one series.
     pub action: String,
-    /// The sentence.
+    /// The `note` of the event.
     pub note: Sentence,
 }

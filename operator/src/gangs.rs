@@ -1,9 +1,9 @@
-//! Groups of gangs that a label asked for: made with the first pod, owned by the owner that the pods name, and as large as that
-//! owner says for as long as it has pods.
+//! PodGroups that are created because of the gang label. Such a PodGroup is created with the first pod, is owned by the owner of the pods,
+//! and has the size that the owner specifies while there are pods.
 //!
-//! Owners are read one by one, when a group is missing and when the number of its pods changed; besides, a few a second in turn,
-//! because a number can change without a pod. Nothing is read of kinds without such pods. A group that a user made under this
-//! name is his.
+//! Owners are read one by one: when a PodGroup is missing, when its number of pods changed, and in addition a few per second in turn,
+//! because the size can change without a pod. Kinds of owners without such pods are not read. A PodGroup that a user created with this name
+//! is not changed.
 
 use crate::command::{Command, what_makes};
 use crate::ledger::{Call, Calls, Clock};
@@ -11,6 +11,7 @@ use crate::model::{GroupRecord, Model};
 use crate::origin::{GangPod, OwnerFacts, OwnerKey};
 use crate::orphans::{self, Orphans};
 use crate::report::CallError;
+use crate::succession::Controllers;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::{GroupSize, Sizes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
@@ -22,81 +23,85 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// For how long what an owner said is believed.
+/// How long the last read of an owner is used.
 const FRESH: Duration = Duration::from_secs(2);
-/// For how long it is believed that there is no such owner.
+/// How long an owner counts as missing after it was not found.
 const ABSENT: Duration = Duration::from_secs(15);
-/// The same after it was believed, and wrong, several times: each time is twice as long, so often.
+/// Maximum number of doublings of [`ABSENT`], after several reads in a row did not find the owner.
 const ABSENCES: u32 = 3;
-/// How many groups are looked at in a pass, in turn: anybody can have thousands that cannot be made.
+/// Maximum number of PodGroups that a pass handles, in turn: a user can have thousands that cannot be created.
 const LOOKS: usize = 500;
-/// How many owners of one namespace are read at the same time.
+/// Maximum number of concurrent reads of owners in one namespace.
 const READS: usize = 8;
-/// For how long a group whose first pods came waits for what its owner says: it may have been resized while it had none.
+/// How long a PodGroup whose first pods were created waits for a read of its owner: it may have been resized while it had no pods.
 const SETTLES: Duration = Duration::from_secs(10);
-/// How many groups a second are looked at in turn.
+/// Maximum number of PodGroups with the same top controller whose owners are read again when another such PodGroup appears.
+const SIBLINGS: usize = 8;
+/// Number of PodGroups per second whose owner is read in turn.
 const TURNS: usize = 5;
-/// How many groups that are gone leave the queue at a time, at most.
+/// Maximum number of removed PodGroups that leave the queue at a time.
 const MOST_GONE: usize = 10_000;
 
-/// What is known of an owner.
+/// The last read of an owner.
 #[derive(Debug, Default)]
 struct Owner {
     call: Call,
-    /// When it was last asked.
+    /// Time of the last request.
     asked: Option<Instant>,
-    /// What it said last, and when it was asked.
+    /// Result of the last read, and the time of its request.
     read: Option<(Instant, Result<OwnerFacts, String>)>,
-    /// How often in a row it was not there.
+    /// Number of reads in a row that failed or did not find the owner.
     absences: u32,
 }
 
 impl Owner {
-    /// For how long it is believed that there is none.
+    /// Returns how long the owner counts as missing.
     fn absent(&self) -> Duration {
         ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
     }
 
-    /// Whether what it said is remembered.
+    /// Returns true if the last read is kept in memory.
     fn is_remembered(&self, now: Instant) -> bool {
         self.call.pending() || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.absent())
     }
 }
 
-/// What was done already, so that nothing is done twice.
+/// PodGroups that are created because of the gang label, and calls that were made for them.
 #[derive(Debug, Default)]
 pub struct Gangs {
     owners: BTreeMap<OwnerKey, Owner>,
-    /// Groups that have to be looked at, and since when.
+    /// PodGroups that must be handled, and since when.
     pending: BTreeMap<ObjectKey, Instant>,
-    /// The last of them that was looked at.
+    /// The last PodGroup in `pending` that was handled.
     looked: Option<ObjectKey>,
-    /// How many owners are being read, by namespace; none is zero.
+    /// Number of reads in flight by namespace; never zero.
     reading: BTreeMap<SmolStr, usize>,
-    /// With how many pods a group was last looked at.
+    /// Number of pods when a PodGroup was last handled.
     followed: BTreeMap<ObjectKey, usize>,
-    /// When groups last went from no live member to some; those that did lately.
+    /// The time when a PodGroup got its first live member, for recent times only.
     risen: BTreeMap<ObjectKey, Instant>,
-    /// How many members may finish for which others are made, of each group, with the group's UID.
+    /// Number of members that may finish and are replaced by the owner, by PodGroup, with the UID of the PodGroup.
     spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
-    /// Groups of which that is another number now.
+    /// PodGroups whose number in `spares` has changed.
     news: BTreeSet<ObjectKey>,
-    /// Groups in the order in which they are looked at in turn.
+    /// PodGroups in the order in which their owners are read in turn.
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
-    /// Calls under way, by what they write.
+    /// Calls in flight, by what they write.
     calls: Calls,
-    /// Pods that were told that their group cannot be made.
+    /// Pods that have an event that their PodGroup cannot be created.
     orphans: Orphans,
+    /// The top controllers of groups.
+    controllers: Controllers,
 }
 
 impl Gangs {
-    /// Notes the answer to a call.
+    /// Handles the answer to a call.
     pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
         self.calls.answered(what, ok, now);
     }
 
-    /// Notes whether a group was made. Its pods are told why it was not.
+    /// Handles the answer to the creation of a PodGroup. Its pods get an event if it failed.
     pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
         if self.calls.answered(&what_makes(group), result.is_ok(), now)
             && let Err(CallError::Failed(why)) = result
@@ -105,7 +110,7 @@ impl Gangs {
         }
     }
 
-    /// Notes what an owner says.
+    /// Handles the result of reading an owner.
     pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
         if let Some(reading) = self.reading.get_mut(&owner.namespace) {
             *reading = reading.saturating_sub(1);
@@ -115,7 +120,11 @@ impl Gangs {
         }
         let Some(known) = self.owners.get_mut(owner) else { return };
         let kind = owner.kind;
-        known.absences = if result.is_ok() { 0 } else { known.absences.saturating_add(1) };
+        known.absences = match result {
+            Ok(_) => 0,
+            Err(CallError::Gone) => known.absences.saturating_add(1),
+            Err(_) => known.absences,
+        };
         let result = match result {
             Ok(facts) => Ok(facts),
             Err(CallError::Gone) => {
@@ -131,17 +140,22 @@ impl Gangs {
         known.read = Some((known.asked.unwrap_or(now), result));
     }
 
-    /// How many members of this group may finish for which its owner makes others, as far as that was read.
+    /// Returns how many members of this PodGroup may finish and are replaced by the owner; `None` if the owner has not been read.
     pub fn spare(&self, key: &ObjectKey, group: &GroupRecord) -> Option<i32> {
         self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
     }
 
-    /// The groups of which that is another number than when this was last asked.
+    /// Returns the known top controllers of PodGroups.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// Returns the PodGroups whose number in `spares` has changed since the last call.
     pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.news)
     }
 
-    /// Notes what became of the groups that something happened to. Before anything is decided for them.
+    /// Records the changed PodGroups, before anything is decided for them.
     pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {
@@ -149,8 +163,8 @@ impl Gangs {
         }
     }
 
-    /// Whether a group is as large as its owner says, as far as that matters: since its first pods came the owner was asked, and it
-    /// is, or a time has passed. While a group has no pods nobody asks.
+    /// Returns true if the size of a PodGroup agrees with its owner: the owner was read after the first pods were created, and the size is
+    /// equal, or the time limit has passed. Owners of PodGroups without pods are not read.
     pub fn settled(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
         let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES);
         let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
@@ -166,7 +180,24 @@ impl Gangs {
         }
     }
 
-    /// What is to be done for the groups that were noted, and for some others in turn.
+    /// Returns the predecessor of a PodGroup while it has bound pods that are not terminating: a PodGroup with the same top controller
+    /// whose owner is deleted, or has not been read successfully since. `None` after the first seconds of the PodGroup.
+    pub fn predecessor<'a>(&'a self, model: &'a Model, key: &'a ObjectKey, now: Instant) -> Option<&'a ObjectKey> {
+        let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES)?;
+        self.controllers.siblings(key).take(SIBLINGS).find(|sibling| {
+            let stays = model.cluster.members(sibling).any(|pod| pod.live() && pod.bound());
+            let (Some(pod), _) = members(model, sibling) else { return false };
+            let Some(owner) = pod.owner(&sibling.namespace).filter(|_| stays) else { return false };
+            let Some(owner) = self.owners.get(&owner) else { return true };
+            match &owner.read {
+                Some((asked, Ok(facts))) if asked >= risen => facts.deleting || !pod.is_of(&facts.uid),
+                Some((asked, Err(_))) if asked >= risen => owner.absences > 0,
+                _ => true,
+            }
+        })
+    }
+
+    /// Returns the calls for the PodGroups in `pending`, and for some others in turn.
     pub fn pass(&mut self, model: &Model, clock: Clock) -> Vec<Command> {
         let (now, mut commands) = (clock.now, Vec::new());
         self.calls.forget(now);
@@ -180,11 +211,11 @@ impl Gangs {
         commands
     }
 
-    /// A group was touched: it is looked at when it is missing, or has another number of pods.
+    /// Records a changed PodGroup: it is handled if it does not exist, or if its number of pods changed.
     fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
         let (first, count) = members(model, key);
         if first.is_none() || !model.cluster.serves_groups_in(&key.namespace) {
-            // Its turn forgets it.
+            // The turn of the PodGroup removes its entry.
             self.followed.entry(key.clone()).and_modify(|known| *known = count);
             self.pending.remove(key);
             return;
@@ -201,7 +232,7 @@ impl Gangs {
         }
     }
 
-    /// Those whose turn it is to be looked at.
+    /// Returns the next PodGroups in `pending` to handle.
     fn next(&mut self) -> Vec<(ObjectKey, Instant)> {
         let after = self.looked.take();
         let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));
@@ -221,7 +252,7 @@ impl Gangs {
         }
         self.turned = Some(now);
         let mut left = TURNS;
-        // Who is gone takes nobody's turn, or what somebody makes and deletes would stand before everybody else's.
+        // Removed PodGroups do not use up a turn: otherwise a user who creates and deletes many could delay the PodGroups of other users.
         for _ in 0..self.turns.len().min(MOST_GONE) {
             if left == 0 {
                 break;
@@ -234,13 +265,14 @@ impl Gangs {
             } else {
                 self.followed.remove(&key);
                 self.spares.remove(&key);
+                self.controllers.forget(&key);
             }
         }
-        // Of an owner nothing is kept that is not asked for any more.
+        // Owners that are no longer requested are removed.
         self.owners.retain(|_, owner| owner.is_remembered(now));
     }
 
-    /// Does what a group needs now; returns whether that is all.
+    /// Makes the calls that a PodGroup needs now. Returns true if it needs nothing more.
     fn look(
         &mut self,
         model: &Model,
@@ -265,8 +297,14 @@ impl Gangs {
             None => return false,
         };
         if facts.deleting || !pod.is_of(&facts.uid) {
-            // Pods of one that goes, or of one that came after it was read.
+            // The pods belong to an owner that is being deleted, or to one that was created after the read.
             return record.is_some();
+        }
+        if self.controllers.note(key, &facts.controller) {
+            // The owner of a predecessor may be deleted while its pods are not yet terminating.
+            for sibling in self.controllers.siblings(key).take(SIBLINGS) {
+                self.pending.entry(sibling.clone()).or_insert(now);
+            }
         }
         let Some(size) = facts.size(pod) else { return record.is_some() };
         match record {
@@ -275,13 +313,13 @@ impl Gangs {
                 if self.calls.start_in_patience(what_makes(key), now) {
                     commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start))));
                 }
-                // Until the watch shows it.
+                // The PodGroup stays in `pending` until the watch shows it.
                 false
             }
         }
     }
 
-    /// Makes the group as large as its owner says; returns whether it is.
+    /// Sets `minCount` to the size that the owner specifies. Returns true if they agree.
     fn follow(
         &mut self,
         key: &ObjectKey,
@@ -291,7 +329,7 @@ impl Gangs {
         now: Instant,
         commands: &mut Vec<Command>,
     ) -> bool {
-        // That of another owner of this name goes with it.
+        // A PodGroup of a deleted owner with the same name is deleted together with that owner.
         if record.made_for.as_deref() != Some(facts.uid.as_str()) {
             return true;
         }
@@ -310,8 +348,8 @@ impl Gangs {
         false
     }
 
-    /// What the owner of a pod says: known at once for a kind that nobody knows, read otherwise. `None` while it is being
-    /// read.
+    /// Returns the fields of a pod's owner. For an unknown kind they come from the pod at once; otherwise the owner is read. `None` while
+    /// it is being read.
     fn facts(
         &mut self,
         pod: &GangPod,
@@ -322,11 +360,12 @@ impl Gangs {
     ) -> Option<Result<OwnerFacts, String>> {
         let Some(owner) = pod.owner(&key.namespace) else {
             let uid = pod.origin.uid.clone().unwrap_or_default();
-            return Some(Ok(OwnerFacts { uid, deleting: false, sizes: Sizes::Unknown, min_count: pod.min_count }));
+            let (controller, sizes, min_count) = (uid.clone(), Sizes::Unknown, pod.min_count);
+            return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count }));
         };
         let risen = self.risen.get(key).copied();
         let known = self.owners.entry(owner.clone()).or_default();
-        // What was said before the first pods came does not count: they wait for the answer.
+        // A read before the first pods were created does not count: they wait for a new one.
         let early = known.read.as_ref().is_some_and(|(at, _)| risen.is_some_and(|risen| *at < risen));
         if let Some((at, result)) = &known.read {
             let age = now.duration_since(*at);
@@ -334,7 +373,7 @@ impl Gangs {
                 Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
                     return Some(result.clone());
                 }
-                // It may have changed since: it is read again in a moment.
+                // The owner may have changed after the last read: it is read again in a moment.
                 Ok(_) if age < FRESH && !early => return None,
                 Err(_) if age < known.absent() => return Some(result.clone()),
                 _ => {}
@@ -351,22 +390,22 @@ impl Gangs {
         None
     }
 
-    /// Says why a group cannot be made, once to each of its pods.
+    /// Publishes one event on each pod of a PodGroup that cannot be created.
     fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
         let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
-        // A group that cannot be made is looked at again, and then whoever found no place in the queue.
+        // Pods that did not fit into the queue are added when the PodGroup is handled again.
         let _all = self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
     }
 }
 
-/// What the first live member that a label made one says, and how many live members there are.
+/// Returns the gang fields of the first live member with the gang label, and the number of live members.
 fn members<'m>(model: &'m Model, key: &ObjectKey) -> (Option<&'m GangPod>, usize) {
     let live = || model.cluster.members(key).filter(|pod| pod.live());
     (live().find_map(|pod| model.gang_of(pod)), live().count())
 }
 
-/// The group of a gang, owned by the owner with this UID. Members must not be below the class of their group: it has the
-/// lowest of theirs.
+/// Returns the PodGroup of a gang, owned by the owner with this UID. It has the lowest priority class of its members, because members must
+/// not have a lower class than their PodGroup.
 fn made(model: &Model, key: &ObjectKey, pod: &GangPod, uid: &str, size: i32) -> PodGroup {
     let live = model.cluster.members(key).filter(|pod| pod.live());
     let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));

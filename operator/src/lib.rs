@@ -13,11 +13,12 @@ pub mod capacity;
 pub mod certificate;
 pub mod command;
 pub mod config;
+pub mod debounce;
 pub mod departures;
 pub mod devices;
+mod event_budget;
 mod follow;
 pub mod gangs;
-pub mod gather;
 pub mod half_bound;
 pub mod health;
 pub mod housekeeping;
@@ -25,7 +26,6 @@ pub mod index;
 pub mod input;
 pub mod lease;
 pub mod ledger;
-pub mod letting_go;
 pub mod metrics;
 pub mod missing;
 pub mod model;
@@ -34,20 +34,21 @@ pub mod observed;
 pub mod origin;
 pub mod orphans;
 pub mod provisioning;
-pub mod pulse;
 pub mod queue;
 pub mod rates;
 pub mod report;
 pub mod rescue;
+pub mod scheduler_liveness;
 pub mod server_time;
 pub mod status;
+pub mod succession;
 pub mod survey;
 pub mod switch;
 #[cfg(test)]
 mod testing;
 mod timing;
 pub mod trace;
-mod trickle;
+pub mod ungate_all;
 pub mod watch;
 pub mod watches;
 pub mod words;
@@ -70,8 +71,8 @@ use tokio_util::sync::CancellationToken;
 use trace::Tracer;
 use watches::Watches;
 
-/// From now on a panic in any task ends the process, after its message: what would be missing then is nobody's to notice, such as
-/// the answer to a call, and the next leader begins from what the API server has.
+/// Makes a panic in any task end the process after its message. Other tasks would not notice that the task is missing, for example that a
+/// call is never answered; the next leader starts from the state in the API server.
 pub fn end_on_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -84,8 +85,8 @@ pub fn end_on_panic() {
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let mut kubernetes =
         kube::Config::infer().await.context("no API server: set KUBECONFIG, or run inside a cluster")?;
-    // The client library would repeat what is answered 429 or 503 for minutes, and tell nobody. A blocked eviction is a 429, and a
-    // watch that is refused is broken: retries are ours.
+    // The client library would retry answers 429 and 503 for minutes without reporting them. But 429 answers a blocked eviction, and a
+    // rejected watch counts as broken: Giveway makes its own retries.
     kubernetes.default_retry = false;
     let client = |kubernetes| {
         let client = ClientBuilder::try_from(kubernetes).context("the API server's configuration cannot be used");
@@ -121,7 +122,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let readiness = health::Readiness { leadership: leadership.clone(), synced: is_synced, watches: watches.clone() };
     let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), readiness));
     let election = tokio::spawn(election.run(stop));
-    // The lists are made after the lease was won: a new leader sees every plan and every eviction of the last one.
+    // Objects are listed after the lease was acquired, so a new leader sees every plan and every eviction of the previous one.
     let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
     let server_time = ServerTime::default();
     let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
@@ -129,7 +130,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let provisioning = config.provisioning_method;
     let watching = tokio::spawn(async move {
         won.acquired().await;
-        // Nothing is decided before the lists are there, and nothing by a clock that was not compared while it could be.
+        // Nothing is decided before the lists are complete and the clock has been compared with the API server's.
         time.compare(&watching).await;
         watch::start(&watching, &namespace, &changes, &told, provisioning).join_next().await
     });
@@ -155,7 +156,7 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    /// Not a test: what the test below runs in a process of its own.
+    /// Not a test: the next test runs it in a process of its own.
     #[tokio::test]
     #[ignore = "ends the process"]
     async fn a_task_panics_while_another_one_goes_on() {

@@ -1,7 +1,9 @@
-//! What the operator knows: the planner's cluster, and beside it what only the controllers need ([stored plans](plans),
-//! statuses, workloads). Fed by [`Input`]s, read by the arbiter; it makes no call and no decision.
+//! The state of the cluster in memory: the planner's cluster, and the objects that only the controllers need ([stored plans](plans),
+//! statuses, workloads). [`Input`]s update it and the arbiter reads it; it makes no call and no decision.
 
 pub mod changed;
+pub mod freed;
+mod marks;
 pub mod pending;
 pub mod plans;
 pub mod preempted_by_scheduler;
@@ -11,6 +13,8 @@ use crate::index::Index;
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::changed::{ChangedObjects, Footprint};
+use crate::model::freed::Freed;
+use crate::model::marks::Marks;
 use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
@@ -21,6 +25,7 @@ use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::keys;
 use giveway_crds::kinds;
 use giveway_crds::native::MemberPod;
+use giveway_crds::pod_group::PreemptedPod;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload};
 use giveway_planner::OUTAGE_TAINTS;
 use giveway_planner::Preemptor;
@@ -32,7 +37,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a PodGroup beside its scheduling properties.
+/// The fields of a PodGroup that the planner does not need.
 #[derive(Clone, Debug, Default)]
 pub struct GroupRecord {
     /// UID of the object.
@@ -41,63 +46,63 @@ pub struct GroupRecord {
     pub resource_version: SmolStr,
     /// `metadata.generation`.
     pub generation: Option<i64>,
-    /// The status as last seen, or as last written by us if that is newer.
+    /// The last seen status, or the last written one if that is newer.
     pub status: PodGroupStatus,
-    /// Whether it has our finalizer.
+    /// True if it has Giveway's finalizer.
     pub protected: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// Template it was made from: workload and template name.
+    /// The template that it was created from: name of the Workload and of the template.
     pub template: Option<(String, String)>,
-    /// Whether Giveway made it.
+    /// True if Giveway created it.
     pub managed: bool,
-    /// UID of the owner that it was made for, where a label asked for it.
+    /// UID of the owner that it was created for because of the gang label.
     pub made_for: Option<String>,
-    /// Whether it is of a replica of that owner, which stays when the replica goes.
+    /// True if it belongs to a replica of that owner. The owner stays when the replica is deleted.
     pub of_replica: bool,
-    /// How many pods start together.
+    /// `minCount`: number of pods that start together.
     pub min_count: Option<i32>,
-    /// Since when it is being deleted, in seconds since the epoch.
+    /// Time of its deletion, in seconds since the epoch.
     pub deleted: Option<i64>,
 }
 
-/// What is known of a Workload.
+/// A Workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadRecord {
-    /// The object as last seen.
+    /// The last seen object.
     pub object: Workload,
 }
 
-/// What is known of a pod beside its scheduling properties.
+/// The fields of a pod that the planner does not need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodRecord {
     /// UID of the pod.
     pub uid: SmolStr,
-    /// What kube-scheduler last said of the pod, while it is pending.
+    /// kube-scheduler's last message about the pod, while it is pending.
     pub scheduler_message: Option<String>,
-    /// When kube-scheduler announced that it preempts the pod, in seconds since the epoch.
+    /// When kube-scheduler announced the preemption of the pod, in seconds since the epoch.
     pub preempted: Option<i64>,
-    /// What it says of its owner, where a label asked for a gang.
+    /// Its fields about the gang and its owner, if it has the gang label.
     pub gang: Option<Box<GangPod>>,
 }
 
-/// What is known of a ProvisioningRequest.
+/// A ProvisioningRequest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestRecord {
     /// Its UID.
     pub uid: SmolStr,
-    /// For which group it was made.
+    /// The PodGroup that it was created for.
     pub group: ObjectKey,
-    /// UID of that group.
+    /// UID of that PodGroup.
     pub group_uid: String,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
 }
 
 impl RequestRecord {
-    /// Reads one; `None` of one that was made for no group.
+    /// Reads a ProvisioningRequest; `None` if it was not created for a PodGroup.
     fn of(request: &ProvisioningRequest) -> Option<Self> {
         let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
         let group = request.labels().get(keys::LABEL_PROVISIONING)?;
@@ -111,7 +116,7 @@ impl RequestRecord {
     }
 }
 
-/// An object that cannot be used, and why.
+/// An object that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Kind of the object.
@@ -120,59 +125,63 @@ pub struct Problem {
     pub key: ObjectKey,
 }
 
-/// How many kinds are watched.
+/// Number of watched kinds.
 const KINDS: usize = 15;
 
-/// The operator's knowledge of the cluster.
+/// The state of the cluster in memory.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// The planner's model.
+    /// The planner's state.
     pub cluster: Cluster,
-    /// Pod groups.
+    /// PodGroups.
     pub groups: BTreeMap<ObjectKey, GroupRecord>,
     /// Workloads.
     pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
-    /// By Workload: the groups that were made from its templates.
+    /// The PodGroups that were created from the templates of each Workload.
     templated: Index<ObjectKey, ObjectKey>,
-    /// Pods of which more is known than the planner needs.
+    /// Pods with fields that the planner does not need.
     pub pods: BTreeMap<ObjectKey, PodRecord>,
-    /// UIDs of terminating pods, and when they should be gone, in seconds since the epoch.
+    /// UIDs of terminating pods, and the end of their grace period, in seconds since the epoch.
     pub deadlines: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of nodes, by name.
     pub nodes: BTreeMap<SmolStr, SmolStr>,
-    /// How often kube-scheduler was seen to decide about a pod.
+    /// Number of observed decisions of kube-scheduler.
     pub scheduler_decisions: u64,
     /// Stored plans.
     pub plans: Plans,
-    /// What cluster-autoscaler was asked.
+    /// The ProvisioningRequests for cluster-autoscaler.
     pub requests: BTreeMap<ObjectKey, RequestRecord>,
-    /// UIDs of the pods that were made so that an autoscaler sees a gang, by group and pod.
+    /// UIDs of placeholder pods, by PodGroup and pod. They make a cluster autoscaler add nodes for a gang.
     placeholders: BTreeMap<ObjectKey, BTreeMap<ObjectKey, SmolStr>>,
-    /// What the ConfigMap that switches Giveway says.
+    /// The content of the ConfigMap with Giveway's mode.
     pub said: Said,
     /// Objects that cannot be used, with the reason.
     pub problems: BTreeMap<Problem, String>,
-    /// Problems not reported yet.
+    /// Problems that have not been logged yet.
     pub new_problems: Vec<(Problem, String)>,
-    /// Groups that something happened to since the arbiter last looked.
+    /// PodGroups that changed since the last pass.
     pub touched: BTreeSet<ObjectKey>,
-    /// Workloads that something happened to since the arbiter last looked.
+    /// Workloads that changed since the last pass.
     pub touched_workloads: BTreeSet<ObjectKey>,
-    /// Pods that lack annotations of their class, because admission did not see them.
+    /// Pods without the annotations of their class, because admission did not add them.
     pub unfilled: BTreeMap<ObjectKey, Missing>,
     /// Nodes with an [outage], and since when they are not ready, in seconds since the epoch.
     outages: BTreeMap<SmolStr, i64>,
-    /// Pods that kube-scheduler preempted since the arbiter last looked, by UID.
+    /// Pods that kube-scheduler preempted since the last pass, by UID.
     pub preempted_by_scheduler: BTreeMap<SmolStr, PreemptedByScheduler>,
-    /// UIDs of those among them that still exist: each is noted once.
+    /// Marks of preempted pods in the status of PodGroups.
+    marks: Marks,
+    /// Changes of deleted pods of gangs since the last pass.
+    pub freed: Vec<Freed>,
+    /// UIDs of existing pods whose preemption by kube-scheduler has been recorded: each is recorded once.
     terminating_for_scheduler: BTreeSet<SmolStr>,
-    /// Groups that have the name of an earlier one, which is gone.
+    /// PodGroups that were deleted, or replaced by one of the same name.
     pub namesakes: Vec<ObjectKey>,
-    /// Grows whenever somebody may have come who waits for a decision: a group changed, or a pod that waits.
+    /// Increases when there may be a new preemptor: a PodGroup changed, or a pending pod.
     pub arrivals: u64,
-    /// Grows whenever something changed that may change a decision.
+    /// Increases with every change that may affect a decision.
     pub version: u64,
-    /// What changed since the last pass, as far as a plan in flight may depend on it.
+    /// The changes since the last pass on which a plan in flight may depend.
     pub changes: ChangedObjects,
     /// The live pods without a node.
     pub pending: Pending,
@@ -184,7 +193,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// One that knows nothing yet but the namespaces in which nobody is evicted, and those in which groups are served.
+    /// Creates an empty model with the namespaces in which no pod is evicted, and the selector of the namespaces in which groups are
+    /// served.
     pub fn of(protected: BTreeSet<String>, served: Option<&LabelSelector>) -> Self {
         let mut model = Self::default();
         model.cluster.protect_namespaces(protected);
@@ -192,12 +202,12 @@ impl Model {
         model
     }
 
-    /// Whether every kind was listed once. Nothing is decided before.
+    /// Returns true if every kind has been listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
     }
 
-    /// UID of a preemptor; `None` when it does not exist.
+    /// Returns the UID of a preemptor; `None` if it does not exist.
     pub fn uid_of(&self, preemptor: &Preemptor) -> Option<&SmolStr> {
         match preemptor {
             Preemptor::Group(key) => self.groups.get(key).map(|group| &group.uid),
@@ -205,7 +215,7 @@ impl Model {
         }
     }
 
-    /// The priority that a preemptor preempts with; `None` when it does not exist.
+    /// Returns the priority with which a preemptor preempts; `None` if it does not exist.
     pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
         match preemptor {
             Preemptor::Group(key) => self.cluster.group(key).map(|group| group.priority),
@@ -213,7 +223,7 @@ impl Model {
         }
     }
 
-    /// Takes in one input. Reports are not for the model and are ignored.
+    /// Applies one input. Reports are handled by the arbiter and are ignored here.
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Node(update) => self.each(
@@ -347,8 +357,8 @@ impl Model {
         }
     }
 
-    /// Applies an update object by object. `known` lists the keys of the kind that exist in the model, `change`
-    /// adds (`Some`) or removes (`None`) one object and says whether that may change a decision.
+    /// Applies an update object by object. `known` returns the keys of the kind that are in the model. `change` adds (`Some`) or removes
+    /// (`None`) one object, and returns true if that may affect a decision.
     fn each<K: ResourceExt>(
         &mut self,
         kind: &'static str,
@@ -438,7 +448,7 @@ impl Model {
         Ok(changed)
     }
 
-    /// Notes which annotations of its class a pod lacks.
+    /// Updates which annotations of its class a pod lacks.
     fn look_for_missing(&mut self, key: &ObjectKey) {
         let missing = self.cluster.pod(key).and_then(|pod| {
             let name = pod.priority_class_name.as_deref()?;
@@ -450,14 +460,14 @@ impl Model {
         }
     }
 
-    /// From which priority on the budgets of a pod may be violated, also when that was not written to it yet.
+    /// Returns the priority from which on a preemptor may violate the budgets of a pod, even if the annotation has not been added to the
+    /// pod yet.
     pub fn threshold(&self, pod: &PlannerPod) -> Option<i32> {
         pod.threshold.or_else(|| self.unfilled.get(&pod.key)?.threshold())
     }
 
-    /// Which of these pods, when they go one after the other, leave a budget with fewer healthy pods than it wants, by UID
-    /// and with the reason; judged by the pods as they are known here. The eviction API believes the budget's status, which
-    /// lags behind deletions; this does not.
+    /// Returns the pods whose eviction, one after the other, would leave a budget with fewer healthy pods than it wants: UID and reason.
+    /// The pods in the model are counted. The Eviction API uses the status of the budget instead, which lags behind deletions.
     pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<SmolStr, String> {
         let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         let mut breaches = BTreeMap::new();
@@ -476,13 +486,13 @@ impl Model {
         breaches
     }
 
-    /// What a pod says of its owner, where a label asked for a gang.
+    /// Returns a pod's fields about the gang and its owner, if it has the gang label.
     pub fn gang_of(&self, pod: &PlannerPod) -> Option<&GangPod> {
         self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.gang.as_deref()
     }
 
-    /// Whether a group must stay for this member. One that goes with its owner does not stay for pods of the next owner of that
-    /// name, which has a group of its own as soon as this one is gone.
+    /// Returns true if the finalizer must keep a PodGroup for this member. A PodGroup that is deleted with its owner is not kept for pods
+    /// of the next owner of that name: they get a PodGroup of their own as soon as this one has been removed.
     pub fn keeps(&self, group: &GroupRecord, pod: &PlannerPod) -> bool {
         let (Some(owner), Some(deleted), Some(gang)) = (&group.made_for, group.deleted, self.gang_of(pod)) else {
             return true;
@@ -493,8 +503,8 @@ impl Model {
         }
     }
 
-    /// Whether live members of a group that a label asked for are not of the owner that it was made for: it goes, and they get one
-    /// of their own when the last pod of the earlier owner is gone.
+    /// Returns true if a PodGroup of the gang label has live members of another owner than the one that it was created for. Then it is
+    /// deleted with that owner, and these members get their own PodGroup when the last pod of the earlier owner has terminated.
     pub fn has_members_of_another_owner(&self, key: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(key) else { return false };
         let Some(owner) = &group.made_for else { return false };
@@ -511,8 +521,8 @@ impl Model {
         }
     }
 
-    /// The pods that keep room for this gang, which are as good as gone for its own members. Only the operator can have made
-    /// them (policy `giveway-placeholders`).
+    /// Returns the live placeholder pods that reserve capacity for this gang. The planner ignores them when it places the gang's own
+    /// members. Only the operator can have created them (policy `giveway-placeholders`).
     pub fn placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
         let uid = self.groups.get(group).map(|record| record.uid.as_str());
         let pods = self.placeholders.get(group).into_iter().flatten();
@@ -520,12 +530,12 @@ impl Model {
         pods.filter(move |pod| pod.live() && pod.owner.as_ref().map(|owner| owner.uid.as_str()) == uid)
     }
 
-    /// The groups that such pods were made for, also of those that are gone.
+    /// Returns the PodGroups with placeholder pods, including PodGroups that no longer exist.
     pub fn groups_with_placeholders(&self) -> impl Iterator<Item = &ObjectKey> {
         self.placeholders.keys()
     }
 
-    /// Pods that were made for this group, or another one of its name, and are not on their way out.
+    /// Returns the placeholder pods that were created for this PodGroup or an earlier one of its name, and are not terminating.
     pub fn all_placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
         let pods = self.placeholders.get(group).into_iter().flatten();
         pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid && !pod.terminating))
@@ -555,7 +565,7 @@ impl Model {
         let before = Footprint::of(&self.cluster, key);
         let changed = self.take_pod(key, pod);
         self.pending.note(key, self.cluster.pod(key));
-        // A pod that cannot be read may have been known before.
+        // The model may have an earlier state of a pod that is invalid now.
         if *changed.as_ref().unwrap_or(&true) {
             self.changes.note_pod(before, Footprint::of(&self.cluster, key));
         }
@@ -573,7 +583,9 @@ impl Model {
                 self.note_preempted_by_scheduler(key, at);
             }
             self.unfilled.remove(key);
-            self.deadlines.remove(key);
+            if let Some((uid, _)) = self.deadlines.remove(key) {
+                self.note_freed(Freed::Terminated(uid));
+            }
             self.unheard.forget(key);
             return Ok(self.cluster.remove_pod(key));
         };
@@ -583,10 +595,11 @@ impl Model {
             preempted: preempted_by_scheduler::preempted_at(&pod),
             gang: GangPod::of(&pod).map(Box::new),
         };
-        match &pod.metadata.deletion_timestamp {
-            Some(at) => drop(self.deadlines.insert(key.clone(), (record.uid.clone(), at.0.as_second()))),
-            None => drop(self.deadlines.remove(key)),
-        }
+        let deadline = pod.metadata.deletion_timestamp.as_ref().map(|at| (record.uid.clone(), at.0.as_second()));
+        let earlier = match deadline.clone() {
+            Some(deadline) => self.deadlines.insert(key.clone(), deadline),
+            None => self.deadlines.remove(key),
+        };
         let (uid, preempted) = (record.uid.clone(), record.preempted);
         self.note_decision(key, &pod, &record);
         let before = if record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
@@ -594,7 +607,7 @@ impl Model {
         } else {
             self.pods.remove(key)
         };
-        // Another pod of that name: the one before is gone, though nobody said so.
+        // Another pod has the name now: the earlier one has been removed, although no event reported that.
         if let Some(other) = before.filter(|before| before.uid != uid)
             && !self.terminating_for_scheduler.remove(&other.uid)
             && let Some(at) = other.preempted
@@ -609,13 +622,17 @@ impl Model {
             self.arrivals += 1;
         }
         self.touch_group_of(key);
+        if let Some((_, at)) = deadline.filter(|(uid, _)| earlier.is_none_or(|(earlier, _)| earlier != *uid)) {
+            self.note_terminating(key, &pod, at);
+        }
         self.look_for_missing(key);
         self.unheard.note(&self.cluster, &self.namespaces, key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.terminating_for_scheduler.insert(uid)
         {
-            // An earlier leader saw who was there then. Times are whole seconds, and who was created in that one came instead, unless this
-            // pod is hardly older itself: members are made together.
+            // Times are whole seconds. If this process did not know the pod before its preemption, a pod that was created in the second of
+            // the preemption may be a replacement, and only older pods count as members at that time. If the preempted pod is hardly older
+            // itself, they count, because the members of a gang are created together.
             let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |created| created.0.as_second());
             let fresh = created.saturating_add(1) >= at;
             self.note_preempted_by_scheduler(key, if known || fresh { at } else { at.saturating_sub(1) });
@@ -623,7 +640,7 @@ impl Model {
         changed
     }
 
-    /// Counts what kube-scheduler decided: a pod that waited has a node now, or is told something else about why not.
+    /// Counts a decision of kube-scheduler: a pending pod was bound, or its message changed.
     fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &PodRecord) {
         let Some(before) = self.cluster.pod(key).filter(|before| before.uid == record.uid && !before.bound()) else {
             return;
@@ -636,7 +653,8 @@ impl Model {
         }
     }
 
-    /// Notes that kube-scheduler preempted a pod. Native groups in mode `PodGroup` it preempts as a whole itself.
+    /// Records that kube-scheduler preempted a pod. Native groups are left out: if all their pods are disrupted together, kube-scheduler
+    /// evicts the other pods itself.
     fn note_preempted_by_scheduler(&mut self, key: &ObjectKey, at: i64) {
         if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
@@ -649,9 +667,10 @@ impl Model {
     fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
         self.touched.insert(key.clone());
         let Some(group) = group else {
-            // The next one of its name may come before anybody looks.
+            // A new PodGroup of this name may be created before the next pass.
             self.namesakes.push(key.clone());
             let before = self.groups.remove(key);
+            self.marks.note(key, &BTreeMap::new());
             self.note_workload(key, before.as_ref());
             return Ok(self.cluster.remove_group(key));
         };
@@ -676,6 +695,7 @@ impl Model {
             status: group.status.unwrap_or_default(),
         };
         let uid = record.uid.clone();
+        self.marks.note(key, &record.status.preempted_pods);
         let before = self.groups.insert(key.clone(), record);
         self.note_workload(key, before.as_ref());
         if before.is_some_and(|earlier| earlier.uid != uid) {
@@ -684,7 +704,7 @@ impl Model {
         changed
     }
 
-    /// Notes of which Workload a group is, and was.
+    /// Updates the index from Workloads to PodGroups.
     fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
         let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
         let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
@@ -699,14 +719,14 @@ impl Model {
         }
     }
 
-    /// The groups that were made from the templates of a Workload.
+    /// Returns the PodGroups that were created from the templates of a Workload.
     pub fn groups_of_workload(&self, workload: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &GroupRecord)> {
         self.templated.of(workload).filter_map(|key| Some((key, self.groups.get(key)?)))
     }
 
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
         self.touched_workloads.insert(key.clone());
-        // What is written of it, and what its owner writes beside its spec, changes no group: no pod is looked at for it.
+        // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.
         if let (Some(known), Some(object)) = (self.workloads.get_mut(key), &workload)
             && known.object.metadata.uid == object.metadata.uid
             && known.object.metadata.deletion_timestamp == object.metadata.deletion_timestamp
@@ -715,7 +735,7 @@ impl Model {
             known.object = (**object).clone();
             return Ok(false);
         }
-        // Pods may have been there before the workload that describes their group.
+        // Pods may have been created before the Workload that describes their PodGroup.
         let of_it = self.cluster.pods_in(&key.namespace);
         let of_it = of_it.filter(|p| p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name));
         let groups: Vec<ObjectKey> = of_it.filter_map(giveway_planner::model::Pod::group_key).collect();
@@ -729,16 +749,16 @@ impl Model {
         })
     }
 
-    /// UIDs of terminating pods that a critical add-on cannot wait for at this second: they have more than 20 s to go, or
-    /// are overdue.
+    /// Returns the UIDs of terminating pods for which a critical add-on does not wait at this second: their grace period ends in more than
+    /// 20 s, or ended more than 30 s ago.
     pub fn lingering(&self, second: i64) -> BTreeSet<SmolStr> {
         let long = second.saturating_add(20);
         self.uids_due(|at| at > long).chain(self.overdue.iter().cloned()).collect()
     }
 
-    /// Notes what is so at this second. Time alone changes decisions by it.
+    /// Updates what depends on the time alone at this second.
     pub fn note_time(&mut self, second: i64) {
-        // Nobody waits any more for terminating pods that should have been gone for 30 s.
+        // Plans no longer wait for terminating pods whose grace period ended more than 30 s ago.
         let grace_is_over = second.saturating_sub(30);
         let overdue: BTreeSet<SmolStr> = self.uids_due(|at| at < grace_is_over).collect();
         if overdue != self.overdue {
@@ -755,33 +775,43 @@ impl Model {
         if self.unheard.renew(&self.cluster, &self.namespaces, second) {
             self.version += 1;
         }
+        self.touched.extend(self.marks.drop_old(&self.cluster, second));
     }
 
-    /// UIDs of pods that are no victims now, because their group or namespace may not have been heard of yet.
+    /// Returns the marks of a PodGroup that must stay in its status, because they have not been handled.
+    pub fn open_marks(&self, group: &ObjectKey) -> BTreeMap<String, PreemptedPod> {
+        let Some(record) = self.groups.get(group) else { return BTreeMap::new() };
+        let marks = record.status.preempted_pods.iter();
+        marks.filter(|(uid, _)| self.marks.is_open(group, uid)).map(|(uid, pod)| (uid.clone(), pod.clone())).collect()
+    }
+
+    /// Returns the UIDs of pods that must not be victims now, because their PodGroup or namespace may not be known yet.
     pub fn unheard(&self) -> &BTreeSet<SmolStr> {
         &self.unheard.spared
     }
 
-    /// Whether one of them has a lower priority than this.
+    /// Returns true if one of these pods has a lower priority than this.
     pub fn spares_below(&self, priority: i32) -> bool {
         self.unheard.lowest.is_some_and(|lowest| lowest < priority)
     }
 
-    /// Pods that kube-scheduler preempted since the last call, by UID, as far as their PodGroups are known.
+    /// Returns the pods that kube-scheduler preempted since the last call, by UID, if their PodGroups are known: pods whose preemption was
+    /// observed, and pods that the webhook marked and that no longer exist.
     pub fn take_preempted_by_scheduler(&mut self) -> BTreeMap<SmolStr, PreemptedByScheduler> {
-        let all = std::mem::take(&mut self.preempted_by_scheduler).into_iter();
+        let marked = self.marks.take(&self.cluster, &self.terminating_for_scheduler);
+        let all = marked.into_iter().chain(std::mem::take(&mut self.preempted_by_scheduler));
         let (later, now) = all.partition(|(_, preempted)| self.unheard.awaits(&self.cluster, preempted));
         self.preempted_by_scheduler = later;
         now
     }
 
-    /// Nodes with an outage that began less than `grace` seconds before this second.
+    /// Returns the nodes with an outage that began less than `grace` seconds before this second.
     pub fn recovering(&self, second: i64, grace: i64) -> BTreeSet<SmolStr> {
         let recent = self.outages.iter().filter(|(_, since)| second.saturating_sub(**since) < grace);
         recent.map(|(node, _)| node.clone()).collect()
     }
 
-    /// UIDs of terminating pods that should have been gone for 30 s, as last noted.
+    /// Returns the UIDs of terminating pods whose grace period ended more than 30 s ago, as of the last [`Self::note_time`].
     pub fn overdue(&self) -> &BTreeSet<SmolStr> {
         &self.overdue
     }
@@ -790,32 +820,32 @@ impl Model {
         self.deadlines.values().filter(move |(_, at)| when(*at)).map(|(uid, _)| uid.clone())
     }
 
-    /// What kube-scheduler last said of this pod.
+    /// Returns kube-scheduler's last message about this pod.
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
     }
 }
 
-/// The group of ours that owns an object.
+/// Returns the owner reference to the PodGroup of Giveway that controls an object.
 fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
     let ours = owner.kind == "PodGroup" && owner.api_version.starts_with(&format!("{}/", keys::GROUP));
     ours.then_some(owner)
 }
 
-/// The owner that a group was made for: such groups have the label that asked for them.
+/// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
 fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
     group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
     group.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether an owner is of a kind whose replicas are groups of their own.
+/// Returns true if the kind of an owner has one PodGroup for each replica.
 fn has_replicas(owner: &OwnerReference) -> bool {
     kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
 }
 
-/// Whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has none. A node has an outage while it
-/// is not ready, and then until the node controller has removed its taints.
+/// Returns whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has no outage. An outage lasts
+/// while the node is not ready, and then until the node controller has removed its taints.
 fn outage(node: &Node) -> Option<(bool, i64)> {
     let ready = node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")?;
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());

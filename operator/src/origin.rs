@@ -1,4 +1,4 @@
-//! Gangs that a label asked for: what a pod says of its owner, and what the owner says of the group.
+//! The fields about gangs that are read from pods with the gang label, and from the owners of these pods.
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::{GroupSize, Kind, Origin, Sizes, origin, settings};
@@ -8,21 +8,21 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
-/// What a pod of such a gang says.
+/// The fields of a pod with the gang label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPod {
     /// Its owner and its group.
     pub origin: Origin,
-    /// How many start together, where an annotation says it.
+    /// Number of pods that start together, if an annotation specifies it.
     pub min_count: Option<i32>,
-    /// How many pods its group has, where the controllers of its kind write that on each of them.
+    /// Number of pods in its group, if the controllers of its owner's kind write that to each pod.
     pub size: Option<i32>,
-    /// In which unit the gang gives way.
+    /// The disruption mode of the gang.
     pub mode: DisruptionMode,
 }
 
 impl GangPod {
-    /// What this pod says; `None` when it is in no group, or in one that its user chose.
+    /// Reads these fields; `None` if the pod has no group, or one that its user named.
     pub fn of(pod: &Pod) -> Option<Self> {
         let label = |key: &str| pod.labels().get(key).map(String::as_str);
         if label(LABEL_GANG) != Some("true") {
@@ -41,12 +41,12 @@ impl GangPod {
         })
     }
 
-    /// Whether it can be of the owner with this UID.
+    /// Returns true if the pod can belong to the owner with this UID.
     pub fn is_of(&self, uid: &str) -> bool {
         self.origin.uid.as_deref().is_none_or(|own| own == uid)
     }
 
-    /// Where its owner is read; `None` for an owner of a kind that nobody knows.
+    /// Returns the key of the pod's owner; `None` if its kind is not in the table of kinds.
     pub fn owner(&self, namespace: &str) -> Option<OwnerKey> {
         let row = self.origin.row?;
         let (api_version, name) = (self.origin.api_version.clone(), self.origin.owner.clone());
@@ -61,45 +61,50 @@ pub struct OwnerKey {
     pub namespace: SmolStr,
     /// Its `apiVersion`.
     pub api_version: String,
-    /// Its kind, which is one of the table.
+    /// Its kind, one of the table of kinds.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
 }
 
 impl OwnerKey {
-    /// The row of its kind.
+    /// Returns the row of its kind in the table.
     pub fn row(&self) -> Option<&'static Kind> {
         giveway_crds::kinds::of_version(&self.api_version, self.kind)
     }
 }
 
-/// What an owner says of its groups.
+/// The fields of an owner that concern its groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerFacts {
     /// Its UID.
     pub uid: String,
-    /// Whether it is being deleted.
+    /// UID of its top controller: of its controller if it has one, otherwise its own.
+    pub controller: String,
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// How many pods start together, by its fields.
+    /// Number of pods that start together, from the owner's spec.
     pub sizes: Sizes,
-    /// The same, where its annotation says it.
+    /// The number in the owner's annotation, if it is set.
     pub min_count: Option<i32>,
 }
 
 impl OwnerFacts {
-    /// What this object says.
+    /// Reads these fields from an object.
     pub fn of(row: &Kind, object: &DynamicObject) -> Self {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
+        let uid = object.uid().unwrap_or_default();
+        let above = object.owner_references().iter().find(|owner| owner.controller == Some(true));
         Self {
-            uid: object.uid().unwrap_or_default(),
+            controller: above.map_or_else(|| uid.clone(), |above| above.uid.clone()),
+            uid,
             deleting: object.metadata.deletion_timestamp.is_some(),
             sizes: Sizes::of(row, &object.data),
             min_count: settings::min_count(annotation).ok().flatten(),
         }
     }
 
-    /// How large the group of a pod is; `None` when it asks for none now.
+    /// Returns the size of the pod's gang, or `None` if the owner asks for no gang.
     pub fn size(&self, pod: &GangPod) -> Option<GroupSize> {
         let asked = self.min_count.or(pod.min_count);
         match pod.size {

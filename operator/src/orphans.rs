@@ -1,8 +1,8 @@
-//! The word to pods whose group does not exist: an event, once for each pod, a few in a second, the namespaces in turn.
+//! Events for pods whose PodGroup does not exist: one for each pod, a few per second, with the namespaces in turn.
 
 use crate::command::{Command, Notice};
+use crate::event_budget::EventBudget;
 use crate::model::Model;
-use crate::trickle::Trickle;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
@@ -10,30 +10,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Instant;
 
-/// So many are remembered; then all are forgotten, and told once more.
+/// Number of recorded pods above which all records are deleted. These pods get a second event then.
 const MOST: usize = 100_000;
-/// So many of a namespace wait for their turn; the others are put in the queue when these are through.
+/// Maximum number of queued events of a namespace. Further ones are queued when its queue is empty.
 pub(crate) const MOST_QUEUED: usize = 1_000;
 
-/// The word to a pod whose group was to be made, and was not.
+/// Returns the message for a pod whose PodGroup could not be created.
 pub fn cannot_be_made(group: &str, why: &str) -> String {
     format!("Pod group {group} cannot be made: {why}. The pod waits until it can.")
 }
 
-/// The pods that were told, and those that will be.
+/// The pods that have got an event, and the events that are queued.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    /// By UID.
+    /// UIDs of pods for which an event was queued or emitted.
     told: BTreeSet<SmolStr>,
-    /// By namespace; none is empty.
+    /// Queued events by namespace; no queue is empty.
     queues: BTreeMap<SmolStr, VecDeque<Notice>>,
-    /// The namespace whose turn was last.
+    /// The namespace of the last event.
     last: SmolStr,
-    trickle: Trickle,
+    event_budget: EventBudget,
 }
 
 impl Orphans {
-    /// Puts those of these pods in the queue that were not told yet. Returns whether all of them have a place there.
+    /// Queues an event for each of these pods that has not got one. Returns false if the queue of the namespace is
+    /// full.
     pub fn tell<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>, note: impl Fn(&Pod) -> String) -> bool {
         for pod in pods {
             if self.told.contains(&pod.uid) {
@@ -60,12 +61,12 @@ impl Orphans {
         true
     }
 
-    /// Whether nobody of this namespace waits for his turn.
+    /// Returns true if no event of this namespace is queued.
     pub fn is_through(&self, namespace: &str) -> bool {
         !self.queues.contains_key(namespace)
     }
 
-    /// The next one, of the namespace whose turn it is.
+    /// Removes and returns the next event, taking the namespaces in turn.
     fn next(&mut self) -> Option<Notice> {
         let after = (Bound::Excluded(self.last.clone()), Bound::Unbounded);
         let later = self.queues.range(after).next();
@@ -79,13 +80,13 @@ impl Orphans {
         notice
     }
 
-    /// Tells whose turn it is, unless he is gone or has a group meanwhile.
+    /// Emits queued events, except for pods that were deleted or whose PodGroup exists by then.
     pub fn emit(&mut self, model: &Model, now: Instant, commands: &mut Vec<Command>) {
-        while self.trickle.may(now) {
+        while self.event_budget.may(now) {
             let Some(notice) = self.next() else { return };
             let pod = model.cluster.pod(&notice.key).filter(|pod| pod.uid == notice.uid);
             if pod.is_some_and(|pod| model.cluster.group_of(pod).is_none()) {
-                self.trickle.pay(now);
+                self.event_budget.pay(now);
                 commands.push(Command::Publish(notice));
             }
         }
@@ -95,8 +96,8 @@ impl Orphans {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event_budget::BURST;
     use crate::testing::{TestPod, World};
-    use crate::trickle::BURST;
     use std::time::Duration;
 
     fn told(orphans: &mut Orphans, world: &World, now: Instant) -> usize {

@@ -1,9 +1,9 @@
-//! Who waits for a decision, and in which order: priority, then age, then name. A preemptor that cannot be helped now
-//! is looked at again when something changed, and never stands in the way of others.
+//! The pending preemptors, ordered by priority, then age, then name. A preemptor for which no plan is possible is
+//! examined again when the cluster changes, and never blocks others.
 
 use crate::ledger::Flights;
 use crate::model::Model;
-use crate::status::LastWord;
+use crate::status::WaitReason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -13,65 +13,66 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long a victim that a budget refused is spared.
+/// How long a victim is excluded after a budget refused its eviction.
 const SPARE: Duration = Duration::from_secs(30);
-/// How long a victim is spared whose eviction is not allowed at all: until then nobody asks again.
+/// How long a victim is excluded after its eviction was rejected for good. It is not requested again before that.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
-/// How long nobody goes for a member that the scheduler did not bind though it had a place.
+/// How long no pod is evicted for a member that kube-scheduler did not bind although it fit.
 pub const UNBINDABLE: Duration = Duration::from_secs(600);
-/// How often a preemptor that waits after a failure is looked at, at the most.
+/// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
-/// How long a gang that was taken down waits, so that others get the room first.
+/// How long a gang waits after its partially scheduled pods were evicted, so that others are scheduled first.
 const STAND_BACK: Duration = Duration::from_secs(60);
-/// Refusals in a row after which the next plan waits.
+/// Number of refusals in a row after which the preemptor backs off.
 const REFUSALS: u32 = 8;
 
-/// A preemptor that waits.
+/// The state of a pending preemptor.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// [`Model::version`] when it was last looked at.
+    /// [`Model::version`] when it was last examined.
     pub seen: Option<u64>,
-    /// Not before this time, after a plan that failed.
+    /// When the next plan may be made, after a failed plan.
     pub not_before: Option<Instant>,
-    /// When it was last looked at before that time, and the [`Model::version`] then: only for room that is free.
+    /// [`Model::version`] and time of the last search for free capacity during the back-off.
     pub peeked: Option<(u64, Instant)>,
-    /// Plans in a row that failed.
+    /// Number of failed plans in a row.
     pub failures: u32,
-    /// Whether the last plan failed without victims: free capacity is no reason to plan before the time, then.
+    /// True if the last plan failed and had no victims. Then free capacity does not end the back-off early.
     pub failed_without_victims: bool,
-    /// What was decided last.
-    pub last_word: Option<LastWord>,
-    /// Victims that the API server refused, and until when they are spared.
+    /// Why it is pending, by the last decision.
+    pub wait_reason: Option<WaitReason>,
+    /// Victims whose eviction was refused, and until when they are excluded.
     pub spared: BTreeMap<SmolStr, Instant>,
-    /// The last refusal, as a sentence, while victims are spared.
+    /// The last refusal, as a sentence, while victims are excluded.
     pub refusal: Option<String>,
-    /// Plans in a row that were given up for a refusal.
+    /// Number of plans in a row that were cancelled because of a refusal.
     pub refusals: u32,
-    /// Plans in a row that were given up because a member went, of which there were enough.
+    /// Number of plans in a row that were cancelled because a member was deleted and enough members were left.
     pub again: u32,
-    /// Whether an eviction was not allowed at all: of the next plan nobody goes before all may.
+    /// True if an eviction was rejected for good. Then all evictions of the next plan are dry-run before the first one.
     pub careful: bool,
-    /// Members, by UID, and nodes on which the scheduler did not bind them though they fit, and until when nobody goes for them
-    /// there.
+    /// Members, by UID, with nodes on which kube-scheduler did not bind them although they fit, and until when no pod
+    /// is evicted for them because of that.
     pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
-    /// How the last plan for them ended, as a sentence.
+    /// How the last of these plans ended, as a sentence.
     pub unbound: String,
-    /// When the plan was made in whose place the next one is made at once.
+    /// When the superseded plan was made that the next plan replaces.
     pub put_off_since: Option<Time>,
-    /// Until when others go first, because it was taken down.
+    /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted.
     pub stands_back: Option<Instant>,
 }
 
 impl Waiting {
-    /// Notes that a plan failed: the next one is made after a while, at most a minute later.
+    /// Records a failed plan. The next one is made after a delay of at most about a minute.
     pub fn back_off(&mut self, now: Instant) {
         self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
         self.failures += 1;
         self.seen = None;
     }
 
-    /// Notes that a plan was given up for a member that went. The next one is made at once; after many in a row it waits as after a
-    /// failure, or who makes and deletes a pod again and again would fill the history with plans.
+    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once. After many of
+    /// them in a row the preemptor backs off; otherwise a user who repeatedly creates and deletes a pod could fill the
+    /// history with plans.
     pub fn planned_again(&mut self, now: Instant) {
         self.again += 1;
         if self.again > REFUSALS {
@@ -79,13 +80,13 @@ impl Waiting {
         }
     }
 
-    /// Notes that it was taken down, because it was bound by half: for a while others go first.
+    /// Records that the partially scheduled pods of this gang were evicted: for a while other preemptors come first.
     pub fn stand_back(&mut self, now: Instant) {
         self.stands_back = Some(now + STAND_BACK);
         (self.failures, self.seen) = (0, None);
     }
 
-    /// Until when others go first, if they do.
+    /// Returns until when other preemptors come first, or `None` if the time has passed.
     pub fn stands_back(&mut self, now: Instant) -> Option<Instant> {
         if self.stands_back.take_if(|until| *until <= now).is_some() {
             self.seen = None;
@@ -93,14 +94,14 @@ impl Waiting {
         self.stands_back
     }
 
-    /// Whether it is not forgotten when it waits for nothing at the moment: for ten minutes at most.
+    /// Returns true if this state is kept while the preemptor is not pending, which is for at most ten minutes.
     pub fn remembers(&self, now: Instant) -> bool {
         let mut times = self.spared.values().chain(self.unbindable.values()).chain(&self.stands_back);
         times.any(|until| *until > now)
     }
 
-    /// Notes that the API server refused victims, for their budgets or (`forbidden`) at all. The next plan spares them and is made
-    /// at once; after many refusals in a row it waits as after a failure.
+    /// Records that evictions were refused, by budgets or (`forbidden`) for good. The next plan excludes these victims
+    /// and is made at once; after many refusals in a row the preemptor backs off.
     pub fn refused<'a>(
         &mut self,
         uids: impl Iterator<Item = &'a SmolStr>,
@@ -116,13 +117,13 @@ impl Waiting {
         if self.refusals > REFUSALS {
             self.back_off(now);
         }
-        // The next plan does without them, whenever it is made.
+        // The victims stay excluded until the next plan is made, even if that is delayed.
         let start = self.not_before.unwrap_or(now);
         let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
         self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
     }
 
-    /// Notes that the scheduler did not bind members on these nodes: for a reason that is not known here.
+    /// Records that kube-scheduler did not bind these members on these nodes, for a reason that Giveway does not know.
     pub fn not_bound(&mut self, members: &[(SmolStr, SmolStr)], sentence: &str, now: Instant) {
         if !members.is_empty() {
             sentence.clone_into(&mut self.unbound);
@@ -130,13 +131,15 @@ impl Waiting {
         self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
     }
 
-    /// The nodes on which this member had a place and was not bound: while one of them would do, nobody is to go for it.
+    /// Returns the nodes on which this member fit and was not bound. While one of them is feasible, no pod is evicted
+    /// for the member.
     pub fn unbound_on<'w>(&'w self, uid: &'w SmolStr) -> impl Iterator<Item = &'w SmolStr> {
         self.unbindable.keys().filter(move |(member, _)| member == uid).map(|(_, node)| node)
     }
 
-    /// Whether it is time to look at it. `Some(true)` only for room that is free: after a plan that failed nobody is evicted for a
-    /// while, but what became free meanwhile is taken at once (looked for once a second, when something changed).
+    /// Returns `Some` if the preemptor must be examined now, and `Some(true)` if only free capacity may be used: after
+    /// a failed plan no pod is evicted for a while, but free capacity is used at once (it is searched for once per
+    /// second, if the cluster has changed).
     pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
         let before = self.unbindable.len();
         self.unbindable.retain(|_, until| *until > now);
@@ -159,7 +162,7 @@ impl Waiting {
         })
     }
 
-    /// Victims to spare now.
+    /// Returns the victims that are excluded now.
     pub fn spared(&mut self, now: Instant) -> BTreeSet<SmolStr> {
         let before = self.spared.len();
         self.spared.retain(|_, until| *until > now);
@@ -173,12 +176,14 @@ impl Waiting {
     }
 }
 
-/// Every preemptor without a plan in flight, most urgent first. Of PodGroups that have a plan no pod is looked at.
+/// Returns all pending preemptors without a plan in flight, in order. The pods of PodGroups with a plan are not
+/// examined.
 pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
     let cluster = &model.cluster;
     let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
     for (key, pods) in model.pending.of_groups() {
-        // kube-scheduler preempts for its own groups. A group whose class does not exist has no priority to decide by.
+        // kube-scheduler preempts for Kubernetes' own PodGroups. A PodGroup whose PriorityClass does not exist has no
+        // priority.
         let Some(group) = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none()) else {
             continue;
         };
@@ -202,7 +207,8 @@ pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) 
     order.into_iter().map(|(_, _, preemptor)| preemptor).collect()
 }
 
-/// Whether Giveway preempts for this pod on its own: a pod of a managed class that the scheduler could not place.
+/// Returns true if the pod is a preemptor of its own: a pod of a managed class that kube-scheduler reports as
+/// unschedulable.
 fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool {
     pod.unschedulable
         && !pod.held

@@ -1,4 +1,4 @@
-//! What came of the calls that the operator makes.
+//! Results of the operator's API calls.
 
 use crate::command::{Cause, EvictOutcome, Owner};
 use crate::missing::Missing;
@@ -12,16 +12,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 /// Why a call had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The object, by UID, does not exist any more.
+    /// The object with this UID does not exist any more.
     #[error("the object is gone")]
     Gone,
-    /// This process does not lead (any more).
+    /// This process is not the leader, or not any more.
     #[error("this process is not the leader")]
     NotLeader,
-    /// The API server cannot be reached, or says that it cannot answer now.
+    /// The API server is unreachable, or reports that it cannot respond now.
     #[error("{0}")]
     Unanswered(String),
-    /// Anything else; it may work later.
+    /// Any other error. A retry may succeed.
     #[error("{0}")]
     Failed(String),
 }
@@ -40,56 +40,56 @@ impl From<kube::Error> for CallError {
     }
 }
 
-/// A UID in a patch or a precondition is refused when another object has the name now: as a conflict, or as a change
-/// of an immutable field.
+/// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a
+/// conflict, or as a change of an immutable field.
 pub(crate) fn names_another_uid(status: &kube::core::Status) -> bool {
     matches!(status.code, 409 | 422)
         && (status.message.contains("UID in precondition") || status.message.contains("metadata.uid"))
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub enum Report {
-    /// Of [`Command::Nominate`] with a node, and of [`Command::Release`].
+    /// Of [`Command::Nominate`] with a node, or of [`Command::Release`].
     Member {
-        /// For whom.
+        /// The preemptor.
         preemptor: Preemptor,
-        /// Identity of the plan.
+        /// ID of the plan.
         plan: String,
         /// UID of the member.
         uid: SmolStr,
-        /// Whether it was a release.
+        /// True for [`Command::Release`].
         release: bool,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
     /// Of [`Command::Evict`].
     Evicted {
-        /// Why.
+        /// Why the pod was evicted.
         cause: Cause,
         /// The victim.
         pod: ObjectKey,
         /// UID of the victim.
         uid: SmolStr,
-        /// What happened.
+        /// The outcome.
         outcome: EvictOutcome,
     },
     /// Of [`Command::WriteGroupStatus`].
     GroupStatus {
         /// The group.
         group: ObjectKey,
-        /// What was written.
+        /// The status that was written.
         status: Box<giveway_crds::PodGroupStatus>,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
-    /// Of [`Command::StorePlan`] and [`Command::WritePlan`].
+    /// Of [`Command::StorePlan`] or [`Command::WritePlan`].
     Plan {
         /// Name of the plan.
         plan: String,
-        /// What was to be written.
+        /// The status that was to be written.
         status: Box<PreemptionStatus>,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
     /// Of [`Command::BackFill`].
@@ -98,52 +98,52 @@ pub enum Report {
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// What was added.
+        /// The annotations that were added.
         result: Result<Missing, CallError>,
     },
     /// Of [`Command::Taint`].
     Taint {
         /// The node.
         node: SmolStr,
-        /// UID in the taint.
+        /// UID of the critical add-on, which is the value of the taint.
         uid: SmolStr,
-        /// Whether it was to be there.
+        /// True if the taint was to be added, false if it was to be removed.
         add: bool,
-        /// The plan that waits for the answer.
+        /// The plan that needs the result.
         owner: Option<Owner>,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
-    /// Of [`Command::ReadPulse`]: when the Lease was renewed, if there is one.
-    Pulse(Result<Option<MicroTime>, CallError>),
+    /// Of [`Command::ReadSchedulerLease`]: when the Lease was last renewed, if it exists.
+    SchedulerLease(Result<Option<MicroTime>, CallError>),
     /// Of [`Command::ReadOwner`].
     Owner {
         /// The owner.
         owner: OwnerKey,
-        /// What it says.
+        /// What the owner specifies about its PodGroups.
         result: Result<OwnerFacts, CallError>,
     },
-    /// Of the commands by which an autoscaler is asked.
+    /// Of the commands for capacity requests.
     Capacity {
-        /// For which group; none where something was removed.
+        /// The PodGroup of the request; `None` if an object was deleted.
         group: Option<ObjectKey>,
-        /// The object.
+        /// The key under which the call is recorded.
         what: String,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
     /// Of [`Command::CreateGroup`](crate::command::Command::CreateGroup).
     GroupMade {
         /// The group.
         group: ObjectKey,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
-    /// Of the other commands: what was to be written.
+    /// Of the other commands.
     Object {
-        /// What it was, for the log and to allow the next attempt.
+        /// The key under which the call is recorded, which is also logged.
         what: String,
-        /// Whether it worked.
+        /// The result of the call.
         result: Result<(), CallError>,
     },
 }

@@ -1,9 +1,9 @@
-//! Critical add-ons that wait for a node, since when, and whose turn it is. Pure; what is decided for them the planner
-//! says, and what is done the ledger.
+//! Pending critical add-ons, with the time since when, and their order. Pure. The planner decides about them, and the
+//! ledger carries the plans out.
 
 use crate::ledger::Flights;
 use crate::model::Model;
-use crate::pulse::Pulse;
+use crate::scheduler_liveness::SchedulerLiveness;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
@@ -12,40 +12,40 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often the planner is asked about the same add-on.
+/// Minimum interval between two decisions about the same add-on.
 const PACE: Duration = Duration::from_secs(1);
-/// The pace is halved so often at most, to once in 16 seconds.
+/// How often that interval is doubled at most, up to 16 seconds.
 const SELDOM: u32 = 4;
-/// How often it is asked although nothing changed but the time: pods that terminate become overdue.
+/// Interval of decisions although the cluster has not changed, because terminating pods become overdue with time.
 const ANYWAY: Duration = Duration::from_secs(30);
-/// How long after a plan for an add-on its nomination may still be ours, which is being withdrawn.
+/// How long after a plan for an add-on its nomination may still be Giveway's, because its withdrawal is in progress.
 const WITHDRAWN: Duration = Duration::from_secs(10);
 
-/// An add-on that waits.
+/// A pending add-on.
 #[derive(Clone, Debug)]
 pub struct Waits {
     /// The pod.
     pub pod: ObjectKey,
-    /// When it was first seen to be `Unschedulable`.
+    /// When it was first observed to be `Unschedulable`.
     pub since: Instant,
-    /// When the planner was last asked, and about which version of the model.
+    /// When the planner was last asked, and the version of the model at that time.
     asked: Option<(Instant, u64)>,
-    /// How often in a row it had nothing to offer: then it is asked more and more seldom.
+    /// How often in a row the planner found nothing. It is then asked less and less often.
     hopeless: u32,
-    /// When a plan was last in flight for it.
+    /// When a plan for it was last in flight.
     helped: Option<Instant>,
 }
 
-/// Who waits, by UID.
+/// The pending critical add-ons, by UID.
 #[derive(Debug, Default)]
 pub struct Rescues {
     waiting: BTreeMap<SmolStr, Waits>,
-    /// Whether kube-scheduler is alive.
-    pub pulse: Pulse,
+    /// Whether kube-scheduler is running.
+    pub scheduler_liveness: SchedulerLiveness,
 }
 
 impl Rescues {
-    /// Notes who waits now. Who has a plan in flight goes on waiting until it is over.
+    /// Updates the pending add-ons from the model. An add-on with a plan in flight stays pending until the plan ends.
     pub fn note(&mut self, model: &Model, flights: &Flights, terms: &Terms, schedulers: &[String], now: Instant) {
         let in_flight = |pod: &Pod| flights.contains(&Preemptor::Pod(pod.key.clone()));
         let waits = |pod: &&Pod| {
@@ -63,35 +63,35 @@ impl Rescues {
             if in_flight(pod) {
                 entry.helped = Some(now);
             }
-            // Whom kube-scheduler has nominated it helps by itself.
+            // kube-scheduler has nominated a node for the pod, so it preempts for the pod itself.
             let ours = entry.helped.is_some_and(|helped| now.duration_since(helped) < WITHDRAWN);
             if pod.nominated_node.is_none() || ours {
                 self.waiting.insert(pod.uid.clone(), entry);
             }
         }
-        // Their plan says in a moment whether they were bound.
+        // The plan of a pod that is not unschedulable any more shows in a moment whether the pod was bound.
         before.retain(|_, waits| flights.contains(&Preemptor::Pod(waits.pod.clone())));
         self.waiting.append(&mut before);
-        self.pulse.note(model.scheduler_decisions, now);
+        self.scheduler_liveness.note(model.scheduler_decisions, now);
     }
 
-    /// How many wait.
+    /// Returns the number of pending add-ons.
     pub fn count(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Those who wait, as preemptors.
+    /// Returns the pending add-ons as preemptors.
     pub fn preemptors(&self) -> impl Iterator<Item = Preemptor> {
         self.waiting.values().map(|waits| Preemptor::Pod(waits.pod.clone()))
     }
 
-    /// Since when the pod with this UID waits.
+    /// Returns since when the pod with this UID is pending.
     pub fn since(&self, uid: &str) -> Option<Instant> {
         self.waiting.get(uid).map(|waits| waits.since)
     }
 
-    /// Those who have waited for `after`, with when they began: the most important first, then the oldest. Who was asked
-    /// about already comes after who was not, so that nobody who cannot be helped stands in the way of others.
+    /// Returns the add-ons that have been pending for `after`, with the time since when: by priority, then by age.
+    /// Those for which the planner found nothing come last, so that they do not delay others.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, Instant)> {
         let due = self.waiting.values().filter(|waits| now.duration_since(waits.since) >= after);
         let mut due: Vec<(&Waits, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
@@ -100,8 +100,8 @@ impl Rescues {
         due.into_iter().map(|(waits, _)| (waits.pod.clone(), waits.since)).collect()
     }
 
-    /// Whether the planner is to be asked about a pod now; notes that it is. The same is not asked again unless `anew`, nor
-    /// too often.
+    /// Returns true if the planner must be asked about a pod now, and then records that. The interval is respected, and
+    /// the same version of the model is not decided on twice unless `anew` is set.
     pub fn ask(&mut self, uid: &str, version: u64, anew: bool, now: Instant) -> bool {
         let Some(waits) = self.waiting.get_mut(uid) else { return false };
         let pace = PACE * (1 << waits.hopeless.min(SELDOM));
@@ -115,7 +115,7 @@ impl Rescues {
         again
     }
 
-    /// Notes whether the planner had something to offer for a pod.
+    /// Records whether the planner found a plan for a pod.
     pub fn answered(&mut self, uid: &str, helped: bool) {
         if let Some(waits) = self.waiting.get_mut(uid) {
             waits.hopeless = if helped { 0 } else { waits.hopeless.saturating_add(1) };
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_pod_lingers_that_has_long_to_go_or_is_overdue() {
         let mut world = World::new();
-        // Its time is 2026-01-01T00:00:00Z.
+        // The pod's deletionTimestamp is 2026-01-01T00:00:00Z.
         world.pod(TestPod::new("going", 0).on("n1").terminating());
         let due = 1_767_225_600;
         let lingers = |world: &mut World, second: i64| {

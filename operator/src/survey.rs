@@ -1,4 +1,4 @@
-//! Who waits, for the metrics: looked at every two seconds, by pods without a node and their groups alone.
+//! Counts pending PodGroups for the metrics, every two seconds. Only unbound pods and their PodGroups are examined.
 
 use crate::ledger::{Clock, Flights};
 use crate::metrics::{Metrics, WhoWaits};
@@ -11,25 +11,25 @@ use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How often it is looked.
+/// Interval between two counts.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Since when those wait who do.
+/// Since when the pending PodGroups have been pending.
 #[derive(Debug, Default)]
 pub struct Survey {
     next: Option<Instant>,
-    /// In seconds since the epoch, by UID of the group.
+    /// In seconds since the epoch, by UID of the PodGroup.
     since: BTreeMap<SmolStr, i64>,
 }
 
-/// When the first of a group's live pods was created, in seconds since the epoch.
+/// Returns when the first of a PodGroup's live pods was created, in seconds since the epoch.
 pub fn submitted(cluster: &Cluster, group: &ObjectKey) -> Option<i64> {
     let live = cluster.members(group).filter(|pod| pod.live());
     live.filter_map(|pod| pod.created).min().map(|nanoseconds| nanoseconds / 1_000_000_000)
 }
 
 impl Survey {
-    /// Whether it is time to look; notes that somebody does.
+    /// Returns true if it is time for the next count, and then records that it is made.
     pub fn due(&mut self, now: Instant) -> bool {
         let due = self.next.is_none_or(|next| next <= now);
         if due {
@@ -38,7 +38,7 @@ impl Survey {
         due
     }
 
-    /// Who waits now.
+    /// Counts the pending PodGroups.
     pub fn look(
         &mut self,
         model: &Model,
@@ -61,7 +61,7 @@ impl Survey {
             if !waits(cluster, group, finished) {
                 continue;
             }
-            // A group that was scheduled before waits since it was seen to wait again.
+            // A PodGroup that was scheduled before counts as pending since it was first observed to be pending again.
             let begun = match condition::is_true(&record.status.conditions, types::INITIALLY_SCHEDULED) {
                 true => None,
                 false => submitted(cluster, key),
@@ -69,7 +69,7 @@ impl Survey {
             let begun = begun.or_else(|| self.since.get(&group.uid).copied()).unwrap_or(clock.epoch_seconds);
             since.insert(group.uid.clone(), begun);
             let preemptor = Preemptor::Group(key.clone());
-            let word = waiting.get(&preemptor).and_then(|waiting| waiting.last_word.as_ref());
+            let word = waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
             let told = status::waits_for(model, group.class_problem.as_deref(), flights.get(&preemptor), word);
             let reason = told.map_or(Reason::WaitingForPods, |(reason, _)| reason);
             let class = metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some());
@@ -83,13 +83,13 @@ impl Survey {
     }
 }
 
-/// Whether a group with pods that have no node has not what it needs.
+/// Returns true if a PodGroup with unbound pods is pending.
 fn waits(cluster: &Cluster, group: &Group, finished: usize) -> bool {
     let live = || cluster.members(&group.key).filter(|pod| pod.live());
     let bound = live().filter(|pod| pod.node.is_some()).count();
     match group.min_count {
         Some(needed) => bound + finished < needed,
-        // Its pods start one by one.
+        // The pods of a PodGroup without gang scheduling start independently of each other.
         None => bound == 0 && live().any(|pod| pod.held || pod.unschedulable),
     }
 }
@@ -98,7 +98,7 @@ fn waits(cluster: &Cluster, group: &Group, finished: usize) -> bool {
 mod tests {
     use super::*;
     use crate::metrics::ClassLabel;
-    use crate::status::LastWord;
+    use crate::status::WaitReason;
     use crate::testing::{TestPod, World};
 
     const EPOCH: i64 = 1_800_000_000;
@@ -131,8 +131,8 @@ mod tests {
         world.group("bound", 1, 10, "Pod");
         world.pod(TestPod::new("y", 0).of("young").held()).pod(TestPod::new("f", 0).of("full").held());
         world.pod(TestPod::new("b", 0).of("bound").on("n1")).pod(TestPod::new("more", 0).of("bound").held());
-        let word = LastWord { reason: Reason::Unschedulable, message: String::new() };
-        let waiting = Waiting { last_word: Some(word), ..Waiting::default() };
+        let word = WaitReason { reason: Reason::Unschedulable, message: String::new() };
+        let waiting = Waiting { wait_reason: Some(word), ..Waiting::default() };
         look.words.insert(Preemptor::Group(world.key("full")), waiting);
         let who = look.at(&world, 0);
         let none = look.none();

@@ -1,4 +1,4 @@
-//! Builders for unit tests: a model made of plain Kubernetes objects.
+//! Builders for unit tests: a model from Kubernetes objects.
 
 use crate::input::{Input, Update};
 use crate::model::Model;
@@ -6,13 +6,13 @@ use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::keys;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 fn object<K: DeserializeOwned>(value: Value) -> Box<K> {
     Box::new(serde_json::from_value(value).unwrap())
 }
 
-/// A model with every kind listed, so that it counts as synced.
+/// A model in which every kind has been listed, so that it counts as synced.
 pub(crate) struct World {
     pub(crate) model: Model,
 }
@@ -59,7 +59,7 @@ impl World {
         self
     }
 
-    /// A node with the taint `not-ready`, which is ready or not since this second.
+    /// Adds a node with the taint `not-ready` that has been ready or not since this second.
     pub(crate) fn outage(&mut self, name: &str, cpus: u32, ready: bool, since: i64) -> &mut Self {
         let since = k8s_openapi::jiff::Timestamp::from_second(since).unwrap().to_string();
         let node = json!({
@@ -72,7 +72,7 @@ impl World {
         self
     }
 
-    /// A node with a label.
+    /// Adds a node with a label.
     pub(crate) fn labelled_node(&mut self, name: &str, cpus: u32, key: &str, value: &str) -> &mut Self {
         let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
         let metadata = json!({"name": name, "labels": {key: value}});
@@ -81,7 +81,7 @@ impl World {
         self
     }
 
-    /// A gang that must stay within one value of a node label.
+    /// Adds a gang that must be placed within one value of a node label.
     pub(crate) fn gang_within(&mut self, name: &str, min_count: u32, priority: i32, key: &str) -> &mut Self {
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
@@ -105,7 +105,7 @@ impl World {
         self
     }
 
-    /// The status of a group says that it has been scheduled (`True`) or not since this second.
+    /// Sets the condition `Scheduled` of a group to this status since this second.
     pub(crate) fn scheduled(&mut self, group: &str, status: &str, since: i64) -> &mut Self {
         let key = self.key(group);
         let time = Time(k8s_openapi::jiff::Timestamp::from_second(since).unwrap());
@@ -118,12 +118,25 @@ impl World {
         self
     }
 
-    /// A gang that was made for the Job of the same name, which has this UID.
+    /// Adds a gang in mode `PodGroup` whose status marks pods as preempted by kube-scheduler: name and second.
+    pub(crate) fn marked(&mut self, name: &str, marks: &[(&str, i64)]) -> &mut Self {
+        let time = |second: i64| Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
+        let mark = |(pod, at): &(&str, i64)| (format!("uid-{pod}"), json!({"name": pod, "time": time(*at)}));
+        let group = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "generation": 1},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup", "priority": 10},
+            "status": {"preemptedPods": marks.iter().map(mark).collect::<Map<_, _>>()},
+        });
+        self.model.apply(Input::Group(Update::Applied(object(group))));
+        self
+    }
+
+    /// Adds a gang that was created for the Job of the same name with this UID.
     pub(crate) fn made_for(&mut self, name: &str, uid: &str, min_count: i32) -> &mut Self {
         self.made_for_owner(name, ("batch/v1", "Job", name, uid), min_count)
     }
 
-    /// A gang that was made for this owner: `apiVersion`, kind, name and UID.
+    /// Adds a gang that was created for this owner: `apiVersion`, kind, name and UID.
     pub(crate) fn made_for_owner(&mut self, name: &str, owner: (&str, &str, &str, &str), min_count: i32) -> &mut Self {
         let (version, kind, of, uid) = owner;
         let owner = json!([{"apiVersion": version, "kind": kind, "name": of, "uid": uid, "controller": true}]);
@@ -137,7 +150,7 @@ impl World {
         self
     }
 
-    /// A group of Kubernetes itself; `mode` is `single` or `all`.
+    /// Adds a native PodGroup; `mode` is `single` or `all`.
     pub(crate) fn native_group(&mut self, name: &str, priority: i32, mode: &str) -> &mut Self {
         let group = json!({
             "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
@@ -148,7 +161,7 @@ impl World {
         self
     }
 
-    /// A group whose pods are scheduled one by one.
+    /// Adds a group whose pods are scheduled one by one.
     pub(crate) fn basic_group(&mut self, name: &str, priority: i32) -> &mut Self {
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
@@ -159,7 +172,7 @@ impl World {
         self
     }
 
-    /// A group that names a class.
+    /// Adds a group with a priority class.
     pub(crate) fn group_of_class(
         &mut self,
         name: &str,
@@ -193,7 +206,7 @@ impl World {
         self
     }
 
-    /// A group that was made from a template, with this status.
+    /// Adds a group that was created from a template, with this status.
     pub(crate) fn made_from(&mut self, workload: &str, template: &str, name: &str, status: Value) -> &mut Self {
         self.apply_made(workload, template, name, json!({}), status)
     }
@@ -212,7 +225,7 @@ impl World {
         self
     }
 
-    /// A group that Giveway made from a template, with this status.
+    /// Adds a group that Giveway created from a template, with this status.
     pub(crate) fn made_by_giveway(&mut self, name: &str, status: Value) -> &mut Self {
         self.apply_made("serve", "worker", name, json!({ keys::LABEL_MANAGED_BY: keys::MANAGED_BY }), status)
     }
@@ -222,7 +235,7 @@ impl World {
         self
     }
 
-    /// A budget over the pods with the label `app`.
+    /// Adds a budget for the pods with the label `app`.
     pub(crate) fn budget(&mut self, name: &str, app: &str, allowed: i32) -> &mut Self {
         let budget = json!({
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
@@ -250,7 +263,7 @@ impl World {
     }
 }
 
-/// A pod of 1 CPU in namespace `default`, with the UID `uid-NAME`.
+/// A pod with a request of 1 CPU in namespace `default`, with the UID `uid-NAME`.
 pub(crate) struct TestPod(Value);
 
 impl TestPod {
@@ -267,7 +280,7 @@ impl TestPod {
         self
     }
 
-    /// A member of a native group.
+    /// Makes it a member of a native group.
     pub(crate) fn native(self, group: &str) -> Self {
         self.spec("schedulingGroup", json!({"podGroupName": group}))
     }
@@ -283,26 +296,26 @@ impl TestPod {
         self
     }
 
-    /// It is ready.
+    /// Makes it ready.
     pub(crate) fn ready(mut self) -> Self {
         self.0["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
         self
     }
 
-    /// It has done its work for this Job.
+    /// Makes it a pod of this Job that has succeeded.
     pub(crate) fn finished(mut self, job: &str) -> Self {
         self.0["status"]["phase"] = json!("Succeeded");
         self.of_job(job)
     }
 
-    /// This Job made it.
+    /// Sets this Job as its controller.
     pub(crate) fn of_job(mut self, job: &str) -> Self {
         let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": true});
         self.0["metadata"]["ownerReferences"] = json!([reference]);
         self
     }
 
-    /// The operator made it for this group.
+    /// Makes it a pod that the operator created for this group.
     pub(crate) fn owned_by_group(mut self, group: &str) -> Self {
         let reference = json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": group,
             "uid": format!("uid-{group}"), "controller": true});
@@ -331,13 +344,20 @@ impl TestPod {
     }
 
     pub(crate) fn terminating(mut self) -> Self {
-        // Who was preempted was deleted when that was announced.
+        // A preempted pod is deleted when its preemption is announced.
         let announced = &self.0["status"]["conditions"][0];
         let at = match announced["type"] == "DisruptionTarget" {
             true => announced["lastTransitionTime"].clone(),
             false => json!("2026-01-01T00:00:00Z"),
         };
         self.0["metadata"]["deletionTimestamp"] = at;
+        self
+    }
+
+    /// Makes it terminating, with a grace period that ends at this second.
+    pub(crate) fn deleted(mut self, second: i64) -> Self {
+        let at = Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
+        self.0["metadata"]["deletionTimestamp"] = json!(at);
         self
     }
 
@@ -389,14 +409,14 @@ impl TestPod {
         self
     }
 
-    /// A kubelet started it at this second.
+    /// Sets the time when the kubelet started it.
     pub(crate) fn started(mut self, second: i64) -> Self {
         let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
         self.0["status"]["startTime"] = json!(time.to_string());
         self
     }
 
-    /// The API server bound it at this second.
+    /// Sets the time when the API server bound it.
     pub(crate) fn bound_at(mut self, second: i64) -> Self {
         let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
         self.0["status"]["conditions"] =
@@ -409,7 +429,7 @@ impl TestPod {
         self
     }
 
-    /// A pod of application `app`, guarded up to this priority.
+    /// Makes it a ready pod of application `app` with this threshold.
     pub(crate) fn guarded(mut self, app: &str, threshold: i32) -> Self {
         self.0["metadata"]["labels"]["app"] = json!(app);
         self.0["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
@@ -421,7 +441,7 @@ impl TestPod {
         self
     }
 
-    /// Announced as a victim at this second, in these words.
+    /// Adds the condition of a victim with this time and message.
     pub(crate) fn preempted(mut self, second: i64, message: &str) -> Self {
         let time = k8s_openapi::jiff::Timestamp::from_second(second).unwrap();
         self.0["status"]["conditions"] = json!([{

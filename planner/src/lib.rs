@@ -17,7 +17,7 @@ pub mod model;
 mod problem;
 mod search;
 
-pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, crowding, plan, spared, still_fits};
+pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, mutually_exclusive, plan, spared, still_fits};
 pub use api::sentence;
 pub use api::{
     Context, Cost, Decision, Domain, GuaranteedBudget, Holds, Placement, Plan, Preemptor, Rescue, Reservation,

@@ -1,22 +1,24 @@
-//! How many calls are made at the same time, in lanes that do not wait for each other.
+//! Limits on the number of API calls in flight, in lanes that do not wait for each other.
 //!
-//! * Evictions. Each of them mostly waits: the API server lists the budgets anew for it, and a list is answered when the
-//!   server has heard from etcd how far it is, up to a tenth of a second later. So there may be more of them.
-//! * Plans. There are few, one call at a time for each, and everything else of a plan waits for them.
-//! * Groups that are made for pods, and owners that are read for that: any tenant can ask for thousands of both.
+//! * Evictions. Most of their time is waiting: the API server lists the PodDisruptionBudgets for each eviction, and
+//!   answers a list only when it has confirmed with etcd that its cache is current, which takes up to 0.1 s. So more of
+//!   them are allowed in flight.
+//! * Plans. There are few: one call at a time for each plan, and every other call for the plan waits for it.
+//! * PodGroups that are created for pods or get another `minCount`, and reads of their owners: any tenant can cause
+//!   thousands of them.
 //! * All other calls, among them the nominations of a large gang.
 //!
-//! In each lane calls are ordered by priority, then by age.
+//! In each lane, calls are ordered by priority, then by age.
 
 use super::lane::{Lane, Turn};
 use crate::command::Command;
 
-/// How many evictions there may be for each other call.
+/// Number of evictions allowed in flight for each other call.
 const EVICTIONS: usize = 3;
-/// How many groups are made, or owners read, at the same time.
+/// Maximum number of calls in flight that create PodGroups, set their `minCount`, or read owners.
 const GROUPS: usize = 4;
 
-/// The lanes. Cheap to clone.
+/// All lanes of the operator. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     evictions: Lane,
@@ -26,7 +28,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes for this many calls at the same time, evictions apart.
+    /// Returns lanes for this many calls in flight; evictions and PodGroup creation have their own limits on top of it.
     pub(super) fn new(calls: usize) -> Self {
         let plans = (calls / 4).max(1);
         Self {
@@ -37,7 +39,7 @@ impl Lanes {
         }
     }
 
-    /// Waits for a command's turn.
+    /// Waits until the command may be carried out.
     pub(super) async fn turn(&self, command: &Command) -> Turn {
         let lane = match command {
             Command::Evict(_) => &self.evictions,
@@ -56,7 +58,7 @@ mod tests {
     use giveway_planner::model::ObjectKey;
 
     fn other() -> Command {
-        Command::ReadPulse(ObjectKey::new("kube-system", "kube-scheduler"))
+        Command::ReadSchedulerLease(ObjectKey::new("kube-system", "kube-scheduler"))
     }
 
     #[test]

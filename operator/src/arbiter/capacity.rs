@@ -1,4 +1,5 @@
-//! Who waits for room, for those who ask a cluster autoscaler for it.
+//! Reports pending gangs to [provisioning](crate::provisioning), which requests capacity for them from a cluster
+//! autoscaler.
 
 use super::Arbiter;
 use crate::command::Command;
@@ -12,7 +13,8 @@ use giveway_planner::model::ObjectKey;
 use std::collections::BTreeMap;
 
 impl Arbiter {
-    /// What is to be made and removed so that an autoscaler sees who waits.
+    /// Returns the calls that create and remove capacity requests, so that a cluster autoscaler adds nodes for pending
+    /// gangs.
     pub(super) fn ask_for_capacity(&mut self, clock: Clock) -> Vec<Command> {
         let Self { provisioning, model, waiting, flights, .. } = self;
         let waits = || {
@@ -44,13 +46,14 @@ impl Arbiter {
     }
 }
 
-/// For what a gang waits that has no plan.
+/// Returns what a gang without a plan waits for; `None` if it needs no capacity request.
 fn waits_for(waiting: &Waiting) -> Option<Wait> {
-    match waiting.last_word.as_ref().map(|word| word.reason) {
+    match waiting.wait_reason.as_ref().map(|word| word.reason) {
         Some(Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Cancelled | Reason::Failed) => {
             Some(Wait::Room)
         }
-        // Nobody has decided about it yet, as after a change of leaders: what an earlier one asked for stays.
+        // No decision has been made for the gang yet, for example after a change of leaders: existing capacity requests
+        // stay.
         None if waiting.seen.is_none() => Some(Wait::Placed),
         _ => None,
     }
@@ -59,7 +62,7 @@ fn waits_for(waiting: &Waiting) -> Option<Wait> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::LastWord;
+    use crate::status::WaitReason;
 
     #[test]
     fn what_an_earlier_leader_asked_for_stays_until_somebody_has_decided() {
@@ -67,11 +70,11 @@ mod tests {
         assert_eq!(waits_for(&waiting), Some(Wait::Placed));
         waiting.seen = Some(1);
         assert_eq!(waits_for(&waiting), None, "it fits");
-        waiting.last_word = Some(LastWord { reason: Reason::Unschedulable, message: String::new() });
+        waiting.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: String::new() });
         assert_eq!(waits_for(&waiting), Some(Wait::Room));
         waiting.seen = None;
         assert_eq!(waits_for(&waiting), Some(Wait::Room), "it is looked at anew");
-        waiting.last_word = Some(LastWord { reason: Reason::WaitingForPods, message: String::new() });
+        waiting.wait_reason = Some(WaitReason { reason: Reason::WaitingForPods, message: String::new() });
         assert_eq!(waits_for(&waiting), None);
     }
 }

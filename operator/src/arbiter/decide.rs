@@ -1,4 +1,4 @@
-//! Deciding: who waits is put to the planner, in order, and the answer is remembered, told, or carried out.
+//! Decisions: passes each pending preemptor to the planner, in order, and stores, reports or carries out the decision.
 
 use super::Arbiter;
 use super::plan::stored;
@@ -7,7 +7,7 @@ use crate::departures::plan_store::Record;
 use crate::ledger::{self, Clock, Flight};
 use crate::metrics::RefusedBy;
 use crate::queue;
-use crate::status::{self, LastWord};
+use crate::status::{self, WaitReason};
 use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
@@ -15,13 +15,14 @@ use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown};
+use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long after members were released without a place those are released again that are still held.
+/// After this time the scheduling gate is removed again from members that were ungated without a placement and are still gated.
 const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
-/// A name for a `Preemption` that no other one has: names of a term end with a number.
+/// Returns a unique name for a `Preemption`: the end of the term, which ends with a number, and a counter.
 pub(super) fn next_id(made: &mut u64, term: &str) -> String {
     *made += 1;
     let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
@@ -41,13 +42,13 @@ impl Arbiter {
         self.waiting.retain(|preemptor, waiting| {
             let waits = is_present(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
             if !waits
-                && waiting.last_word.take().is_some()
+                && waiting.wait_reason.take().is_some()
                 && let Preemptor::Group(key) = preemptor
             {
-                // Its status says it still.
+                // The status of the PodGroup still shows the old reason.
                 self.dirty.insert(key.clone());
             }
-            // kube-scheduler may be trying it, and then it does not wait for us.
+            // While kube-scheduler tries to schedule the preemptor, it is not in our queue. What is remembered about it is kept meanwhile.
             waits || (waiting.remembers(clock.now) && self.model.uid_of(preemptor).is_some())
         });
         self.observed.retain(is_present);
@@ -79,7 +80,15 @@ impl Arbiter {
                 && let left @ 1.. = self.departures.to_wait_for(&self.model, group, clock.now)
             {
                 self.word(&preemptor, Some(Self::waits_for_departure(left)), clock.now);
-                // It is decided when they are terminating, and also when only the time is over.
+                // It is decided again when the pods are terminating, and also when only the time limit has passed.
+                self.waiting.entry(preemptor).or_default().seen = None;
+                continue;
+            }
+            if let Preemptor::Group(group) = &preemptor
+                && let Some(predecessor) = self.gangs.predecessor(&self.model, group, clock.now)
+            {
+                let word = Self::waits_for_predecessor(predecessor);
+                self.word(&preemptor, Some(word), clock.now);
                 self.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
@@ -89,7 +98,7 @@ impl Arbiter {
             }
             let version = self.model.version;
             let waiting = self.waiting.entry(preemptor.clone()).or_default();
-            // During a back-off it is only seen whether there is free room: that makes nobody new.
+            // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
             let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
             if !self.round.admits(&preemptor, new, || begun.elapsed()) {
                 continue;
@@ -117,38 +126,65 @@ impl Arbiter {
         self.round.end(clock.now, begun.elapsed());
     }
 
-    /// For a group that was made for an earlier owner than its pods have.
-    fn earlier_owner_goes_first() -> LastWord {
+    /// The wait reason of a PodGroup that was created for an earlier owner than that of its pods.
+    fn earlier_owner_goes_first() -> WaitReason {
         let message = "Its pods belong to another Job than the group; they get one of their own when the last pod of the earlier \
                        one is gone.";
-        LastWord { reason: Reason::WaitingForPods, message: message.to_owned() }
+        WaitReason { reason: Reason::WaitingForPods, message: message.to_owned() }
     }
 
-    /// Whether the first pods of a group wait for what its owner says of its size, for some seconds at most.
+    /// Returns true while the first pods of a gang wait until the size of the gang was read from its owner: for some seconds at most.
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
         !self.gangs.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
-    /// For a gang that was taken down.
-    fn others_go_first(until: &str) -> LastWord {
+    /// The wait reason of a gang whose bound pods were evicted because it was only partially scheduled.
+    fn others_go_first(until: &str) -> WaitReason {
         let message = format!(
             "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {until}."
         );
-        LastWord { reason: Reason::HalfBound, message }
+        WaitReason { reason: Reason::HalfBound, message }
     }
 
-    /// For a PodGroup of which pods are still to be evicted.
-    fn waits_for_departure(left: usize) -> LastWord {
+    /// The wait reason of a PodGroup of which pods are still to be evicted.
+    fn waits_for_departure(left: usize) -> WaitReason {
         let are = if left == 1 { "is" } else { "are" };
         let message = format!(
             "All pods of the PodGroup are evicted, and {} {are} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
             words::pods(left)
         );
-        LastWord { reason: Reason::WaitingForPods, message }
+        WaitReason { reason: Reason::WaitingForPods, message }
     }
 
-    /// Pods that keep room for the preemptor are as good as gone.
+    /// The wait reason of a gang with the same top controller as an earlier gang whose owner is or may be deleted.
+    fn waits_for_predecessor(predecessor: &ObjectKey) -> WaitReason {
+        let message = format!(
+            "It waits for the pods of PodGroup {predecessor}, which has the same top controller, to terminate if their owner is deleted: for at most 10s."
+        );
+        WaitReason { reason: Reason::WaitingForPods, message }
+    }
+
+    /// Returns a wait reason if the placements include a node that is reserved for the successor of another gang; `None` if the gang need
+    /// not wait. The gang is decided again when the reservation ends.
+    fn reserved_for_successor(&self, preemptor: &Preemptor, placements: &[Placement]) -> Option<WaitReason> {
+        let Preemptor::Group(group) = preemptor else { return None };
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
+        let nodes = placements.iter().map(|placed| &placed.node);
+        let reserved = self.succession.is_reserved(nodes, group, priority, self.gangs.controllers())?;
+        let until = Timestamp::from_second(reserved.until).unwrap_or_default();
+        let predecessor = match self.config.names().known(&reserved.predecessor.namespace, &group.namespace) {
+            true => format!("PodGroup {}", reserved.predecessor),
+            false => "a PodGroup of another namespace".to_owned(),
+        };
+        let message = format!(
+            "Its pods fit on node {}, which is reserved until {until} for the successor of {predecessor}, whose pods were deleted.",
+            reserved.node
+        );
+        Some(WaitReason { reason: Reason::Unschedulable, message })
+    }
+
+    /// Calls the planner. Placeholder pods that reserve capacity for the preemptor are treated as if they were terminating.
     fn ask_the_planner(&self, preemptor: &Preemptor, context: &Context) -> Decision {
         let placeholders: BTreeSet<SmolStr> = match preemptor {
             Preemptor::Group(key) => self.model.placeholders(key).map(|pod| pod.uid.clone()).collect(),
@@ -164,9 +200,14 @@ impl Arbiter {
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
-                self.word(preemptor, None, clock.now);
-                // Pods that nobody holds are placed by the scheduler alone; those of a basic group are held when they came
-                // before it.
+                let reserved = self.reserved_for_successor(preemptor, &placements);
+                let waits = reserved.is_some();
+                self.word(preemptor, reserved, clock.now);
+                if waits {
+                    return;
+                }
+                // kube-scheduler places ungated pods without our help. Pods of a basic group are gated if they were created before their
+                // group.
                 let cluster = &self.model.cluster;
                 let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
                 let held = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
@@ -179,17 +220,21 @@ impl Arbiter {
                 if let Some(foreign) = self.foreign_scheduler(preemptor) {
                     let message =
                         format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
-                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
+                    self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+                    return;
+                }
+                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements) {
+                    self.word(preemptor, Some(reserved), clock.now);
                     return;
                 }
                 if let Some(message) = self.unbindable(preemptor, &plan) {
-                    self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
+                    self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
                 if !plan.victims.is_empty()
                     && let Some(message) = self.too_many_plans(preemptor)
                 {
-                    self.word(preemptor, Some(LastWord { reason: Reason::EvictionsLimited, message }), clock.now);
+                    self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
                     return;
                 }
                 match self.restraint().filter(|_| !plan.victims.is_empty()) {
@@ -215,7 +260,7 @@ impl Arbiter {
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
-                self.word(preemptor, Some(LastWord { reason: Reason::Unschedulable, message }), clock.now);
+                self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
@@ -228,14 +273,14 @@ impl Arbiter {
                     status::besides_gated(gated),
                     min_count.saturating_sub(finished),
                 );
-                self.word(preemptor, Some(LastWord { reason: Reason::WaitingForPods, message }), clock.now);
+                self.word(preemptor, Some(WaitReason { reason: Reason::WaitingForPods, message }), clock.now);
             }
             Decision::Nothing => self.word(preemptor, None, clock.now),
         }
     }
 
-    /// Releases the members that are held, without a place: kube-scheduler knows what the planner does not. It is done again
-    /// after a while for those whose release failed.
+    /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
+    /// can. Retried after [`RELEASE_AGAIN`] for members that are still gated.
     fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
         let held: Vec<(ObjectKey, SmolStr)> =
@@ -252,9 +297,9 @@ impl Arbiter {
         }
     }
 
-    /// Why there is no plan: for want of room, or because of budgets, whether the planner knows that or the API server
-    /// refused the victims that there would be.
-    fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> LastWord {
+    /// Returns why there is no plan: not enough capacity, or budgets. Budgets are the reason if the planner excluded victims because of
+    /// them, or if the API server refused the evictions of the possible victims.
+    fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
         let waiting = self.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
         let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| !waiting.careful);
@@ -277,10 +322,10 @@ impl Arbiter {
             false => "",
             true => " Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.",
         };
-        LastWord { reason, message: format!("{shortfall}{torn}{refusal}{young}") }
+        WaitReason { reason, message: format!("{shortfall}{torn}{refusal}{young}") }
     }
 
-    /// Budgets of other namespaces hold a preemptor back without their names.
+    /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.
     fn without_foreign_names(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> Shortfall {
         let (names, mut told) = (self.config.names(), shortfall.clone());
         for budget in &mut told.guaranteed {
@@ -291,8 +336,8 @@ impl Arbiter {
         told
     }
 
-    /// Why nobody goes for this plan: the scheduler had a place for one of its members, which would still do, and did not bind it there.
-    /// Where else it would not be bound nobody knows (KEP-5710, delayed preemption: no new preemption while the nomination is feasible).
+    /// Returns why this plan must not evict: kube-scheduler could have bound a member to a feasible node and did not, so a different node
+    /// may not help either (KEP-5710, delayed preemption: no new preemption while the nomination is feasible).
     fn unbindable(&self, preemptor: &Preemptor, plan: &Plan) -> Option<String> {
         let waiting = self.waiting.get(preemptor)?;
         let cluster = &self.model.cluster;
@@ -307,8 +352,8 @@ impl Arbiter {
         ))
     }
 
-    /// Why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not wait.
-    /// It is decided again when a plan is over.
+    /// Returns why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not
+    /// wait. It is decided again when a plan ends.
     fn too_many_plans(&self, preemptor: &Preemptor) -> Option<String> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
@@ -333,14 +378,14 @@ impl Arbiter {
         }
     }
 
-    /// Remembers why a preemptor waits; a new reason is an event too.
-    pub(super) fn word(&mut self, preemptor: &Preemptor, word: Option<LastWord>, now: Instant) {
+    /// Stores why a preemptor waits. A new reason is also published as an event.
+    pub(super) fn word(&mut self, preemptor: &Preemptor, word: Option<WaitReason>, now: Instant) {
         let waiting = self.waiting.entry(preemptor.clone()).or_default();
-        if waiting.last_word == word {
+        if waiting.wait_reason == word {
             return;
         }
-        let news = word.as_ref().filter(|w| waiting.last_word.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
-        waiting.last_word = word;
+        let news = word.as_ref().filter(|w| waiting.wait_reason.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
+        waiting.wait_reason = word;
         if let Preemptor::Group(key) = preemptor {
             self.dirty.insert(key.clone());
         }
@@ -372,7 +417,7 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// A plan in flight that nobody has seen yet.
+    /// Creates a plan in flight. It is not yet in the ledger.
     pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
@@ -380,13 +425,13 @@ impl Arbiter {
         Flight::new(preemptor.clone(), priority, stored, clock.now)
     }
 
-    /// A plan of this term as it is stored, with a name that no other plan has.
+    /// Converts a plan into its stored form, with the current term and a unique name.
     pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor, clock: Clock) -> StoredPlan {
         let (id, term) = (next_id(&mut self.plans_made, self.leadership.term()), self.leadership.term().to_owned());
         stored(plan, id, term, preemptor, &self.model.cluster, clock.time())
     }
 
-    /// Puts a new plan into the ledger; one that evicts somebody is stored and told.
+    /// Puts a new plan into the ledger. A plan with victims is also stored as a `Preemption` and published as an event.
     pub(super) fn open(&mut self, mut flight: Flight) {
         let preemptor = flight.preemptor.clone();
         if flight.evicts() {

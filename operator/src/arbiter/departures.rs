@@ -1,5 +1,5 @@
-//! Departures in the arbiter: begun when kube-scheduler preempted a member of a PodGroup, when a gang has been partially scheduled for too
-//! long, and when a plan is cancelled after its first evictions; told in the status of the PodGroup and by an event.
+//! Departures in the arbiter. They begin when kube-scheduler has preempted a member of a PodGroup, when a gang has been partially scheduled
+//! for too long, and when a plan is cancelled after its first evictions. The status of the PodGroup and an event report them.
 
 use super::Arbiter;
 use super::decide::next_id;
@@ -22,7 +22,7 @@ use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Begins departures for what a cancelled plan leaves. Returns true if all of it is evicted by departures that are stored.
+/// Begins departures for the victims that a cancelled plan has not evicted. Returns true if departures that are stored evict all of them.
 pub(super) fn hand_over(
     model: &Model,
     rest: &[Rest],
@@ -39,11 +39,12 @@ pub(super) fn hand_over(
 }
 
 impl Arbiter {
-    /// Begins departures after preemptions by kube-scheduler: before plans for the PodGroups go on, and before anything is decided for
-    /// replacement pods.
+    /// Begins departures after preemptions by kube-scheduler. This runs before plans for the PodGroups advance and before decisions are
+    /// made for replacement pods.
     pub(super) fn begin_departures(&mut self, clock: Clock) {
         for preempted in self.model.take_preempted_by_scheduler().into_values() {
             let PreemptedByScheduler { group, .. } = &preempted;
+            self.dirty.insert(group.clone());
             if self.restraint().is_some() || self.model.cluster.protection(&group.namespace).is_some() {
                 self.tell_not_disrupted(&preempted);
                 continue;
@@ -53,7 +54,7 @@ impl Arbiter {
                 continue;
             }
             self.metrics.outcome(Reason::PreemptionByScheduler);
-            // A new plan is made for all its members; ungated members have a node already.
+            // A new plan is made for all its members. In state `Releasing` the members are already ungated and have a node.
             let own = self.flights.get_mut(&Preemptor::Group(group.clone()));
             if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
                 flight.drop_plan(
@@ -64,7 +65,7 @@ impl Arbiter {
         }
     }
 
-    /// Begins a departure, and tells the PodGroup. Returns false if others evict the pods already.
+    /// Begins a departure and publishes an event about it. Returns false if other departures already evict the pods.
     fn begin_departure(&mut self, request: Request, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
         let term = self.leadership.term();
@@ -77,12 +78,12 @@ impl Arbiter {
         true
     }
 
-    /// Notes what the status of a PodGroup tells of its departure.
+    /// Stores what the status of a PodGroup reports about its departure.
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
             Cause::MemberPreempted => (Some(SCHEDULER.into()), Reason::PreemptionByScheduler),
             Cause::PartiallyScheduled => (None, Reason::HalfBound),
-            // The status names the preemptor of the plan already.
+            // The status already names the preemptor of the plan.
             _ => (None, Reason::PreemptionByScheduler),
         };
         self.dirty.insert(group.clone());
@@ -105,7 +106,7 @@ impl Arbiter {
         }
     }
 
-    /// Goes on with departures and ends them.
+    /// Advances departures, and ends those that are finished.
     pub(super) fn depart(&mut self, clock: Clock) {
         self.disrupt_partially_scheduled(clock);
         if self.departures.is_empty() {
@@ -122,12 +123,12 @@ impl Arbiter {
         for (group, pod, uid, why) in step.refused {
             self.tell_refusal(&pod, &uid, &action_of(&group), &why, clock.now);
         }
-        // Plans may count on the capacity of pods that stay.
+        // Plans may rely on the capacity of pods that are no longer evicted.
         self.model.changes.everything |= !step.ended.is_empty();
         self.dirty.extend(step.ended);
     }
 
-    /// Begins to disrupt the gangs that have been partially scheduled for too long.
+    /// Begins departures for the gangs that have been partially scheduled for too long.
     fn disrupt_partially_scheduled(&mut self, clock: Clock) {
         let after = self.config.half_bound_timeout;
         if after.is_zero() {
@@ -135,13 +136,13 @@ impl Arbiter {
         }
         self.half_starts.note(&self.model, &self.dirty, clock.now);
         for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
-            // Where groups are not served no gang is scheduled together.
+            // Where groups are not served, no gang is scheduled together.
             if !self.model.cluster.serves_groups_in(&group.namespace) {
                 self.half_starts.start_anew(&group, clock.now);
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
-            // A plan may yet complete the gang, also one that has just been carried out.
+            // A plan may still complete the gang, even a plan that has just completed.
             if self.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
                 continue;
             }
@@ -184,7 +185,7 @@ impl Arbiter {
         }
     }
 
-    /// Tells a partially scheduled gang that its pods are evicted when the limits on evictions allow it.
+    /// Publishes an event that the pods of a partially scheduled gang are evicted later, when the limits on evictions allow it.
     fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
         if self.repeated.is_news(&uid, Repeated::RATES, clock.now) {
@@ -194,7 +195,7 @@ impl Arbiter {
         }
     }
 
-    /// Tells a PodGroup of which kube-scheduler preempted a pod why the other pods are not evicted, although its mode says so.
+    /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other pods are not evicted.
     fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler) {
         let PreemptedByScheduler { pod, group, .. } = preempted;
         let others = begin::others(&self.model, preempted).count();
@@ -213,7 +214,7 @@ impl Arbiter {
         self.tell_group(group, reason, "LeavingAlone", message.into());
     }
 
-    /// Warns a group by an event.
+    /// Publishes a warning event on a PodGroup.
     pub(super) fn tell_group(&self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
         let group = Preemptor::Group(group.clone());
         if let Some(notice) = self.notice(&group, true, reason, action.to_owned(), note) {
@@ -222,7 +223,7 @@ impl Arbiter {
     }
 }
 
-/// Why pods of a PodGroup are evicted by a departure, in the action of events.
+/// Returns the cause of a departure's evictions, for the field `action` of events.
 pub(super) fn action_of(group: &ObjectKey) -> String {
     format!("the disruption of podgroup/{group}")
 }

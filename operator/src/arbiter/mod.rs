@@ -1,8 +1,8 @@
-//! The arbiter: the one task that owns the model, decides, and keeps the ledger (design, section 5).
+//! The arbiter: the one task that owns the model, makes all decisions, and keeps the ledger (design, section 5).
 //!
-//! A pass runs after every batch of inputs: advance what is in flight, decide for who waits, and write the statuses
-//! that changed. It makes no call and reads no clock itself: [`Command`]s go to whoever carries them out, whose
-//! reports come back as inputs, and the time is given with each of them and with each pass.
+//! A pass runs after every batch of inputs. It advances the plans in flight, decides for pending preemptors, and writes the statuses that
+//! changed. The arbiter makes no call itself: [`Command`]s are sent to an actuator, and the results come back as inputs. It reads no clock
+//! during a pass: the time is a parameter of each input and each pass.
 
 mod capacity;
 mod decide;
@@ -31,7 +31,6 @@ use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
 use crate::ledger::{self, Advance, Clock, Ending, Flight, Flights, Limits};
-use crate::letting_go::LettingGo;
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::observed::Observed;
@@ -40,10 +39,12 @@ use crate::queue::Waiting;
 use crate::rates::Rates;
 use crate::rescue::Rescues;
 use crate::server_time::ServerTime;
-use crate::status::{self, LastWord, Victimhood};
+use crate::status::{self, Victimhood, WaitReason};
+use crate::succession::Succession;
 use crate::survey::Survey;
 use crate::switch::Switch;
 use crate::trace::Tracer;
+use crate::ungate_all::UngateAll;
 use crate::watches::Watches;
 use crate::words;
 use giveway_crds::condition::Reason;
@@ -63,31 +64,31 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use waiters::Waiters;
 
-/// Inputs that are taken in before the next pass.
+/// Maximum number of inputs that are applied before the next pass.
 const BATCH: usize = 4096;
-/// How long a batch may gather: a burst of events is looked at once.
+/// Inputs are collected for this time, so that a burst of events causes one pass.
 const GATHER: Duration = Duration::from_millis(5);
-/// How long the watch may take to show that an eviction was accepted: after that whoever it was about is as good as any other.
+/// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
 const UNSEEN: Duration = Duration::from_secs(60);
-/// How long the watch may take to show that a nomination was withdrawn.
+/// Time within which the watch should show a withdrawn nomination.
 const SHOWN: Duration = Duration::from_secs(2);
-/// How long no plan that has begun to evict is cancelled for a nomination that a plan left which is over. A nomination without a next plan
-/// is withdrawn within some seconds.
+/// For this time a nomination that an ended plan left does not cancel a plan with evictions. A nomination that is not used by a
+/// next plan is withdrawn within some seconds.
 const KEPT: Duration = Duration::from_secs(10);
-/// How often timers (delays, time-outs, repeated calls) are looked at.
+/// Interval at which timers (delays, time limits, retries) are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The arbiter. See the module's documentation.
+/// The arbiter. See the documentation of the module.
 pub struct Arbiter {
     model: Model,
     flights: Flights,
-    /// Victims of plans that are over, by UID, while the watch does not show yet that they go, and since when.
+    /// Victims of ended plans by UID, with the end time, while the watch does not yet show that they are terminating.
     evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
-    /// Places of plans that were given up just now, and when: the watch may show their nominations still.
+    /// Reservations of plans that were cancelled or failed just now, and when. The watch may still show their nominations.
     given_up: Vec<(Reservation, Instant)>,
-    /// Places of plans that are over and whose members stay nominated for their next plan, and since when.
+    /// Reservations of ended plans whose members stay nominated for their next plan, and the time of the end.
     kept_nominations: Vec<(Reservation, Instant)>,
-    /// Nodes that are not ready for a short time only.
+    /// Nodes that have not been ready for a short time only.
     recovering: BTreeSet<SmolStr>,
     waiting: BTreeMap<Preemptor, Waiting>,
     round: Round,
@@ -96,15 +97,16 @@ pub struct Arbiter {
     writing: BTreeMap<ObjectKey, Writing>,
     plan_store: PlanStore,
     keeper: Keeper,
-    /// Groups whose status is looked at in this pass.
+    /// PodGroups whose status is computed in this pass.
     dirty: BTreeSet<ObjectKey>,
-    /// Groups whose status is looked at again, and when.
+    /// PodGroups whose status is computed again at this time.
     later: BTreeMap<ObjectKey, Instant>,
     gangs: Gangs,
     housekeeping: Housekeeping,
     backfill: BackFill,
     departures: Departures,
     half_starts: HalfStarts,
+    succession: Succession,
     provisioning: Provisioning,
     repeated: Repeated,
     rescues: Rescues,
@@ -113,11 +115,11 @@ pub struct Arbiter {
     switch: Switch,
     rates: Rates,
     observed: Observed,
-    letting_go: LettingGo,
-    /// Who is a critical add-on; `None` when they are not helped.
+    ungate_all: UngateAll,
+    /// Which pods are critical add-ons; `None` if Giveway does not preempt for them.
     terms: Option<Arc<Terms>>,
     next_sweep: Option<Instant>,
-    /// Which taint of ours could not be removed, and why.
+    /// Message about a taint of Giveway that could not be removed.
     kept_taint: Option<String>,
     resumed: bool,
     plans_made: u64,
@@ -132,7 +134,7 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// A new arbiter; [`Arbiter::run`] does the work. `ready` is set once every kind was listed.
+    /// Creates an arbiter; [`Arbiter::run`] runs it. `ready` is set to true when every kind has been listed.
     pub fn new(
         config: Config,
         actuator: impl Dispatch + Send + 'static,
@@ -165,6 +167,7 @@ impl Arbiter {
             backfill: BackFill::default(),
             departures: Departures::default(),
             half_starts: HalfStarts::default(),
+            succession: Succession::default(),
             provisioning: Provisioning::new(provisioning::Options::of(&config)),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
@@ -173,7 +176,7 @@ impl Arbiter {
             switch: Switch::new(config.mode),
             rates: Rates::new(config.evictions_per_minute()),
             observed: Observed::default(),
-            letting_go: LettingGo::default(),
+            ungate_all: UngateAll::default(),
             terms: config.critical_addons().map(Arc::new),
             next_sweep: None,
             kept_taint: None,
@@ -190,28 +193,28 @@ impl Arbiter {
         }
     }
 
-    /// Goes by this clock, and not by the machine's.
+    /// Uses this clock instead of the machine's.
     #[must_use]
     pub fn by(mut self, server_time: ServerTime) -> Self {
         self.server_time = server_time;
         self
     }
 
-    /// Tells of its plans by these traces.
+    /// Exports traces of plans with this tracer.
     #[must_use]
     pub fn told_by(mut self, tracer: Tracer) -> Self {
         self.tracer = tracer;
         self
     }
 
-    /// Decides without a look at how long that takes, so that the same inputs have the same outcome every time.
+    /// Removes all time limits on decisions, so that equal inputs give equal results.
     #[must_use]
     pub fn untimed(mut self) -> Self {
         self.round = Round::untimed();
         self
     }
 
-    /// Runs until the inputs end.
+    /// Runs until the channel of inputs is closed.
     pub async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -237,7 +240,7 @@ impl Arbiter {
         }
     }
 
-    /// Takes in what is heard at this moment; [`Arbiter::pass`] says what follows from it.
+    /// Applies one input. Nothing is decided before the next [`Arbiter::pass`].
     pub fn take(&mut self, input: Input, now: Instant) {
         match input {
             Input::Report(report) => self.report(report, now),
@@ -245,7 +248,7 @@ impl Arbiter {
         }
     }
 
-    /// Looks at everything that was taken in, and at the time: advances what is in flight, decides, and writes.
+    /// Runs one pass over all applied inputs: advances plans, decides, and writes.
     pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
@@ -267,7 +270,8 @@ impl Arbiter {
         let broken = self.watches.broken(clock.now);
         self.metrics.watches_broken(broken.is_some());
         if broken.is_some() {
-            // What was asked for and waits for its turn is not done either; it is asked for anew when the model is true again.
+            // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
+            // current.
             self.flights.all_mut().for_each(Flight::hold);
             self.departures.hold();
             self.store_plans(clock);
@@ -277,6 +281,9 @@ impl Arbiter {
         self.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.dirty.append(&mut self.model.touched);
         self.gangs.heed(&self.model, &self.dirty, clock.now);
+        let freed = std::mem::take(&mut self.model.freed);
+        let ended = self.succession.observe(freed, self.gangs.controllers(), &self.model, clock.epoch_seconds);
+        self.model.version += u64::from(ended);
         self.follow_switch();
         self.restrain();
         self.ration(clock);
@@ -295,7 +302,7 @@ impl Arbiter {
         chores.append(&mut self.housekeeping.stray_nominations(&self.model, &self.flights, clock));
         chores.append(&mut self.backfill.pass(&self.model, clock.now));
         chores.append(&mut self.ask_for_capacity(clock));
-        chores.append(&mut self.let_go(clock));
+        chores.append(&mut self.ungate_all_pods(clock));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.tell_waiters(clock);
@@ -307,7 +314,7 @@ impl Arbiter {
         }
     }
 
-    /// A group takes nothing over from an earlier one of its name, which nobody may have seen go.
+    /// Removes the state of deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
     fn forget_the_dead(&mut self) {
         for key in std::mem::take(&mut self.model.namesakes) {
             self.last_plans.remove(&key);
@@ -316,7 +323,7 @@ impl Arbiter {
         }
     }
 
-    /// Takes over the plans that an earlier leader stored.
+    /// Resumes the plans that an earlier leader stored.
     fn resume(&mut self, clock: Clock) {
         self.dirty.extend(self.model.groups.keys().cloned());
         self.resume_rates(clock);
@@ -335,6 +342,7 @@ impl Arbiter {
             self.dirty.extend(group);
         }
         if let Preemptor::Group(key) = &flight.preemptor {
+            self.succession.succeeded(key, self.gangs.controllers());
             if flight.evicts() {
                 self.last_plans.remove(key);
             }
@@ -348,28 +356,28 @@ impl Arbiter {
         self.model.cluster.pod(pod).and_then(|p| self.model.cluster.group_of(p)).map(|g| g.key.clone())
     }
 
-    /// The decisions in flight as the planner needs them for a preemptor of this priority.
+    /// Returns the plans in flight in the form that the planner needs for a preemptor of this priority.
     fn context(&self, priority: i32) -> Context {
         let mut context = ledger::context(&self.flights, &self.model.cluster, priority);
         context.departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
         context
     }
 
-    /// The same for a plan that has begun to evict: neither a plan of equal or lower priority without an eviction nor a short outage of a
-    /// node cancels it.
+    /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
+    /// does a short outage of a node.
     fn context_of_begun(&self, context: Context, priority: i32) -> Context {
         let recovering = self.recovering.clone();
         let ending = self.flights.values().flat_map(Flight::kept_nominations);
         let kept: Vec<Reservation> =
             self.kept_nominations.iter().map(|(place, _)| place.clone()).chain(ending).collect();
-        Context { recovering, ..ledger::without_guests(context, &self.flights, &kept, priority) }
+        Context { recovering, ..ledger::without_plans_without_victims(context, &self.flights, &kept, priority) }
     }
 
-    /// Notes which nodes are not ready for a short time only.
+    /// Updates the set of nodes that have not been ready for a short time only.
     fn note_outages(&mut self, clock: Clock) {
         let grace = i64::try_from(self.config.node_outage_grace.as_secs()).unwrap_or(i64::MAX);
         let recovering = self.model.recovering(clock.epoch_seconds, grace);
-        // Plans are checked again when the time of a node is over.
+        // Plans are checked again when a node's grace period has passed.
         for node in recovering.symmetric_difference(&self.recovering) {
             self.model.changes.note_node(node);
         }
@@ -380,12 +388,13 @@ impl Arbiter {
     fn advance(&mut self, clock: Clock) {
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let mut spent = Duration::ZERO;
-        // Of plans that do not fit side by side any more the least important and youngest is given up, and the others keep their places.
+        // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
+        // sorted by ascending priority, the youngest first.
         let mut order: Vec<Preemptor> = self.flights.take_due(clock.now);
         order.sort_by_key(|preemptor| {
             self.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
         });
-        // A critical add-on cannot wait as long as others can.
+        // Plans for critical add-ons wait for fewer terminating pods than other plans.
         let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_begun_to_evict());
         let kinds: BTreeSet<(i32, bool, bool)> =
             order.iter().filter_map(|preemptor| self.flights.get(preemptor)).map(kind).collect();
@@ -412,7 +421,7 @@ impl Arbiter {
         self.evicted.retain(|uid, (pod, at)| {
             let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
             let expected = clock.now.duration_since(*at) < UNSEEN;
-            // Plans that count on its capacity find out that it stays.
+            // Plans that rely on the capacity of the pod must be checked, because the pod is not terminating.
             self.model.changes.everything |= unseen && !expected;
             unseen && expected
         });
@@ -478,13 +487,13 @@ impl Arbiter {
             }
         }
         self.round.looked(clock.now, spent);
-        // What was found while others were in flight that are over by now is not found for good.
+        // A plan ended in this loop, so what was computed earlier in the loop is not final: another version makes it be computed again.
         if self.model.version != version {
             self.model.version += 1;
         }
     }
 
-    /// UIDs of the pods among those that these commands evict whose eviction is requested for another plan or departure.
+    /// Returns the UIDs of the pods that these commands evict although another plan or departure has already requested their eviction.
     fn requested_by_others(&self, preemptor: &Preemptor, commands: &[Command]) -> BTreeSet<SmolStr> {
         let uids = commands.iter().filter_map(|command| match command {
             Command::Evict(call) => Some(&call.uid),
@@ -499,7 +508,7 @@ impl Arbiter {
         uids.filter(is_requested).cloned().collect()
     }
 
-    /// A flight reached its next stage: tell it, on the preemptor and on the groups that give way.
+    /// Publishes an event on the preemptor when its plan has reached the next state.
     fn staged(&mut self, preemptor: &Preemptor, state: PlanState) {
         let Some(flight) = self.flights.get(preemptor) else { return };
         if flight.evicts() {
@@ -523,7 +532,7 @@ impl Arbiter {
         }
     }
 
-    /// Tells the groups that give way who takes their place, once for each plan.
+    /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.
     fn tell_victims(&mut self, preemptor: &Preemptor) {
         let Some(flight) = self.flights.advancing(preemptor) else { return };
         if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
@@ -539,7 +548,7 @@ impl Arbiter {
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             let group = if whole { Some(key) } else { self.group_key(&key) };
-            // One that is disrupted already says why.
+            // The status of a PodGroup with a departure already shows the cause.
             if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
@@ -549,13 +558,13 @@ impl Arbiter {
         }
     }
 
-    /// What the end of its plan means for a preemptor that waits for another one.
+    /// Updates the queue entry of a preemptor whose plan has ended: the back-off, and the pods to exclude from the next plan.
     fn waits_on(&mut self, flight: &Flight, ending: &Ending, told: &str, clock: Clock) {
         let waiting = self.waiting.entry(flight.preemptor.clone()).or_default();
-        waiting.last_word = None;
+        waiting.wait_reason = None;
         waiting.seen = None;
         waiting.not_bound(&flight.unbound, told, clock.now);
-        // The delay counts from the first plan.
+        // The preemption delay is counted from the first plan.
         if flight.superseded || (flight.put_off && flight.begun() == 0) {
             waiting.put_off_since.clone_from(&flight.plan.planned_at);
         }
@@ -571,14 +580,14 @@ impl Arbiter {
             _ => waiting.back_off(clock.now),
         }
         waiting.failed_without_victims = ending.state == PlanState::Failed && !flight.evicts();
-        // A plan that did no harm is made anew at once, the first time.
+        // The first time a plan is cancelled before any eviction, the next one is made at once.
         if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
         }
         if let Some(until) =
             waiting.not_before.filter(|until| *until > clock.now && ending.state != PlanState::Completed)
         {
-            waiting.last_word = Some(LastWord {
+            waiting.wait_reason = Some(WaitReason {
                 reason: status::state_reason(ending.state),
                 message: format!(
                     "{told} Room that becomes free is taken at once; the next plan is made at {}.",
@@ -601,7 +610,7 @@ impl Arbiter {
         self.count_ending(&flight, ending.state, clock);
         self.trace(&flight, ending, clock);
         let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
-        // What an earlier one of its name went through is nothing to another.
+        // The history of a deleted preemptor does not apply to a new one of the same name.
         let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
         if !is_another {
             self.waits_on(&flight, ending, &told, clock);
@@ -613,7 +622,7 @@ impl Arbiter {
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
-            // Nobody was taken: what the group was not told yet it need not hear.
+            // No pod was evicted, so the status of the PodGroup need not report this plan.
             if let Some(group) = group.as_ref().filter(|_| flight.begun() == 0)
                 && self.victims.get(group).is_some_and(|victim| victim.plan == flight.plan.id)
             {

@@ -1,27 +1,27 @@
-//! The rates of evictions in the arbiter: what counts, who has the next room, and what an earlier leader used.
+//! The limits on evictions per minute in the arbiter: what counts, which plan is permitted next, and what an earlier leader used.
 //!
-//! * Every eviction of Giveway counts. Plans and gangs that are taken down wait for room; the rest of a group of which kube-scheduler
-//!   took a pod does not, because the group is torn already.
-//! * Room goes by priority, then by age. A plan that waits is promised its room: less important ones do not take it.
-//! * A new leader takes what the stored plans evicted for as late as it may have been. Only Giveway writes these.
+//! - Every eviction by Giveway counts. Plans, and departures of partially scheduled gangs, wait until a limit permits them. The departure
+//!   of a PodGroup of which kube-scheduler preempted a pod does not wait, because the PodGroup is already partially disrupted.
+//! - Plans are permitted by priority, then by age. A plan that waits reserves what it needs, and plans after it do not use that.
+//! - A new leader counts the evictions of stored plans as late as they may have been. Only Giveway writes the objects of plans.
 
 use super::Arbiter;
 use super::notices::Repeated;
 use crate::command::{Command, EvictCall, EvictOutcome};
 use crate::ledger::{Clock, Flight};
 use crate::rates::{Full, MINUTE, Need, Tally};
-use crate::status::{self, LastWord};
+use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Plan, Preemptor, SmolStr};
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-/// By how many seconds the time at which a plan ended may be off: whole seconds, and the clocks of two leaders.
+/// Seconds by which the stored end of a plan may be too early or too late: times are whole seconds, and the clocks of two leaders differ.
 const MARGIN: i64 = 8;
 
 impl Arbiter {
-    /// Counts what an earlier leader evicted in the last minute.
+    /// Counts the evictions of an earlier leader in the last minute.
     pub(super) fn resume_rates(&mut self, clock: Clock) {
         if !self.rates.most().limits() {
             return;
@@ -37,7 +37,7 @@ impl Arbiter {
         }
     }
 
-    /// Says of every plan what it may begin in this pass.
+    /// Sets for every plan which evictions it may begin in this pass.
     pub(super) fn ration(&mut self, clock: Clock) {
         if !self.rates.most().limits() {
             return;
@@ -55,7 +55,7 @@ impl Arbiter {
             flight.ration(&self.model, clock, &mut tally);
             let after = (flight.is_put_off(), &flight.ration, &flight.held_back);
             if (before.0, &before.1, &before.2) != after {
-                // What it reserved is available to others, or not any more.
+                // The plan reserves capacity now, or no longer does.
                 self.model.version += u64::from(before.0 != after.0);
                 self.flights.reserves_differently(&preemptor);
             }
@@ -75,7 +75,7 @@ impl Arbiter {
         self.metrics.held_back(held_back);
     }
 
-    /// What went in the last minute, and what is under way.
+    /// Returns the evictions of the last minute, and those in progress.
     fn tally(&mut self, clock: Clock) -> Tally {
         let mut tally = self.rates.tally(clock.now);
         let mut going = Need::new();
@@ -88,7 +88,7 @@ impl Arbiter {
         tally
     }
 
-    /// The limit that leaves no room to take down a gang of so many pods.
+    /// Returns the limit that does not permit now to evict this number of pods of a gang; `None` if all limits do.
     pub(super) fn no_room_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
         if !self.rates.most().limits() {
             return None;
@@ -96,7 +96,7 @@ impl Arbiter {
         self.tally(clock).full(&Need::from([(group.namespace.clone(), pods)]), clock.now)
     }
 
-    /// Counts an eviction that is asked for: nobody may ever hear what became of it.
+    /// Counts an eviction when it is requested, because its answer may never arrive.
     pub(super) fn count_asked(&mut self, command: &Command, clock: Clock) {
         if let Command::Evict(call) = command
             && let EvictCall { rehearsal: false, pod, uid, .. } = call.as_ref()
@@ -105,7 +105,7 @@ impl Arbiter {
         }
     }
 
-    /// Counts an eviction by its answer.
+    /// Updates the count when an eviction is answered.
     pub(super) fn count_answered(&mut self, pod: &ObjectKey, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
@@ -119,10 +119,10 @@ impl Arbiter {
         }
     }
 
-    /// The word to who would be helped by evictions where a limit allows none.
+    /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
     pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", self.restraint_in_words(), status::would_evict(&flight));
-        self.word(preemptor, Some(LastWord { reason: Reason::EvictionsLimited, message }), clock.now);
+        self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
     }
 }

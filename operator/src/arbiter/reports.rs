@@ -1,4 +1,4 @@
-//! Taking in what came of API calls.
+//! Handles the results of API calls.
 
 use super::Arbiter;
 use super::departures::action_of;
@@ -33,7 +33,7 @@ impl Arbiter {
             Report::Taint { node, uid, add, owner, result } => {
                 self.tainted(&node, &uid, add, owner.as_ref(), &result, now);
             }
-            Report::Pulse(result) => self.pulse_read(result, now),
+            Report::SchedulerLease(result) => self.scheduler_lease_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
             Report::Owner { owner, result } => self.gangs.owner_read(&owner, result, now),
             Report::Capacity { group, what, result } => {
@@ -59,7 +59,7 @@ impl Arbiter {
         }
     }
 
-    /// An eviction was answered: its plan or departure takes note, and the pod gets an event.
+    /// Handles the answer to an eviction: updates its plan or departure, and publishes an event on the pod.
     fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
         self.count_answered(&pod, &uid, outcome, now);
         let (sentence, matter) = match cause {
@@ -75,7 +75,7 @@ impl Arbiter {
             }
             Cause::Departure { group, .. } => {
                 let accepted = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone);
-                // Plans may count on the capacity of a pod that stays.
+                // Plans may rely on the capacity of a pod that is not evicted.
                 self.model.changes.everything |= !accepted;
                 (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
             }
@@ -99,7 +99,7 @@ impl Arbiter {
         }
     }
 
-    /// Annotations that admission missed were added, or not.
+    /// Handles the result of adding annotations that admission missed.
     fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Missing, CallError>, now: Instant) {
         self.backfill.answered(&uid, result.is_ok(), now);
         match result {

@@ -1,5 +1,5 @@
-//! Critical add-ons in the arbiter: whose turn it is is put to the planner, and a plan is carried out like every other; one
-//! at a time. Taints of ours that no plan stands behind are removed.
+//! Critical add-ons in the arbiter. The planner decides for one critical add-on at a time, and its plan is carried out like other plans.
+//! Taints of Giveway without a plan in flight are removed.
 
 use super::Arbiter;
 use crate::command::{Command, Notice, Owner};
@@ -19,21 +19,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often stray taints are looked for.
+/// Interval at which taints without a plan are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
-/// The same while there are some.
+/// The interval while there are such taints.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 
 impl Arbiter {
-    /// Makes room for the most important critical add-on that has waited long enough, if no other one is being helped.
+    /// Plans for the most important critical add-on that has been pending for long enough, unless another one has a plan in flight.
     pub(super) fn rescue(&mut self, clock: Clock) {
         let Some(terms) = self.terms.clone() else { return };
         let schedulers = &self.config.scheduler_names;
         self.rescues.note(&self.model, &self.flights, &terms, schedulers, clock.now);
         self.metrics.critical_waiting(self.rescues.count());
         self.sweep_taints(clock);
-        if self.rescues.count() > 0 && self.rescues.pulse.due(clock.now) {
-            self.actuator.dispatch(Command::ReadPulse(self.config.scheduler_lease.clone()));
+        if self.rescues.count() > 0 && self.rescues.scheduler_liveness.due(clock.now) {
+            self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));
         }
         if self.flights.values().any(Flight::keeps_node) {
             self.metrics.tainted_nodes(self.tainted_nodes().len());
@@ -47,7 +47,7 @@ impl Arbiter {
             if self.flights.contains(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
-            if !self.rescues.pulse.is_alive(since, clock.now) {
+            if !self.rescues.scheduler_liveness.is_alive(since, clock.now) {
                 let seconds = clock.now.duration_since(since).as_secs();
                 let message = format!(
                     "Waits for {seconds} s. Nobody is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
@@ -57,7 +57,7 @@ impl Arbiter {
                 continue;
             }
             let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
-            // A node that has a taint of ours still, because it could not be removed, is enough.
+            // At most one node has a taint of Giveway: a taint that could not be removed prevents a new plan.
             if !self.tainted_nodes().is_empty() {
                 if let Some(message) = self.kept_taint.clone() {
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
@@ -108,7 +108,7 @@ impl Arbiter {
                 }
                 Rescue::Nothing => {}
             }
-            // One question a pass: the others of the loop come next.
+            // One call of the planner in a pass: the other add-ons follow in the next passes.
             return;
         }
     }
@@ -122,7 +122,7 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// A plan for a critical add-on as it would be carried out.
+    /// Creates the plan in flight for a critical add-on.
     pub(super) fn rescue_flight(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) -> Option<Flight> {
         let terms = self.terms.clone()?;
         let placed = eviction.plan.placements.first()?;
@@ -137,7 +137,7 @@ impl Arbiter {
         Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms)))
     }
 
-    /// The sentence for those who read the pod: budgets of other namespaces have no names there.
+    /// Returns the message for the pod's event, without the names of budgets that the pod's namespace must not see.
     fn hopeless_told(&self, pod: &ObjectKey, why: &Hopeless) -> String {
         let (names, mut told) = (self.config.names(), why.clone());
         for budget in told.nearest.iter_mut().flat_map(|nearest| &mut nearest.guaranteed) {
@@ -148,7 +148,7 @@ impl Arbiter {
         told.to_string()
     }
 
-    /// Tells an add-on why nobody is evicted for it; the same at most every few minutes.
+    /// Publishes an event on an add-on: why no pod is evicted for it. Events with the same reason are at least some minutes apart.
     fn tell_waiting(&mut self, pod: &ObjectKey, reason: Reason, message: String, now: Instant) {
         let preemptor = Preemptor::Pod(pod.clone());
         let Some(uid) = self.model.uid_of(&preemptor).cloned() else { return };
@@ -163,7 +163,7 @@ impl Arbiter {
         }
     }
 
-    /// A taint was added or removed, or not.
+    /// Handles the result of adding or removing a taint.
     pub(super) fn tainted(
         &mut self,
         node: &SmolStr,
@@ -173,7 +173,7 @@ impl Arbiter {
         result: &Result<(), CallError>,
         now: Instant,
     ) {
-        // A node that is gone has no taint.
+        // A node that no longer exists has no taint.
         let done = matches!((add, result), (_, Ok(())) | (false, Err(CallError::Gone)));
         if !add {
             self.kept_taint = result.as_ref().err().filter(|_| !done).map(|error| {
@@ -224,16 +224,16 @@ impl Arbiter {
         }));
     }
 
-    /// What the Lease of kube-scheduler said.
-    pub(super) fn pulse_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
+    /// Handles the result of reading kube-scheduler's Lease.
+    pub(super) fn scheduler_lease_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
         match result {
-            Ok(renewed) => self.rescues.pulse.read(renewed, now),
-            // A failure says nothing of the scheduler: what was known counts until it is too old.
+            Ok(renewed) => self.rescues.scheduler_liveness.read(renewed, now),
+            // A failed read does not mean that the scheduler is down: the last result is used until it is too old.
             Err(error) => tracing::warn!(%error, "the Lease of kube-scheduler was not read"),
         }
     }
 
-    /// Nodes with a taint of ours, and the UIDs in them: a Preemption names the pod.
+    /// Returns the nodes with a taint of Giveway, and the UID in its value. It is Giveway's if a Preemption names that pod.
     fn tainted_nodes(&self) -> Vec<(&SmolStr, &str)> {
         let ours = self.model.plans.tainted_for();
         let taints = self.model.cluster.nodes().flat_map(|node| node.taints.iter().map(move |taint| (node, taint)));
@@ -241,7 +241,7 @@ impl Arbiter {
         uids.filter(|(_, uid)| ours.contains(uid)).collect()
     }
 
-    /// Removes taints of ours that no plan in flight stands behind.
+    /// Removes taints of Giveway without a plan in flight.
     fn sweep_taints(&mut self, clock: Clock) {
         if self.next_sweep.is_some_and(|next| next > clock.now) {
             return;
@@ -262,8 +262,8 @@ impl Arbiter {
         stray.into_iter().for_each(|command| self.actuator.dispatch(command));
     }
 
-    /// Leaves out of `commands` to forget plans those that are needed: a node still has their taint, and nothing else says
-    /// whose that is.
+    /// Removes from `commands` the deletions of plans for which a node still has a taint: only the stored plan shows that the taint is
+    /// Giveway's.
     pub(super) fn keep_needed_plans(&self, commands: &mut Vec<Command>) {
         if commands.is_empty() {
             return;
@@ -276,7 +276,7 @@ impl Arbiter {
         });
     }
 
-    /// What makes a stored plan one for a critical add-on; `None` where that is switched off.
+    /// Returns what a plan for a critical add-on needs in memory; `None` if preemption for critical add-ons is switched off.
     pub(super) fn rescuing(&self, stored: StoredRescue) -> Option<Rescuing> {
         Some(Rescuing::new(stored, Arc::clone(self.terms.as_ref()?)))
     }

@@ -1,15 +1,14 @@
-//! What is done while Giveway observes, or is switched off: nobody is evicted, and everybody who would have been helped by that is
-//! told.
+//! Restrictions while Giveway observes or is switched off: no pod is evicted, and preemptors that would need evictions get a wait reason.
 //!
-//! Plans in flight are dropped when the switch is turned; the groups that were begun are finished, as with every plan that is
-//! dropped, because a group goes whole or not at all. A plan of which every victim is on its way evicts nobody any more: while
-//! Giveway observes it goes on, so that they did not go in vain.
+//! When the mode changes, plans in flight are cancelled. PodGroups of which some pods were evicted are still evicted completely, as after
+//! every cancelled plan, because the pods of a PodGroup are disrupted together. While Giveway observes, a plan whose evictions were all
+//! accepted continues, so that its preemptor can use the capacity.
 
 use super::Arbiter;
 use crate::command::{Command, Notice};
 use crate::departures::plan_store::Record;
 use crate::ledger::{Clock, Flight};
-use crate::status::{self, LastWord};
+use crate::status::{self, WaitReason};
 use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
@@ -18,12 +17,12 @@ use giveway_planner::model::{ObjectKey, Pod, not_served};
 use giveway_planner::rescue::Eviction;
 use giveway_planner::{Plan, Preemptor};
 
-/// How old a held pod is, in seconds, before it is released because its namespace is not served: admission may have held it by a
-/// label of the namespace that is not known here yet. No watch that is older than this is believed.
+/// Minimum age in seconds of a gated pod before it is ungated because its namespace is not served. Admission may have gated it for a label
+/// of the namespace that the watch does not show yet. A watch that lags more than this counts as broken.
 const SETTLED: i64 = 10;
 
 impl Arbiter {
-    /// Goes by the switch as it is now.
+    /// Applies the current mode.
     pub(super) fn follow_switch(&mut self) {
         let before = self.switch.mode();
         if let Some(complaint) = self.switch.follow(&self.model.said) {
@@ -48,7 +47,7 @@ impl Arbiter {
         }
     }
 
-    /// Drops the plans that must not go on in this mode, or in this namespace.
+    /// Cancels the plans that must not continue in this mode or in their namespace.
     pub(super) fn restrain(&mut self) {
         let unserved: Vec<Preemptor> =
             self.flights.preemptors().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
@@ -68,17 +67,17 @@ impl Arbiter {
         }
     }
 
-    /// Whether it is a group in a namespace where none is served. Single pods are served in all.
+    /// Returns true for a group in a namespace in which groups are not served. Single pods are served in all namespaces.
     pub(super) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
         matches!(preemptor, Preemptor::Group(key) if !self.model.cluster.serves_groups_in(&key.namespace))
     }
 
-    /// The word to such a group.
-    pub(super) fn unserved_word(group: &ObjectKey) -> LastWord {
-        LastWord { reason: Reason::NotServed, message: not_served(&group.namespace) }
+    /// Returns the wait reason of such a group.
+    pub(super) fn unserved_word(group: &ObjectKey) -> WaitReason {
+        WaitReason { reason: Reason::NotServed, message: not_served(&group.namespace) }
     }
 
-    /// The reason for which nobody is evicted now; `None` where somebody may be.
+    /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.
     pub(super) fn restraint(&self) -> Option<Reason> {
         match self.switch.mode() {
             Mode::Enforce => self.rates.most().zero().map(|_| Reason::EvictionsLimited),
@@ -87,7 +86,7 @@ impl Arbiter {
         }
     }
 
-    /// Why nobody is evicted now, as the beginning of a sentence.
+    /// Returns why no pod may be evicted now, as the beginning of a sentence.
     pub(super) fn restraint_in_words(&self) -> String {
         match (self.switch.mode(), self.rates.most().zero()) {
             (Mode::Enforce, Some(limit)) => format!("Evictions are switched off by {limit}, which is 0"),
@@ -95,34 +94,34 @@ impl Arbiter {
         }
     }
 
-    /// Releases everybody where Giveway is switched off, and those whose groups are not served.
-    pub(super) fn let_go(&mut self, clock: Clock) -> Vec<Command> {
+    /// Removes the scheduling gate of all pods while Giveway is switched off, and of pods where groups are not served.
+    pub(super) fn ungate_all_pods(&mut self, clock: Clock) -> Vec<Command> {
         match self.switch.mode() {
-            Mode::Off => self.letting_go.pass(&self.model, |_| true, clock.now),
+            Mode::Off => self.ungate_all.pass(&self.model, |_| true, clock.now),
             Mode::Enforce | Mode::Observe if self.model.cluster.serves_all_namespaces() => Vec::new(),
             Mode::Enforce | Mode::Observe => {
                 let before = clock.epoch_seconds - SETTLED;
                 let unserved =
                     |pod: &Pod| !self.model.cluster.serves_groups_in(&pod.key.namespace) && pod.existed_at(before);
-                self.letting_go.pass(&self.model, unserved, clock.now)
+                self.ungate_all.pass(&self.model, unserved, clock.now)
             }
         }
     }
 
-    /// The word to who waits while Giveway is switched off.
-    pub(super) fn off_word() -> LastWord {
-        LastWord { reason: Reason::SwitchedOff, message: format!("{}.", Mode::Off.restraint()) }
+    /// Returns the wait reason while Giveway is switched off.
+    pub(super) fn off_word() -> WaitReason {
+        WaitReason { reason: Reason::SwitchedOff, message: format!("{}.", Mode::Off.restraint()) }
     }
 
-    /// Tells and stores what would have been done.
+    /// Reports and stores the plan that would have been carried out.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
-        self.word(preemptor, Some(LastWord { reason: Reason::Observing, message }), clock.now);
+        self.word(preemptor, Some(WaitReason { reason: Reason::Observing, message }), clock.now);
         self.store_observed(preemptor, plan, flight, clock);
     }
 
-    /// The same of a plan for a critical add-on. Returns the sentence for it.
+    /// Does the same for a critical add-on. Returns the message for its event.
     pub(super) fn observe_rescue(
         &mut self,
         preemptor: &Preemptor,
@@ -158,8 +157,8 @@ impl Arbiter {
     }
 }
 
-/// Whether a plan may go on under this restraint: nobody is evicted for it any more, and while Giveway is switched off nobody waits for
-/// it either.
+/// Returns true if a plan may continue under this restraint. While Giveway observes, all its evictions must have been accepted; while
+/// Giveway is switched off, its pods must already be ungated.
 fn may_go_on(flight: &Flight, restraint: Reason) -> bool {
     match restraint {
         Reason::SwitchedOff => flight.plan.state == PlanState::Releasing,

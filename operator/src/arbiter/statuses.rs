@@ -1,9 +1,9 @@
-//! Writing the statuses of groups: what changed, one write at a time for each group, so that an older status never
-//! lands on a newer one. News are written at once; where nothing but numbers changed, these gather for a moment.
+//! Writes the statuses of PodGroups. Each PodGroup has at most one write in flight, so that an older status never overwrites a newer one.
+//! Important changes are written at once; changes that only concern numbers are collected for a moment.
 
 use super::{Arbiter, measures};
 use crate::command::Command;
-use crate::gather::Gathering;
+use crate::debounce::Debounced;
 use crate::ledger::Clock;
 use crate::report::CallError;
 use crate::status::{self, Facts};
@@ -13,50 +13,53 @@ use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long what was written is believed although the watch does not show it. After that what the watch shows is true: somebody
-/// else wrote, or an earlier write of ours landed late.
+/// For this time a written status is used although the watch does not show it. After it the status in the watch is used: another client
+/// wrote it, or an earlier write of ours was applied late.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// How long after the first failure a status is written again. Each further failure in a row doubles the time.
+/// Delay of the first retry of a failed write. Each further failure in a row doubles it.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How often it is doubled at the most: a status that is rejected for ever is written about once a minute.
+/// Maximum number of doublings: a status that is always rejected is written about once a minute.
 const MOST_DOUBLED: u32 = 7;
 
-/// The status writes of a group.
+/// The status writes of a PodGroup.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
-    /// UID of the group these belong to.
+    /// UID of the PodGroup.
     uid: SmolStr,
-    /// A write is under way.
+    /// True if a write is in flight.
     pending: bool,
-    /// What was written last, and when that was answered: newer than what the watch may show.
+    /// The last written status, and the time of the answer: it may be newer than the status in the watch.
     written: Option<(PodGroupStatus, Instant)>,
-    /// Failures in a row. After one it is not known whether the status was written.
+    /// Number of failures in a row. After a failure it is unknown whether the status was written.
     failures: u32,
-    /// After a failure, not before.
+    /// Earliest time of the next write after a failure.
     not_before: Option<Instant>,
-    /// Whether the time until it was scheduled was counted.
+    /// True if the time until the PodGroup was scheduled is in the metrics.
     counted: bool,
-    /// Numbers that wait to be written.
-    gathering: Option<Gathering<PodGroupStatus>>,
+    /// Numbers that are written later.
+    debounced: Option<Debounced<PodGroupStatus>>,
 }
 
 impl Writing {
-    /// What was written last, unless the watch shows it by now, or should.
+    /// Returns the last written status, unless the watch shows it already, or should.
     pub(super) fn written(&self, now: Instant) -> Option<&PodGroupStatus> {
         let believed = |at: Instant| now.duration_since(at) < BELIEVED;
         self.written.as_ref().filter(|(_, at)| believed(*at)).map(|(status, _)| status)
     }
 
-    /// Takes in what the watch shows.
+    /// Compares the status in the watch with the written one. The webhook may have added marks of preempted pods.
     fn seen(&mut self, status: &PodGroupStatus, now: Instant) {
-        let shown = self.written(now).is_none_or(|written| written == status);
+        let without_marks =
+            |status: &PodGroupStatus| PodGroupStatus { preempted_pods: BTreeMap::new(), ..status.clone() };
+        let shown = self.written(now).is_none_or(|written| without_marks(written) == without_marks(status));
         self.written.take_if(|_| shown);
     }
 }
 
-/// How long after so many earlier failures in a row a status is written again.
+/// Returns the delay before a retry after this number of earlier failures in a row.
 fn again(failures: u32) -> Duration {
     AGAIN * (1 << failures.min(MOST_DOUBLED))
 }
@@ -102,7 +105,7 @@ impl Arbiter {
             if writing.uid != record.uid {
                 *writing = Writing { uid: record.uid.clone(), ..Writing::default() };
             }
-            // It is looked at again with the answer.
+            // The status is computed again when the write is answered.
             if writing.pending {
                 continue;
             }
@@ -112,8 +115,14 @@ impl Arbiter {
             }
             let mut record = record.clone();
             writing.seen(&record.status, clock.now);
+            // A mark is removed only when the departure that follows from it is stored.
+            let marks = match self.departures.all_stored(&key) {
+                true => self.model.open_marks(&key),
+                false => record.status.preempted_pods.clone(),
+            };
             if let Some(written) = writing.written(clock.now) {
-                record.status = written.clone();
+                // The watch may still show marks that were removed.
+                record.status = PodGroupStatus { preempted_pods: marks.clone(), ..written.clone() };
             }
             let preemptor = Preemptor::Group(key.clone());
             let facts = Facts {
@@ -122,11 +131,12 @@ impl Arbiter {
                 record: &record,
                 flight: self.flights.get(&preemptor),
                 last_plan: self.last_plans.get(&key),
-                last_word: self.waiting.get(&preemptor).and_then(|w| w.last_word.as_ref()),
+                wait_reason: self.waiting.get(&preemptor).and_then(|w| w.wait_reason.as_ref()),
                 victim_of: self.victims.get(&key),
                 capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
                 spare: self.gangs.spare(&key, &record),
+                marks,
                 names: self.config.names(),
                 now: clock.time(),
             };
@@ -142,35 +152,37 @@ impl Arbiter {
                 }
             }
             if to == record.status && writing.failures == 0 {
-                writing.gathering = None;
-                // Told, and written: it is over once nothing takes anything from the group any more.
+                writing.debounced = None;
+                // The status shows the preemption and is written. It is removed from memory when no plan or departure takes pods of the
+                // PodGroup.
                 let taken = || self.flights.take_from(&self.model.cluster, &key);
                 if self.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
                     self.victims.remove(&key);
-                    // What it was told may be over already, and nothing else may happen to it.
+                    // The reported state may already be past, and no other event may follow.
                     self.later.insert(key, clock.now);
                 }
                 continue;
             }
-            // News do not wait: that a group was scheduled is for good, also when it loses a pod a moment later.
+            // Important changes are not delayed: the condition `Scheduled` stays true, even if a pod is lost a moment later.
             if !status::is_news(&record.status, &to) && writing.failures == 0 {
-                let gathering = writing.gathering.get_or_insert_with(|| Gathering::new(to.clone(), clock.now));
-                gathering.note(to.clone(), clock.now);
-                let due = gathering.due();
+                let debounced = writing.debounced.get_or_insert_with(|| Debounced::new(to.clone(), clock.now));
+                debounced.note(to.clone(), clock.now);
+                let due = debounced.due();
                 if due > clock.now {
                     self.later.insert(key, due);
                     continue;
                 }
             }
-            // A user of the PodGroup waits for it; a victim is only told.
+            // Users wait for the status of a preemptor. The status of a victim may be written in the background.
             let awaited = facts.flight.is_some() || facts.victim_of.is_none();
             writing.pending = true;
-            writing.gathering = None;
+            writing.debounced = None;
             self.later.remove(&key);
             self.actuator.dispatch(Command::WriteGroupStatus {
                 background: !awaited,
                 group: key.clone(),
                 uid: record.uid.clone(),
+                from: Box::new(record.status),
                 to: Box::new(to),
                 priority: group.priority,
             });

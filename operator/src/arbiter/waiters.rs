@@ -1,40 +1,40 @@
-//! Tells the owner of a group and its held pods what the group waits for, by one event that names the group.
+//! Publishes events on the owner of a PodGroup and on its gated pods: what the PodGroup waits for.
 //!
-//! A gang of thousands must not make thousands of events at once: a group is told of when it still waits some seconds after its
-//! reason changed, first its owner, once for each reason, then each pod that is held, once; a few in a second, and the groups in
-//! turn.
+//! A gang of thousands of pods must not cause thousands of events at once. Events are published if the PodGroup still waits some seconds
+//! after its reason changed: first one on its owner for each reason, then one on each gated pod. The number of events per second is
+//! limited, and PodGroups take turns.
 
 use super::Arbiter;
 use crate::command::{Command, Notice, Subject};
+use crate::event_budget::EventBudget;
 use crate::ledger::Clock;
 use crate::status;
-use crate::trickle::Trickle;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a group waits before it is told of: most gangs find a place at once.
+/// How long a PodGroup waits before its events: most gangs fit at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who is still to be told, and who was.
+/// Objects with and without an event about their PodGroup.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    /// Groups that are told of in turn.
+    /// PodGroups whose events are published in turn.
     due: VecDeque<ObjectKey>,
-    /// Groups whose turns begin then, the earliest first.
+    /// PodGroups whose turns begin at that time, sorted by time.
     fresh: VecDeque<(ObjectKey, Instant)>,
-    /// The groups of both.
+    /// The PodGroups in `due` and `fresh`.
     queued: BTreeSet<ObjectKey>,
-    /// Held pods that were told, by UID.
+    /// UIDs of gated pods with an event.
     pods: BTreeSet<SmolStr>,
-    /// What owners were told last, by UID of the group.
+    /// The reason in the last event on an owner, by UID of the PodGroup.
     owners: BTreeMap<SmolStr, Reason>,
-    trickle: Trickle,
+    event_budget: EventBudget,
 }
 
-/// The object that an event is about.
+/// The object of an event.
 struct Told {
     kind: Subject,
     key: ObjectKey,
@@ -42,21 +42,21 @@ struct Told {
 }
 
 impl Waiters {
-    /// Notes that a group waits for something else than before.
+    /// Records that the wait reason of a PodGroup has changed.
     pub(super) fn note(&mut self, group: &ObjectKey, now: Instant) {
         if self.queued.insert(group.clone()) {
             self.fresh.push_back((group.clone(), now + PATIENCE));
         }
     }
 
-    /// Lets the turns begin whose time has come; returns how many groups have one.
+    /// Begins the turns that are due. Returns the number of PodGroups with a turn.
     fn begin(&mut self, now: Instant) -> usize {
         let begun = self.fresh.partition_point(|(_, not_before)| *not_before <= now);
         self.due.extend(self.fresh.drain(..begun).map(|(group, _)| group));
         self.due.len()
     }
 
-    /// Forgets pods that are not held any more, and groups that do not exist.
+    /// Removes pods that are no longer gated and PodGroups that no longer exist.
     pub(super) fn forget(&mut self, cluster: &Cluster) {
         if !self.pods.is_empty() {
             let held: BTreeSet<&SmolStr> = cluster.unbound().filter(|pod| pod.held).map(|pod| &pod.uid).collect();
@@ -68,7 +68,7 @@ impl Waiters {
         }
     }
 
-    /// Who is told next that a group waits for this reason; nobody when all were.
+    /// Returns the next object for an event with this reason; `None` if all have one.
     fn next(&mut self, cluster: &Cluster, group: &ObjectKey, reason: Reason) -> Option<Told> {
         let uid = &cluster.group(group)?.uid;
         let held = || cluster.members(group).filter(|pod| pod.held && pod.live());
@@ -87,15 +87,15 @@ impl Waiters {
 }
 
 impl Arbiter {
-    /// Tells as many as the budget allows.
+    /// Publishes as many events as the budget allows.
     pub(super) fn tell_waiters(&mut self, clock: Clock) {
         for _ in 0..self.waiters.begin(clock.now) {
-            if !self.waiters.trickle.may(clock.now) {
+            if !self.waiters.event_budget.may(clock.now) {
                 return;
             }
             let Some(group) = self.waiters.due.pop_front() else { return };
             if let Some((told, reason, message)) = self.next_waiter(&group) {
-                self.waiters.trickle.pay(clock.now);
+                self.waiters.event_budget.pay(clock.now);
                 self.actuator.dispatch(Command::Publish(Notice {
                     kind: told.kind,
                     key: told.key,
@@ -112,14 +112,14 @@ impl Arbiter {
         }
     }
 
-    /// Who is told next of a group, if it still waits and somebody is left, and what.
+    /// Returns the next object, reason and message for a PodGroup that still waits; `None` if no event is due.
     fn next_waiter(&mut self, group: &ObjectKey) -> Option<(Told, Reason, String)> {
         let cluster = &self.model.cluster;
         let preemptor = Preemptor::Group(group.clone());
         let problem = cluster.group(group)?.class_problem.as_deref();
-        let word = self.waiting.get(&preemptor).and_then(|waiting| waiting.last_word.as_ref());
+        let word = self.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
         let (reason, message) = status::waits_for(&self.model, problem, self.flights.get(&preemptor), word)?;
-        // What is released waits for nothing any more.
+        // Pods that are being ungated no longer wait.
         if reason == Reason::Releasing {
             return None;
         }
@@ -160,8 +160,8 @@ mod tests {
             let now = now + Duration::from_secs(seconds);
             (0..1000)
                 .take_while(|_| {
-                    waiters.trickle.may(now) && {
-                        waiters.trickle.pay(now);
+                    waiters.event_budget.may(now) && {
+                        waiters.event_budget.pay(now);
                         true
                     }
                 })

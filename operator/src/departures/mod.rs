@@ -1,16 +1,16 @@
-//! Departures: evictions that Giveway carries out without a preemptor, because a PodGroup is disrupted already (design, section 5, "One
-//! engine"). Each departure evicts the pods of one PodGroup and is stored as a `Preemption` with their UIDs before its first eviction,
-//! so a new leader finishes it. `spec.cause` says why:
+//! Departures: evictions that Giveway carries out without a preemptor, because a PodGroup is already disrupted (design, section 5, "One
+//! engine"). Each departure evicts the pods of one PodGroup. It is stored as a `Preemption` with the UIDs of the pods before its first
+//! eviction, so a new leader finishes it. `spec.cause` is the cause:
 //!
-//! * `MemberPreempted`: [kube-scheduler preempted](crate::model::preempted_by_scheduler) one pod of a PodGroup in mode `PodGroup`.
-//! * `PartiallyScheduled`: a gang has been [partially scheduled](crate::half_bound) for too long.
-//! * `PartiallyDisrupted`: a plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`.
+//! - `MemberPreempted`: [kube-scheduler preempted](crate::model::preempted_by_scheduler) one pod of a PodGroup in mode `PodGroup`.
+//! - `PartiallyScheduled`: a gang has been [partially scheduled](crate::half_bound) for too long.
+//! - `PartiallyDisrupted`: a plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`.
 //!
-//! Giveway began only the last one. The others violate no budget, and end when the gang has `minCount` bound members again. The last
-//! one may violate budgets, as its plan might, unless one of its pods has a guaranteed budget.
+//! Only the last one continues a disruption that Giveway began. The other two violate no budget, and end when the gang has `minCount` bound
+//! members again. The last one may violate budgets, as its plan might, unless one of its pods has a guaranteed budget.
 //!
-//! A departure that is [committed](Departure::is_committed) is finished, and retried until then, as far as budgets, protected namespaces
-//! and rejections allow. The members are fixed when it begins: replacement pods are never evicted by it.
+//! A departure that is [committed](Departure::is_committed) is finished: its evictions are retried until then, as far as budgets, protected
+//! namespaces and rejections permit. The members are fixed when it begins: replacement pods are never evicted by it.
 
 pub mod begin;
 pub mod history;
@@ -32,38 +32,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How long replacement pods stay gated until the evicted pods have terminated: a budget may refuse an eviction for ever.
+/// Maximum time for which replacement pods stay gated because evicted pods have not terminated: a budget may refuse an eviction for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long after a policy rejected an eviction it is tried again.
+/// Delay before a retry of an eviction that an admission policy rejected.
 const AFTER_REJECTION: Duration = Duration::from_secs(60);
 
-/// The evictions of one PodGroup.
+/// The evictions of pods of one PodGroup.
 #[derive(Debug)]
 pub struct Departure {
-    /// As it is stored.
+    /// Its stored form.
     plan: StoredPlan,
     group: ObjectKey,
-    /// The priority of its calls.
+    /// The priority of its API calls.
     priority: i32,
     /// The message for the PodGroup and its pods.
     message: Sentence,
     /// True if the API server has acknowledged it in this term. Before that no pod is evicted.
     stored: bool,
-    /// True if it was rejected again and again.
+    /// True if the API server has rejected it several times in a row.
     cannot_be_stored: bool,
-    /// By UID. A pod is a member of one departure.
+    /// The pods by UID. A pod is a member of at most one departure.
     members: BTreeMap<SmolStr, Member>,
-    /// True if a pod of the PodGroup has a guaranteed budget, also a pod that has terminated.
+    /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
     guaranteed: bool,
     /// When it began, or was resumed.
     since: Instant,
-    /// Cancelled to take back evictions that wait for their turn.
+    /// Cancelled to withdraw evictions that the actuator has not sent yet.
     permission: CancellationToken,
     /// Why the last eviction was refused or rejected.
     refusal: Option<Sentence>,
 }
 
-/// A pod that is evicted.
+/// A pod of a departure.
 #[derive(Debug, Default)]
 struct Member {
     call: Call,
@@ -71,16 +71,16 @@ struct Member {
 }
 
 impl Member {
-    /// True if its eviction was requested and not refused.
+    /// Returns true if its eviction was requested and not refused.
     fn is_asked(&self) -> bool {
         matches!(self.call, Call::Pending(_) | Call::Done(_))
     }
 }
 
-/// What [`Departures::pass`] wants.
+/// The result of [`Departures::pass`].
 #[derive(Debug, Default)]
 pub struct Step {
-    /// The evictions to make.
+    /// The evictions to request.
     pub commands: Vec<Command>,
     /// Pods whose budget does not allow their eviction: group, pod, UID and reason.
     pub refused: Vec<(ObjectKey, ObjectKey, SmolStr, String)>,
@@ -93,8 +93,8 @@ pub struct Step {
 pub struct Departures(BTreeMap<(ObjectKey, String), Departure>);
 
 impl Departure {
-    /// The departure that a `Preemption` stores, with an empty list of members if it stores none. Members are all the pods that it
-    /// names: whether they still exist and belong to the PodGroup is looked at in each pass.
+    /// Creates the departure that a `Preemption` stores; its list of members is empty if the `Preemption` has no pods. All named pods
+    /// become members: each pass checks which of them still exist and belong to the PodGroup.
     fn of(plan: StoredPlan, priority: i32, message: Sentence, now: Instant) -> Self {
         let units = &plan.victims;
         let pods = units.iter().flat_map(|unit| &unit.pods);
@@ -114,12 +114,12 @@ impl Departure {
         }
     }
 
-    /// True if it is finished although nothing new may begin: Giveway has evicted a pod of the PodGroup.
+    /// Returns true if it must be finished even under a restraint, because Giveway has evicted a pod of the PodGroup.
     fn is_committed(&self) -> bool {
         self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(|member| member.accepted)
     }
 
-    /// True if the budgets of the pod are guaranteed: against the preemptor of the plan that was cancelled, or without one always.
+    /// Returns true if the budgets of the pod are guaranteed: against the preemptor of the cancelled plan, or always if there is none.
     fn is_guaranteed(&self, model: &Model, pod: &Pod) -> bool {
         let threshold = model.threshold(pod);
         match self.plan.cause {
@@ -128,19 +128,20 @@ impl Departure {
         }
     }
 
-    /// True if the pods may be deleted where a budget refuses their eviction.
+    /// Returns true if pods may be deleted although a budget refuses their eviction.
     fn may_violate_budgets(&self) -> bool {
         self.plan.cause == Cause::PartiallyDisrupted && !self.guaranteed
     }
 
-    /// The members that still exist, are not terminating and may be evicted. Only for a partially scheduled gang also pending ones.
+    /// Returns the members that still exist, are not terminating and may be evicted. Pending pods are included only for a partially
+    /// scheduled gang.
     fn left<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m Pod> + use<'m, '_> {
         let pending_too = self.plan.cause == Cause::PartiallyScheduled;
         let members = evictable(model, &self.group, pending_too);
         members.filter(|pod| self.members.contains_key(&pod.uid))
     }
 
-    /// Why it ends now, as state and message; `None` if it goes on. `restraint` is why nothing new may begin.
+    /// Returns the state and message with which it ends now; `None` if it continues. `restraint` is the reason why no evictions may begin.
     fn end(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         let left = self.left(model).count();
@@ -166,7 +167,7 @@ impl Departure {
         Some((PlanState::Cancelled, format!("No pod was evicted, because pod {} has been bound.", bound.key)))
     }
 
-    /// A member of a partially scheduled gang that was bound after the departure began: the gang may yet be completed.
+    /// Returns a member of a partially scheduled gang that was bound after the departure began: the gang may still become complete.
     fn bound_since<'m>(&self, model: &'m Model) -> Option<&'m Pod> {
         if self.plan.cause != Cause::PartiallyScheduled {
             return None;
@@ -176,8 +177,8 @@ impl Departure {
         half_bound::live(model, &self.group).find(|pod| pod.bound() && !known.contains(pod.uid.as_str()))
     }
 
-    /// True if the gang has as many bound members as it needs again, without those whose eviction was requested: a partially scheduled
-    /// gang was completed, or a replacement pod is bound and every other eviction was refused.
+    /// Returns true if the gang has the bound members that it needs, not counting those whose eviction was requested: a partially scheduled
+    /// gang has become complete, or a replacement pod is bound and every other eviction was refused.
     fn has_enough_bound(&self, model: &Model) -> bool {
         let Some(group) = model.cluster.group(&self.group) else { return false };
         let asked = |pod: &Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
@@ -188,7 +189,7 @@ impl Departure {
         is_again && group.min_count.is_some_and(|min| bound().count() + model.cluster.finished(group) >= min)
     }
 
-    /// What is to be stored of it.
+    /// Returns what the `Preemption` should contain.
     fn record(&self) -> Record<'_> {
         let accepted = self.members.values().filter(|member| member.accepted).count();
         let message = match &self.refusal {
@@ -198,7 +199,7 @@ impl Departure {
         Record::of(&self.plan, self.priority, message, accepted)
     }
 
-    /// The evictions that are due. `taken` are pods that a plan evicts now.
+    /// Requests the evictions that are due. `taken` are the UIDs of pods that a plan evicts now.
     fn evict(&mut self, model: &Model, taken: &BTreeSet<&SmolStr>, now: Instant, step: &mut Step) {
         let left: Vec<&Pod> = self.left(model).filter(|pod| !taken.contains(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
@@ -207,7 +208,7 @@ impl Departure {
             return;
         }
         let may_force = self.may_violate_budgets();
-        // The status of a budget may not count yet what kube-scheduler and others evicted a moment ago.
+        // The status of a budget may not yet include evictions that kube-scheduler and other clients made a moment ago.
         let breaches = if may_force {
             BTreeMap::new()
         } else {
@@ -242,12 +243,12 @@ impl Departure {
 }
 
 impl Departures {
-    /// True if pods of this PodGroup are being evicted.
+    /// Returns true if there is a departure of this PodGroup.
     pub fn holds(&self, group: &ObjectKey) -> bool {
         self.of_group(group).next().is_some()
     }
 
-    /// True if there are none.
+    /// Returns true if there is no departure.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -266,8 +267,8 @@ impl Departures {
         self.0.values_mut().find(|departure| departure.plan.id == id)
     }
 
-    /// Begins a departure under this name, which is to be stored. Returns false if every pod is evicted by another one already. Pods of
-    /// departures with a weaker cause, which may end without evicting them, become members of the new one.
+    /// Begins a departure with this name. It must be stored before its first eviction. Returns false if other departures already evict all
+    /// the pods. Pods of departures with a weaker cause, which may end without evicting them, become members of the new one.
     pub fn begin(
         &mut self,
         model: &Model,
@@ -301,8 +302,8 @@ impl Departures {
         true
     }
 
-    /// Resumes a departure that an earlier leader stored, and which is to be stored in this term. Returns its PodGroup; `None` if its
-    /// `Preemption` names none.
+    /// Resumes a departure that an earlier leader stored. It must be stored again in this term before its next eviction. Returns its
+    /// PodGroup; `None` if its `Preemption` has no PodGroup.
     pub fn resume(
         &mut self,
         model: &Model,
@@ -326,8 +327,8 @@ impl Departures {
         Some(group)
     }
 
-    /// The number of pods that are still to be evicted before replacement pods may be ungated: replacements would otherwise take part in
-    /// a gang that is being disrupted. 0 after a minute, and for a partially scheduled gang, which may still be completed.
+    /// Returns the number of pods that must still be evicted before replacement pods may be ungated: otherwise the replacement pods would
+    /// join a gang that is being disrupted. Returns 0 after a minute, and for a partially scheduled gang, which may still become complete.
     pub fn to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
         let waits = |departure: &&Departure| {
             departure.plan.cause != Cause::PartiallyScheduled && now.duration_since(departure.since) < LONGEST_WAIT
@@ -349,14 +350,19 @@ impl Departures {
         self.0.values().flat_map(|departure| &departure.members)
     }
 
-    /// True if no departure that is still to be stored evicts one of these pods of a PodGroup.
+    /// Returns true if every departure of the PodGroup is stored.
+    pub fn all_stored(&self, group: &ObjectKey) -> bool {
+        self.of_group(group).all(|departure| departure.stored)
+    }
+
+    /// Returns true if none of these pods of a PodGroup belongs to a departure that must still be stored.
     pub fn are_stored(&self, group: &ObjectKey, pods: &BTreeSet<SmolStr>) -> bool {
         let unstored = self.of_group(group).filter(|departure| !departure.stored && !departure.cannot_be_stored);
         let mut members = unstored.flat_map(|departure| departure.members.keys());
         !members.any(|uid| pods.contains(uid))
     }
 
-    /// Takes back the evictions that wait for their turn.
+    /// Withdraws the evictions that the actuator has not sent yet.
     pub fn hold(&mut self) {
         let pending = |departure: &&mut Departure| departure.members.values().any(|member| member.call.pending());
         for departure in self.0.values_mut().filter(pending) {
@@ -364,22 +370,23 @@ impl Departures {
         }
     }
 
-    /// Notes that the API server has rejected a departure again and again: nothing waits for it any more, and it is tried again.
+    /// Records that the API server has rejected a departure several times in a row. Plans no longer wait until it is stored; the write is
+    /// retried.
     pub fn cannot_be_stored(&mut self, id: &str) {
         if let Some(departure) = self.by_id(id) {
             departure.cannot_be_stored = true;
         }
     }
 
-    /// Notes that the API server acknowledged a departure. Returns its PodGroup.
+    /// Records that the API server has acknowledged a departure. Returns its PodGroup.
     pub fn stored(&mut self, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.stored = true;
         Some(departure.group.clone())
     }
 
-    /// Notes that the `Preemption` of a departure was deleted: a committed one is to be stored again, another one ends. Returns the
-    /// PodGroup; `None` if no departure has this name.
+    /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends. Returns the PodGroup;
+    /// `None` if no departure has this name.
     pub fn deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         let group = departure.group.clone();
@@ -393,7 +400,7 @@ impl Departures {
         Some(group)
     }
 
-    /// Notes the answer to an eviction. Returns the message for the pod's event.
+    /// Handles the answer to an eviction. Returns the message for the pod's event.
     pub fn evicted(
         &mut self,
         group: &ObjectKey,
@@ -426,7 +433,7 @@ impl Departures {
         Some(departure.message.clone())
     }
 
-    /// What is to be done now. `taken` are the pods that plans evict now, `restraint` is why nothing new may begin.
+    /// Advances all departures. `taken` are the UIDs of pods that plans evict now, `restraint` is the reason why no evictions may begin.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -454,7 +461,7 @@ impl Departures {
     }
 }
 
-/// How much a cause demands: a partially scheduled gang may yet be completed, and what a plan of Giveway began may violate budgets.
+/// Returns the rank of a cause. A partially scheduled gang may still become complete, and a departure after a plan may violate budgets.
 pub fn strength(cause: Cause) -> u8 {
     match cause {
         Cause::PartiallyScheduled => 0,
@@ -463,7 +470,8 @@ pub fn strength(cause: Cause) -> u8 {
     }
 }
 
-/// The members of a PodGroup that a departure may evict: bound ones, and if `pending_too` also pending ones without a gate.
+/// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` also pending pods without a scheduling
+/// gate.
 fn evictable<'a>(model: &'a Model, group: &ObjectKey, pending_too: bool) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let evictable = move |pod: &&Pod| pod.bound() || (pending_too && half_bound::is_free(pod));
     half_bound::live(model, group).filter(evictable).filter(|pod| !model.cluster.is_critical_addon(pod))
@@ -477,7 +485,7 @@ fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     )
 }
 
-/// A departure as it is stored.
+/// Returns the stored form of a departure.
 fn stored(
     model: &Model,
     group: &ObjectKey,

@@ -26,7 +26,7 @@ impl Scene {
         self
     }
 
-    /// Answers the read that is the only command.
+    /// Answers the read of the owner, which must be the only command.
     fn answer(&mut self, uid: &str, size: i32) -> Vec<Command> {
         let commands = self.pass();
         let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
@@ -35,11 +35,17 @@ impl Scene {
     }
 
     fn says(&mut self, owner: &OwnerKey, uid: &str, size: i32) {
-        let facts = OwnerFacts { uid: uid.into(), deleting: false, sizes: Sizes::every(size), min_count: None };
+        let facts = OwnerFacts {
+            uid: uid.into(),
+            controller: uid.into(),
+            deleting: false,
+            sizes: Sizes::every(size),
+            min_count: None,
+        };
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
 
-    /// The group as Giveway makes it.
+    /// Stores the PodGroup as Giveway creates it.
     fn stored(&mut self, name: &str, uid: &str, size: i32) {
         self.world.made_for(name, uid, size);
     }
@@ -175,7 +181,7 @@ fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_ch
         let row = owner.row().unwrap();
         let object = json!({"spec": {"parallelism": 8, "completions": completions}});
         let sizes = Sizes::of(row, &object);
-        let facts = OwnerFacts { uid: "u1".into(), deleting: false, sizes, min_count: None };
+        let facts = OwnerFacts { uid: "u1".into(), controller: "u1".into(), deleting: false, sizes, min_count: None };
         scene.gangs.owner_read(owner, Ok(facts), scene.now);
         assert!(scene.pass().is_empty());
         (spare(scene), scene.gangs.take_news().len())
@@ -302,7 +308,7 @@ fn of_thousands_of_groups_without_owners_a_few_are_read_at_a_time_and_ever_more_
         scene.now += Duration::from_millis(250);
         assert!(scene.gangs.reading.is_empty());
     }
-    // In a hundred seconds: at 0, 15 and 45.
+    // Three reads of each owner in a hundred seconds: at 0, 15 and 45 seconds.
     assert!(reads <= 3 * 2_000, "{reads}");
     assert_eq!(others, 3, "not held up by those of another namespace");
 
@@ -353,4 +359,56 @@ fn groups_that_come_and_go_take_nobody_s_turn_and_are_forgotten() {
     scene.later(1).pass();
     assert_eq!(scene.gangs.turns, [scene.world.key("train")]);
     assert!(scene.gangs.followed.len() == 1 && scene.gangs.spares.len() <= 1, "{:?}", scene.gangs.followed);
+}
+
+#[test]
+fn a_successor_waits_for_the_pods_of_a_predecessor_whose_owner_is_deleted() {
+    let mut scene = Scene::new();
+    let facts = |uid: &str, deleting: bool| OwnerFacts {
+        uid: uid.into(),
+        controller: "cron".into(),
+        deleting,
+        sizes: Sizes::every(1),
+        min_count: None,
+    };
+    let owner = |commands: &[Command], name: &str| {
+        let read = |command: &Command| match command {
+            Command::ReadOwner(owner) if owner.name == name => Some(owner.clone()),
+            _ => None,
+        };
+        commands.iter().find_map(read).unwrap_or_else(|| panic!("{commands:?}"))
+    };
+    let running = || member("a", "first", "u1").on("n1");
+    scene.world.node("n1", 4).pod(running());
+    scene.stored("first", "u1", 1);
+    let first = owner(&scene.pass(), "first");
+    scene.gangs.owner_read(&first, Ok(facts("u1", false)), scene.now);
+    assert!(scene.pass().is_empty());
+    // Its CronJob creates another Job.
+    scene.later(60).world.pod(member("b", "second", "u2"));
+    scene.stored("second", "u2", 1);
+    let key = scene.world.key("second");
+    let of =
+        |scene: &Scene| scene.gangs.predecessor(&scene.world.model, &key, scene.now).map(|key| key.name.to_string());
+    let second = owner(&scene.pass(), "second");
+    assert_eq!(of(&scene), None, "its controller is not known yet; it waits for its owner all the same");
+    scene.gangs.owner_read(&second, Ok(facts("u2", false)), scene.now);
+    scene.pass();
+    assert_eq!(of(&scene).as_deref(), Some("first"), "its owner is read again");
+    scene.gangs.owner_read(&first, Ok(facts("u1", false)), scene.now);
+    assert_eq!(of(&scene), None, "it still exists: both run at the same time");
+    scene.gangs.owner_read(&first, Ok(facts("u1", true)), scene.now);
+    assert_eq!(of(&scene).as_deref(), Some("first"));
+    scene.gangs.owner_read(&first, Err(CallError::Gone), scene.now);
+    assert_eq!(of(&scene).as_deref(), Some("first"));
+    scene.gangs.owner_read(&first, Ok(facts("u1", false)), scene.now);
+    scene.gangs.owner_read(&first, Err(CallError::Failed("forbidden".into())), scene.now);
+    assert_eq!(of(&scene), None, "it cannot be read, which does not mean that it is deleted");
+    scene.gangs.owner_read(&first, Err(CallError::Gone), scene.now);
+    scene.world.pod(running().terminating());
+    assert_eq!(of(&scene), None, "its pods terminate");
+    scene.world.pod(running());
+    assert_eq!(of(&scene).as_deref(), Some("first"));
+    scene.later(10);
+    assert_eq!(of(&scene), None, "at most so long");
 }

@@ -1,24 +1,26 @@
-//! The ledger: every decision in flight, and the pure state machine that carries it from stored plan to bound pods.
+//! The ledger: every plan in flight, and the pure state machine that leads from the stored plan to the bound pods.
 //!
 //! ```text
 //! Planned → Evicting → WaitingForVictims → Releasing → Completed
 //!    └──────────┴──────────────┴───────────────┴─────→ Cancelled / Failed
 //! ```
 //!
-//! A [`Flight`] is advanced level by level from what the model shows, so it does not matter which events were seen,
-//! and a new leader advances a resumed flight exactly as its own. It returns [`Command`]s and never calls anybody.
+//! A [`Flight`] is advanced from what the model shows (level-triggered), so it does not matter which watch events were
+//! seen, and a new leader advances a resumed flight exactly like its own. It returns [`Command`]s and makes no API
+//! calls itself.
 //!
-//! Guarantees (design, sections 5 and 6): no eviction is commanded before the plan was acknowledged as stored by this
-//! leader; each victim is commanded again only after a failed call; a unit that lost one pod by this plan loses all,
-//! even when the plan is dropped; victims that a guaranteed budget can refuse go first, and where there are several, none
-//! of them goes before the eviction API was asked about all.
+//! Guarantees (design, sections 5 and 6): no eviction is commanded before the API server has confirmed to this leader
+//! that the plan is stored; the eviction of a victim is repeated only after a failed call; if one pod of a PodGroup in
+//! disruption mode `PodGroup` was evicted, all of its pods are, even if the plan is cancelled, except where their
+//! namespace is protected by then; victims whose eviction a guaranteed budget can refuse are evicted first, and if
+//! there are several of them, only after a dry run of all of them succeeded.
 
 mod call;
 mod check;
-mod crowding;
 mod domain;
 mod evict;
 mod flights;
+mod mutual_exclusion;
 mod overlap;
 mod protection;
 mod ration;
@@ -32,8 +34,8 @@ mod wind_down;
 
 pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
-pub use crowding::Crowding;
 pub use flights::Flights;
+pub use mutual_exclusion::MutualExclusion;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use sentences::{describe, taker, victim_message};
@@ -53,67 +55,67 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Time, given from outside.
+/// The current time, passed in so that the state machine is pure.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Monotonic time.
     pub now: Instant,
-    /// Wall clock of the API server, seconds since the epoch.
+    /// Wall-clock time of the API server in seconds since the epoch.
     pub epoch_seconds: i64,
 }
 
 impl Clock {
-    /// The time at this moment.
+    /// Returns the current time.
     pub fn read(server_time: &ServerTime) -> Self {
         Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
     }
 
-    /// A time in the future, as it is written in sentences.
+    /// Returns a time in the future as wall-clock time, for messages.
     pub fn at(self, then: Instant) -> Timestamp {
         let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
         let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
         Timestamp::from_second(then).unwrap_or_default()
     }
 
-    /// The wall clock as it is written into objects.
+    /// Returns the wall-clock time, for objects.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
     }
 }
 
-/// What may be configured.
+/// Limits and options of one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long released pods may take to be bound before the placement is looked at again.
+    /// How long ungated pods may take to be bound before the placement is checked again.
     pub release_timeout: Duration,
-    /// Whether plans that wait are compared with other plans in this pass, which takes as long as a decision.
+    /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
     pub look: bool,
 }
 
-/// A member that gets a place.
+/// A member that the plan places.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
-    /// The node it is to run on.
+    /// The node on which the plan places it.
     pub node: SmolStr,
-    /// The patch of `status.nominatedNodeName`.
+    /// The call that sets `status.nominatedNodeName`.
     pub nominate: Call,
-    /// The removal of the gate.
+    /// The call that removes the scheduling gate.
     pub release: Call,
 }
 
 impl Member {
-    /// Nominates it for a node, or withdraws its nomination.
+    /// Returns the command that nominates a node for the member, or withdraws its nomination if `node` is `None`.
     fn nomination(&self, (preemptor, priority): (&Preemptor, i32), plan: &str, node: Option<SmolStr>) -> Command {
         let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
         Command::Nominate { preemptor, priority, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
     }
 }
 
-/// A pod that goes.
+/// A pod that the plan evicts.
 #[derive(Clone, Debug)]
 pub struct VictimPod {
     /// The pod.
@@ -122,116 +124,125 @@ pub struct VictimPod {
     pub uid: SmolStr,
     /// Index of its unit in the plan.
     pub unit: usize,
-    /// The dry run that comes before it where others can be refused as well.
+    /// The dry run of the eviction, made first if several evictions can be refused.
     pub rehearsal: Call,
     /// The eviction.
     pub call: Call,
-    /// Whether the API server accepted the eviction, or none is needed.
+    /// True if the API server accepted the eviction, or none is needed.
     pub accepted: bool,
-    /// Whether it was seen to be gone or on its way out, and not only to have ended by itself.
+    /// True if the pod terminates or does not exist any more. A pod that has only finished does not count.
     pub left: bool,
-    /// True if the cluster shows that it terminates, or does not have it any more.
+    /// True if the cluster shows that the pod terminates soon ([`Pod::leaves`]), or does not have it any more.
     pub leaves: bool,
-    /// The grace that it had, in seconds, where it was shortened.
+    /// The pod's own grace period in seconds, if the eviction shortened it.
     pub shortened: Option<i64>,
-    /// From which priority on its budgets may be violated, as it was last seen: it guards the others of its unit also when it is gone.
+    /// The priority from which on preemptors may violate its budget, as last observed. It is kept after the pod has
+    /// terminated, because it then still protects the other pods of the unit.
     pub threshold: Option<i32>,
 }
 
-/// How a flight ended.
+/// How a plan ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// `Completed`, `Cancelled` or `Failed`.
     pub state: PlanState,
     /// Why.
     pub message: Sentence,
-    /// Whether another plan is made at once, which keeps the places that this one held.
+    /// True if a new plan is made at once, which keeps the reservations of this one.
     pub again: bool,
 }
 
-/// A decision in flight.
+/// A plan in flight.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    /// For whom.
+    /// The preemptor.
     pub preemptor: Preemptor,
-    /// The preemptor's effective priority; for a critical add-on that of critical pods, so that others respect its place.
+    /// The preemptor's effective priority. For a critical add-on it is the priority of critical pods, so that other
+    /// plans respect its reservation.
     pub priority: i32,
-    /// The plan as stored, with its current state. Its sentences name everybody: they are for administrators.
+    /// The plan as stored, with its current state. Its messages name objects of all namespaces, because only
+    /// administrators read it.
     pub plan: StoredPlan,
-    /// What happens, or happened, for those who read the preemptor.
+    /// The message for the preemptor's status and events.
     pub message: Sentence,
-    /// The state of the plan that the API server acknowledged in this leader's term; `None` before the first time.
+    /// The last state that the API server has confirmed as stored in this leader's term; `None` before the first
+    /// confirmation.
     pub stored: Option<PlanState>,
-    /// Cancelled with the plan: evictions that wait for their turn are not made any more.
+    /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
     pub permission: CancellationToken,
-    /// The members that are placed.
+    /// The members that the plan places.
     pub members: Vec<Member>,
-    /// The pods that go.
+    /// The pods that the plan evicts.
     pub victims: Vec<VictimPod>,
-    /// Set when it is for a critical add-on.
+    /// Set if the preemptor is a critical add-on.
     pub rescue: Option<Rescue>,
-    /// Whether the groups that give way were told.
+    /// True if the victim PodGroups have got their events.
     pub told: bool,
-    /// Whether the plan was taken over from an earlier leader, whose calls are not known.
+    /// True if the plan was taken over from an earlier leader, whose calls are unknown.
     pub resumed: bool,
     /// When the plan was made or resumed, on the monotonic clock.
     pub started: Instant,
-    /// The states that it came to in this leader's term, and when.
+    /// The states that the plan reached in this leader's term, with the time.
     pub stages: Vec<(PlanState, Instant)>,
-    /// When every victim was on its way.
+    /// When all evictions had been accepted.
     pub awaited: Option<Instant>,
-    /// What was found when the plan was last checked; `None` after something changed that the plan depends on.
+    /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
     pub checked: Option<Check>,
-    /// Since when none of the released members was bound: at first since their release.
+    /// Since when no further ungated member was bound: at first, since all members have been ungated.
     pub released: Option<Instant>,
-    /// How many members were bound then.
+    /// Number of members that were bound at that time.
     pub bound_then: usize,
-    /// When the plan was last checked while it evicts.
+    /// When the plan was last checked in state `Evicting`.
     pub rechecked: Option<Instant>,
     /// When the planner was last asked whether a better plan exists, and the [`Model::version`] at that time.
     pub looked: Option<(Instant, u64)>,
-    /// Set when the plan is dropped but units that were begun have to be finished first.
+    /// Set if the plan is cancelled or has failed, until the units of which it evicted a pod are handed over and its
+    /// nominations are withdrawn.
     pub ending: Option<Ending>,
-    /// The members that keep each other out while they are nominated, once all have started.
-    pub crowding: Option<Crowding>,
-    /// True if a stored departure evicts what the plan, which was cancelled, leaves of PodGroups in mode `PodGroup`.
+    /// The members whose nominations exclude each other, set once all members have been ungated.
+    pub mutual_exclusion: Option<MutualExclusion>,
+    /// True if a stored departure evicts the remaining pods of PodGroups in mode `PodGroup` that this cancelled plan
+    /// has disrupted.
     pub handed_over: bool,
-    /// Victims that were refused for a budget, by UID, and why: the next plan spares them.
+    /// Victims whose eviction was refused, by UID, with the reason. The next plan does not evict them.
     pub refused: BTreeMap<SmolStr, String>,
-    /// Those of them whose eviction is not allowed at all, and those whose namespaces are protected by now: nobody waits for it.
+    /// Those of `refused` whose eviction is not permitted at all, and victims in namespaces that have become protected.
+    /// Their eviction is not retried.
     pub forbidden: BTreeSet<SmolStr>,
-    /// Whether the eviction API is asked about every victim before the first one goes: an eviction for this preemptor was not
-    /// allowed before.
+    /// True if all evictions are dry-run before the first one, because an eviction for this preemptor was rejected
+    /// before.
     pub careful: bool,
-    /// Members that the scheduler did not bind in time though they fit, by UID, and the node of each.
+    /// Members that kube-scheduler did not bind in time although they fit, by UID, with the node of each.
     pub unbound: Vec<(SmolStr, SmolStr)>,
-    /// Pods that keep room for the members, by UID: they are removed as soon as the members' places are reserved.
+    /// Placeholder pods that reserve capacity for the members, by UID. They are deleted as soon as the members'
+    /// placements are reserved.
     pub placeholders: BTreeSet<SmolStr>,
-    /// The units that the rates of evictions allow to begin now; `None` where there are no limits.
+    /// The units whose eviction may start now under the limits on evictions per minute; `None` if there are no limits.
     pub ration: Option<BTreeSet<usize>>,
-    /// What holds the others back.
+    /// The limit that delays the other units.
     pub held_back: Option<HeldBack>,
-    /// Whether the plan has waited for its time, or for room in the rates of evictions.
+    /// True if the plan is or was postponed, by its delay or by the limits on evictions per minute.
     pub put_off: bool,
-    /// Whether it took the place of one that was superseded.
+    /// True if the plan replaced one that was superseded.
     pub renewed: bool,
-    /// Set when another plan is made in its place at once, whose time has come.
+    /// True if a new plan with fewer victims replaces this one at once.
     pub superseded: bool,
 }
 
-/// What [`Flight::advance`] wants.
+/// The result of [`Flight::advance`].
 #[derive(Debug, Default)]
 pub struct Advance {
     /// Calls to make.
     pub commands: Vec<Command>,
-    /// What the plan, which was cancelled, leaves of PodGroups in mode `PodGroup`: it ends when a stored departure evicts that.
+    /// The remaining pods of PodGroups in mode `PodGroup` that this cancelled plan has disrupted. The plan ends once a
+    /// stored departure evicts them.
     pub rest: Vec<Rest>,
-    /// Set when the flight is over.
+    /// Set if the plan has ended.
     pub ended: Option<Ending>,
 }
 
 impl Flight {
-    /// A new flight. Members are in the preemptor's namespace.
+    /// Returns a new plan in flight. Its members are in the preemptor's namespace.
     pub fn new(preemptor: Preemptor, priority: i32, plan: StoredPlan, now: Instant) -> Self {
         let namespace = match &preemptor {
             Preemptor::Group(key) | Preemptor::Pod(key) => key.namespace.clone(),
@@ -287,7 +298,7 @@ impl Flight {
             rechecked: None,
             looked: None,
             ending: None,
-            crowding: None,
+            mutual_exclusion: None,
             handed_over: false,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
@@ -302,12 +313,12 @@ impl Flight {
         }
     }
 
-    /// Whether somebody is evicted by this plan, as it was stored.
+    /// Returns true if the stored plan has victims.
     pub fn evicts(&self) -> bool {
         !self.plan.victims.is_empty()
     }
 
-    /// Returns true if its placements are reserved.
+    /// Returns true if the plan reserves its placements.
     fn reserves(&self) -> bool {
         self.ending.is_none() && !self.is_put_off()
     }
@@ -320,7 +331,8 @@ impl Flight {
         started && current(cluster, &member.pod, &member.uid).is_some_and(|pod| shows(pod) && same(pod))
     }
 
-    /// The places this flight holds against preemptors of equal or lower priority (ASYNC, nomination).
+    /// Returns the placements that this plan reserves against preemptors of equal or lower priority (ASYNC,
+    /// nomination).
     pub fn reservations(&self) -> impl Iterator<Item = Reservation> + '_ {
         self.members.iter().map(|member| self.reservation(member))
     }
@@ -334,13 +346,14 @@ impl Flight {
         }
     }
 
-    /// Returns true if the plan ends, and its members stay nominated for their next plan.
+    /// Returns true if the plan is ending and its members stay nominated for their next plan.
     fn stays_nominated(&self) -> bool {
         let for_next = |ending: &Ending| ending.again || !self.refused.is_empty();
         self.ending.as_ref().is_some_and(|ending| ending.state != PlanState::Completed && for_next(ending))
     }
 
-    /// The places that it has given up: until its nominations are withdrawn, nobody is kept from them.
+    /// Returns the placements that the plan has cancelled. They reserve nothing, although the nominations exist until
+    /// they are withdrawn.
     pub fn given_up_places(&self) -> Vec<Reservation> {
         let is_completed = |ending: &Ending| ending.state == PlanState::Completed;
         match &self.ending {
@@ -349,12 +362,12 @@ impl Flight {
         }
     }
 
-    /// The places that its members stay nominated for until they have another plan.
+    /// Returns the placements for which the members stay nominated until they have another plan.
     pub fn kept_nominations(&self) -> Vec<Reservation> {
         if self.stays_nominated() { self.reservations().collect() } else { Vec::new() }
     }
 
-    /// The placements as the planner takes them.
+    /// Returns the placements in the planner's format.
     pub fn placements(&self) -> Vec<Placement> {
         self.members
             .iter()
@@ -362,51 +375,52 @@ impl Flight {
             .collect()
     }
 
-    /// UIDs that this flight evicts, whether they are gone already or not: all of them, or those that were begun when
-    /// the plan is being dropped.
+    /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the
+    /// plan is ending, only those that are evicted in any case.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         self.going(self.ending.is_some())
     }
 
-    /// Victims that go: all of them, or only those that go whatever becomes of the plan (an eviction was asked for, or
-    /// their unit was begun).
+    /// Returns all victims, or only those that are evicted whatever happens to the plan: their eviction was requested,
+    /// or a pod of their PodGroup was evicted.
     fn going(&self, only_certain: bool) -> impl Iterator<Item = &SmolStr> {
         let begun = only_certain.then(|| self.begun_units());
         let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.asked() || units.contains(&v.unit));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
-    /// Returns true if the plan has victims, and its first eviction was stored ahead.
+    /// Returns true if the plan has victims and its state is `Evicting` or a later one.
     pub fn has_begun_to_evict(&self) -> bool {
         self.plan.state > PlanState::Planned && self.evicts()
     }
 
-    /// Returns true if the plan waits for its time or for the rates of evictions, before its first eviction.
+    /// Returns true if the plan is postponed by its delay or by the limits on evictions per minute, and has not evicted
+    /// a pod yet.
     pub fn is_put_off(&self) -> bool {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
     }
 
-    /// Returns true if the victims may stay after all, as far as a preemptor of this priority is concerned: also if the limits on
-    /// evictions have not allowed all of them yet.
+    /// Returns true if a preemptor of this priority must not count on the termination of all victims. That is also the
+    /// case if the limits on evictions per minute do not allow all evictions yet.
     fn may_not_go(&self, priority: i32) -> bool {
         let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
         let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
         self.ending.is_some() || self.priority < priority || self.is_put_off() || may_be_held_back
     }
 
-    /// Victims for which an eviction was asked for and not refused, or that leave by themselves.
+    /// Returns the UIDs of victims whose eviction was requested and not refused, or that terminate for another reason.
     pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 
-    /// Victims whose eviction was accepted, which the watch does not show yet.
+    /// Returns the victims whose eviction was accepted although the watch still shows them as running.
     pub fn evicted_unseen<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a SmolStr, &'a ObjectKey)> {
         let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
         let unseen = |v: &&VictimPod| current(cluster, &v.pod, &v.uid).is_some_and(Pod::live);
         self.victims.iter().filter(done).filter(unseen).map(|v| (&v.uid, &v.pod))
     }
 
-    /// The nodes of the members and victims.
+    /// Returns the nodes of the members and victims.
     pub fn nodes(&self) -> BTreeSet<SmolStr> {
         let members = self.plan.placements.iter().map(|placement| &placement.node);
         let victims = self.plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| &pod.node);
@@ -428,17 +442,17 @@ impl Flight {
         self.victims.iter().any(|victim| victim.uid == uid && victim.asked())
     }
 
-    /// How many victims are gone.
+    /// Returns how many victims have terminated.
     pub fn gone(&self, cluster: &Cluster) -> usize {
         self.victims.iter().filter(|v| is_gone(cluster, &v.pod, &v.uid)).count()
     }
 
-    /// For how many victims an eviction was requested.
+    /// Returns for how many victims an eviction was requested.
     pub fn begun(&self) -> usize {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
-    /// Whether the plan evicts pods of this group.
+    /// Returns true if the plan evicts pods of this PodGroup.
     pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         self.plan.victims.iter().any(|v| {
             let key = ObjectKey::new(&v.namespace, &v.name);
@@ -450,19 +464,19 @@ impl Flight {
         })
     }
 
-    /// How many of the placed members have a node.
+    /// Returns how many of the placed members are bound.
     pub fn bound(&self, cluster: &Cluster) -> usize {
         self.members.iter().filter(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.node.is_some())).count()
     }
 
-    /// Notes that a nomination or a release was answered.
+    /// Records the result of a nomination or of the removal of a gate.
     pub fn member_answered(&mut self, uid: &str, release: bool, ok: bool, now: Instant) {
         if let Some(call) = self.member_call(uid, release) {
             call.answered(ok, now);
         }
     }
 
-    /// Notes that a nomination or a release was not answered.
+    /// Records that a nomination or the removal of a gate got no response.
     pub fn member_unanswered(&mut self, uid: &str, release: bool, now: Instant) {
         if let Some(call) = self.member_call(uid, release) {
             call.unanswered(now);
@@ -474,7 +488,8 @@ impl Flight {
         Some(if release { &mut member.release } else { &mut member.nominate })
     }
 
-    /// Looks at the cluster and says what to do next. `context` holds the decisions in flight.
+    /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in
+    /// flight.
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
         let mut out = Advance::default();
         let cluster = &model.cluster;
@@ -527,7 +542,8 @@ impl Flight {
         out
     }
 
-    /// A victim that leaves or is gone needs no eviction, whoever saw to it.
+    /// Updates the victims from the model: a victim that terminates soon, has finished or does not exist needs no
+    /// eviction.
     fn observe(&mut self, model: &Model) {
         for victim in &mut self.victims {
             let pod = current(&model.cluster, &victim.pod, &victim.uid);
@@ -540,34 +556,36 @@ impl Flight {
 }
 
 impl VictimPod {
-    /// Whether its eviction is under way or was accepted, or it leaves by itself.
+    /// Returns true if its eviction is in flight or was accepted, or if it terminates for another reason.
     fn asked(&self) -> bool {
         self.call.pending() || self.accepted
     }
 }
 
-/// The pod of this UID, if it exists.
+/// Returns the pod with this UID, if it exists.
 fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a Pod> {
     cluster.pod(pod).filter(|p| p.uid == uid)
 }
 
-/// Whether a victim takes no room any more: it does not exist, or has ended by itself. One that was told to go is waited for
-/// until the kubelet has said that nothing of it is left.
+/// Returns true if a victim uses no capacity any more: it does not exist, or it finished without being deleted. A pod
+/// that is being deleted counts until the kubelet has confirmed the end of all its containers.
 fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
     current(cluster, pod, uid).is_none_or(|pod| pod.ended() && !pod.terminating)
 }
 
-/// Whether the place of a member is reserved: nominated as acknowledged or as seen, or bound already.
+/// Returns true if the placement of a member is reserved: the API server confirmed the nomination, the watch shows it,
+/// or the member is bound.
 fn reserved(cluster: &Cluster, member: &Member) -> bool {
     matches!(member.nominate, Call::Done(_))
         || current(cluster, &member.pod, &member.uid)
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
 }
 
-/// The plans in flight as the planner needs them when it plans at this priority, for any preemptor: a preemptor's own reservations do not
-/// block it. A plan that is put off reserves nothing, because it may be put off for a day. Of the victims of such a plan, and of a plan of
-/// lower priority, which may be cancelled for this one, only those count as leaving that leave in any case. What the cluster shows itself
-/// is left out: nominations, and victims that are terminating or gone.
+/// Returns the context of the planner for a preemptor of this priority: the reservations and victims of the plans in
+/// flight. A preemptor's own reservations do not block it. A postponed plan reserves nothing, because it may be
+/// postponed for a day. Of the victims of a postponed plan, and of a plan of lower priority, which may be cancelled for
+/// this preemptor, only those count as terminating that are evicted in any case. What the cluster shows itself is left
+/// out: nominations, and victims that are terminating or have terminated.
 pub fn context(flights: &Flights, cluster: &Cluster, priority: i32) -> Context {
     let mut context = Context::default();
     for flight in flights.values() {
@@ -582,35 +600,40 @@ pub fn context(flights: &Flights, cluster: &Cluster, priority: i32) -> Context {
     context
 }
 
-/// The same after these places were given up, of which the cluster still has the nominations: two equal plans that do not fit side by
-/// side any more must not be given up for each other, nor the second one for what is left of the first. Pods that have another plan keep
-/// the placements that it gives them.
+/// Removes cancelled placements from a context, although the cluster still shows their nominations. So of two equal
+/// plans that do not fit side by side any more only one is cancelled, and the second one is not cancelled because of
+/// the first one's old nominations. Pods that have another plan keep its placements.
 pub fn without_given_up(context: &mut Context, flights: &Flights, places: &[Reservation]) {
     let keeps = |uid: &str| flights.with_pod(uid).any(|flight| flight.reserves() && flight.places(uid));
     let free: Vec<Reservation> = places.iter().filter(|place| !keeps(&place.uid)).cloned().collect();
     give_up(context, &free);
 }
 
-/// The same where what these pods have are the places that are given up.
+/// Removes all reservations of the pods with these placements from a context.
 pub fn give_up(context: &mut Context, places: &[Reservation]) {
     if places.is_empty() {
         return;
     }
     let pods: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
     context.reservations.retain(|reservation| !pods.contains(&reservation.uid));
-    // A reservation that holds nothing: without any, the pod's nomination would hold the place.
+    // A reservation that blocks no preemptor. Without any reservation, the pod's nomination would reserve the capacity.
     context.reservations.extend(places.iter().map(|place| Reservation { holds: Holds::Never, ..place.clone() }));
 }
 
-/// The same for a plan that has begun to evict: it is not cancelled for the reservation of a plan of equal or lower priority for which
-/// no pod was evicted or ungated yet. Such a plan may count on victims of others, which may stay for their budgets or the rates. `kept` are
-/// the nominations that plans left which are over.
-pub fn without_guests(mut context: Context, flights: &Flights, kept: &[Reservation], priority: i32) -> Context {
+/// Returns the context for a plan that has evicted a pod: it is not cancelled because of the reservation of a plan of
+/// equal or lower priority that has evicted or ungated no pod yet. Such a plan may depend on victims of other plans,
+/// which may be refused or delayed by limits. `kept` are the nominations that ended plans left for their next plan.
+pub fn without_plans_without_victims(
+    mut context: Context,
+    flights: &Flights,
+    kept: &[Reservation],
+    priority: i32,
+) -> Context {
     let nothing_done = |f: &Flight| f.plan.state == PlanState::Planned || !f.evicts();
     let guest = |f: &&Flight| nothing_done(f) && f.plan.state < PlanState::Releasing && f.priority <= priority;
     let guests: BTreeSet<&SmolStr> =
         flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
-    // A reservation that holds nothing: without any, the pod's nomination would hold the place.
+    // A reservation that blocks no preemptor. Without any reservation, the pod's nomination would reserve the capacity.
     for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
         reservation.holds = Holds::NotYet;
     }
@@ -621,8 +644,8 @@ pub fn without_guests(mut context: Context, flights: &Flights, kept: &[Reservati
     context
 }
 
-/// The same for who looks for another place than its own: what a guest holds is not free.
-fn with_guests(context: &Context) -> Context {
+/// Returns the context for a search for other capacity: reservations of plans that have evicted no pod count as used.
+fn with_plans_without_victims(context: &Context) -> Context {
     let mut context = context.clone();
     for reservation in context.reservations.iter_mut().filter(|reservation| reservation.holds == Holds::NotYet) {
         reservation.holds = Holds::Always;

@@ -1,6 +1,7 @@
-//! The stages of a plan apart from evicting: reserving places, waiting for victims, releasing the members.
+//! The stages of a plan except `Evicting`: reserving placements, waiting for the termination of victims, and ungating
+//! the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone, with_guests};
+use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone, with_plans_without_victims};
 use crate::command::Command;
 use crate::model::Model;
 use crate::words::Sentence;
@@ -11,14 +12,15 @@ use giveway_planner::{Context, Placement, Preemptor};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long victims may take to leave before other room is looked for.
+/// How long victims may take to terminate before the planner looks for other capacity.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the planner is asked whether a better plan exists than one that waits, when something changed.
+/// Minimum interval between two searches for a plan that is better than a waiting one.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Flight {
-    /// Returns true if the planner is asked now whether a better plan exists: not twice about the same version of the model.
+    /// Returns true if the planner may be asked now whether a better plan exists. It is not asked twice about the same
+    /// version of the model.
     fn looks(&mut self, model: &Model, clock: Clock, limits: Limits) -> bool {
         let since = |(at, version)| version != model.version && clock.now.duration_since(at) >= LOOK;
         let looks = limits.look && self.looked.is_none_or(since);
@@ -43,7 +45,7 @@ impl Flight {
             }
             let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
             let begins = self.is_due(cluster, clock) && any_may_begin;
-            // A plan that is put off holds nothing: it is checked now and then, and always before it begins.
+            // A postponed plan reserves nothing. It is checked from time to time, and always right before it starts.
             let is_news = self.looked.is_none_or(|(_, version)| version != model.version);
             if is_news && (begins || !self.put_off || self.looks(model, clock, limits)) {
                 self.looked = Some((clock.now, model.version));
@@ -57,7 +59,7 @@ impl Flight {
                 self.put_off = true;
                 return;
             }
-            // Once, so that a plan is renewed once at the most.
+            // `put_off` is reset here, so that a plan is replaced at most once.
             if std::mem::take(&mut self.put_off) && !self.renewed && self.fewer_would_go(cluster, context) {
                 self.superseded = true;
                 self.drop_plan(
@@ -81,10 +83,10 @@ impl Flight {
         }
     }
 
-    /// Whether it is time to evict: the plan is stored, and its preemptor has waited as long as it says.
+    /// Returns true if evictions may start: the plan is stored, and the delay of its preemptor has passed.
     pub(super) fn is_due(&self, cluster: &Cluster, clock: Clock) -> bool {
         let delay = self.delay_seconds(cluster);
-        // Only who waits for a time is asked what time it is.
+        // Without a delay the clock does not matter.
         self.stored.is_some() && (delay == 0 || clock.epoch_seconds >= self.planned_epoch().saturating_add(delay))
     }
 
@@ -92,7 +94,7 @@ impl Flight {
         self.plan.planned_at.as_ref().map_or(0, |t| t.0.as_second())
     }
 
-    /// Notes at once that a new plan waits for its time, so that it reserves nothing.
+    /// Marks a new plan as postponed if its delay has not passed, so that it reserves nothing.
     pub fn put_off_until_due(&mut self, cluster: &Cluster, clock: Clock) {
         let due = self.planned_epoch().saturating_add(self.delay_seconds(cluster));
         self.put_off = self.evicts() && clock.epoch_seconds < due;
@@ -105,13 +107,13 @@ impl Flight {
         }
     }
 
-    /// Nominates members whose nomination is missing or was cleared.
+    /// Nominates nodes for members whose nomination is missing or was cleared.
     pub(super) fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let (preemptor, priority, plan) = (self.preemptor.clone(), self.priority, self.plan.id.clone());
-        let crowding = self.crowding.as_ref();
+        let mutual_exclusion = self.mutual_exclusion.as_ref();
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            if crowding.is_some_and(|crowding| crowding.holds(&member.uid)) {
+            if mutual_exclusion.is_some_and(|mutual_exclusion| mutual_exclusion.holds(&member.uid)) {
                 continue;
             }
             if pod.node.is_some() || !pod.live() || pod.nominated_node.as_deref() == Some(member.node.as_str()) {
@@ -126,7 +128,7 @@ impl Flight {
 
     pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) {
         let cluster = &model.cluster;
-        // Who is not held may have been bound elsewhere: the others keep their places.
+        // A member that is not gated may have been bound to another node. The other members keep their placements.
         let elsewhere = |p: &Placement| {
             let pod = current(cluster, &p.pod, &p.uid);
             pod.is_some_and(|pod| pod.live() && pod.node.as_ref().is_some_and(|node| *node != p.node))
@@ -158,11 +160,11 @@ impl Flight {
                 self.plan.state = PlanState::Releasing;
             }
         } else if clock.now.duration_since(since) >= PATIENCE && self.looks(model, clock, limits) {
-            // The containers of all victims that still exist have ended, so that they use no capacity that the members need: the plan
-            // keeps its placements and waits no longer.
+            // The containers of all victims that still exist have ended, so that they use no capacity that the members
+            // need: the plan keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check = Check::FitsNow;
-            } else if self.fits_elsewhere(cluster, &with_guests(context)) {
+            } else if self.fits_elsewhere(cluster, &with_plans_without_victims(context)) {
                 // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction.
                 self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
                 return;
@@ -171,8 +173,9 @@ impl Flight {
         self.checked = Some(check);
     }
 
-    /// Whether all members were released, and, where room was made for them, the scheduler has bound none of them for so long. A plan for
-    /// free room is made again and again while they are not bound, so that it would never have waited long enough.
+    /// Returns true if all members were ungated and, for a plan with victims, kube-scheduler has bound none of them for
+    /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
+    /// that time.
     pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
         let waited = || self.released.is_some_and(|since| now.duration_since(since) >= after);
         self.plan.state == PlanState::Releasing && (!self.evicts() || waited())
@@ -213,34 +216,37 @@ impl Flight {
             return;
         }
         self.make_way_for_mates(cluster, clock, out);
-        // As long as the scheduler goes on binding them it has time.
+        // The time limit starts again whenever kube-scheduler binds a member.
         let bound = self.bound(cluster);
         if bound > self.bound_then {
             (self.bound_then, self.released) = (bound, Some(clock.now));
         }
-        // A node that is not ready has the whole time when it is ready again.
+        // It also starts again when a node that was not ready becomes ready.
         if self.members.iter().any(|member| context.recovering.contains(&member.node)) {
             self.released = Some(clock.now);
         }
         let since = *self.released.get_or_insert(clock.now);
-        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. When
-        // it is not, and the scheduler gave a member up or time is up, planning starts from scratch.
+        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
+        // it is not feasible any more, and either kube-scheduler reports a member as unschedulable or the time limit is
+        // reached, a new plan is made.
         let waiting: Vec<Placement> = self
             .placements()
             .into_iter()
             .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
             .collect();
-        // A critical add-on has its own time limit.
+        // A critical add-on has a time limit of its own.
         let late = self.rescue.is_none() && clock.now.duration_since(since) >= limits.release_timeout;
         let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
         if !late && !given_up {
             return;
         }
         let looks = self.looks(model, clock, limits);
-        // Those who kept each other out go where there is room in turn, which need not be where they were planned.
-        let in_turn = self.crowding.as_ref().is_some_and(|crowding| !crowding.is_empty());
-        let have_room =
-            || self.places_now(cluster, &with_guests(context)).is_some_and(|places| places >= waiting.len());
+        // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
+        // planned.
+        let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
+        let have_room = || {
+            self.places_now(cluster, &with_plans_without_victims(context)).is_some_and(|places| places >= waiting.len())
+        };
         if in_turn && !late && (!looks || have_room()) {
             return;
         }
@@ -260,7 +266,8 @@ impl Flight {
     }
 }
 
-/// The end of a sentence about pods that wait for kube-scheduler: what it says of the first of which it says anything.
+/// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler
+/// about one of them.
 fn said_by_scheduler(model: &Model, waiting: &[Placement]) -> String {
     let said = |p: &Placement| {
         model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))

@@ -1,10 +1,10 @@
-//! The state machine, step by step, with time and cluster given by hand.
+//! Tests the state machine step by step, with a simulated clock and cluster.
 
 mod changes;
-mod crowding;
 mod domains;
 mod forbidden;
 mod guarantees;
+mod mutual_exclusion;
 mod overlap;
 mod protection;
 mod rations;
@@ -25,7 +25,8 @@ fn gang() -> Preemptor {
     Preemptor::Group(ObjectKey::new("default", "gang"))
 }
 
-/// Two nodes of 1 CPU, taken by the two pods of group `low`; two held members of group `gang` want both.
+/// Returns a cluster with two nodes of 1 CPU that the two pods of PodGroup `low` use; two gated members of PodGroup
+/// `gang` need both nodes.
 fn world() -> World {
     let mut world = World::new();
     world.node("n1", 1).node("n2", 1).group("low", 2, 10, "PodGroup").group("gang", 2, 100, "PodGroup");
@@ -61,7 +62,8 @@ fn flight(now: Instant) -> Flight {
     Flight::new(gang(), 100, plan, now)
 }
 
-/// What the commands do, shortened: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`; and what is handed over: `leave uid-l1`.
+/// Returns what the commands do, in short: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`; and for each pod
+/// that is handed over to a departure `leave uid-l1`.
 fn names(advance: &Advance) -> Vec<String> {
     let rest = advance.rest.iter().flat_map(|rest| &rest.pods).map(|uid| format!("leave {uid}"));
     advance
@@ -98,7 +100,7 @@ impl Run {
         self.step_within(&Context::default())
     }
 
-    /// With these decisions in flight.
+    /// Advances the plan with these other plans in flight.
     fn step_within(&mut self, context: &Context) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
         let (changes, groups) = (take(&mut self.world.model.changes), take(&mut self.world.model.touched));
@@ -113,7 +115,8 @@ impl Run {
         self.epoch += i64::try_from(seconds).unwrap();
     }
 
-    /// The plan was stored at second 0, and its gang of so many waits so many seconds before anybody goes for it.
+    /// Sets up a gang of `members` pods with a preemption delay of `seconds`, and a plan for it that was stored at
+    /// second 0.
     fn delayed(&mut self, members: i32, seconds: i32) {
         self.flight.stored = Some(PlanState::Evicting);
         let time = k8s_openapi::jiff::Timestamp::from_second(0).unwrap();
@@ -131,7 +134,7 @@ impl Run {
         self.world.model.apply(crate::input::Input::Group(crate::input::Update::Applied(Box::new(group))));
     }
 
-    /// Takes the flight to `Evicting`, with both evictions commanded.
+    /// Returns a run whose plan is in state `Evicting`, with both evictions commanded.
     fn evicting() -> Self {
         let mut run = Self::new();
         run.flight.stored = Some(PlanState::Evicting);
@@ -168,7 +171,7 @@ fn of_two_plans_that_share_a_victim_one_evicts_it() {
     assert!(step(&mut second, &first.flight).is_empty());
     assert_eq!((first.flight.asked().count(), second.flight.asked().count()), (2, 0));
     assert!(first.flight.has_asked("uid-l1") && !second.flight.has_asked("uid-l1"));
-    // The first plan is over, and its evictions with it.
+    // The first plan has ended, and its evictions were withdrawn.
     let over = flight(first.now);
     assert_eq!(step(&mut second, &over), ["evict l1", "evict l2"]);
 }
@@ -264,7 +267,7 @@ fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
     run.flight.evicted("uid-l2", &EvictOutcome::Gone, run.now);
     run.world.remove_pod("l2");
     run.later(8);
-    // l1 belongs to a unit of which l2 has gone, so a departure evicts it as soon as its budget allows.
+    // l1 belongs to a PodGroup whose pod l2 was evicted, so a departure evicts it as soon as its budget allows.
     assert_eq!(names(&run.step()), ["leave uid-l1"]);
     run.flight.handed_over = true;
     let advance = run.step();
@@ -333,7 +336,7 @@ fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
     run.step();
     run.nominated();
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
-    // A pod of lower priority was bound to n1 before the scheduler saw the nomination.
+    // A pod of lower priority was bound to n1 before kube-scheduler saw the nomination.
     run.world.pod(TestPod::new("thief", 1).on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
     run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1"));
     assert!(run.step().ended.is_none(), "the scheduler has not said anything yet");
@@ -439,7 +442,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
     let other = || Preemptor::Pod(ObjectKey::new("default", "other"));
     let mut world = World::new();
     world.node("n1", 3).pod(TestPod::new("l1", 10).on("n1")).pod(TestPod::new("l2", 10).on("n1"));
-    // Somebody whom kube-scheduler bound where two were to go for two.
+    // kube-scheduler has bound a foreign pod to the node, so that the two planned pods do not fit together any more.
     world.pod(TestPod::new("daemon", 2_000).on("n1")).pod(TestPod::new("foreign", 2_000).on("n1"));
     world.pod(TestPod::new("one", 100).nominated("n1")).pod(TestPod::new("other", 100).nominated("n1"));
     let flight_of = |name: &str, victim_name: &str| {
@@ -483,7 +486,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
     give_up(&mut known, &places);
     second.advance(&world.model, &known, clock, LIMITS);
     assert_eq!(second.ending, None, "neither its place nor its nomination counts any more");
-    // One that has another place by now keeps it.
+    // A pod that has another plan by then keeps its placement.
     let mut anew = Context { reservations: places.clone(), ..Context::default() };
     without_given_up(&mut anew, &Flights::from([flight_of("other", "l2")]), &places);
     assert_eq!(anew.reservations, places);

@@ -1,4 +1,4 @@
-//! The status of a group, as a pure function of what is known. Written only when it differs from what is there.
+//! Computes the status of a PodGroup. Pure; the status is written only if it differs from the stored one.
 
 mod domain;
 #[cfg(test)]
@@ -12,34 +12,34 @@ use crate::words::{Names, Sentence, pods};
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
-use giveway_crds::pod_group::PodCounts;
+use giveway_crds::pod_group::{PodCounts, PreemptedPod};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What was last decided for a preemptor, while no decision is in flight.
+/// The last decision for a preemptor without a plan in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastWord {
-    /// Why it waits.
+pub struct WaitReason {
+    /// Why it is pending.
     pub reason: Reason,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
-/// What there is to tell of the room that a cluster autoscaler was asked for.
+/// The state of a capacity request to a cluster autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// How far it is.
+    /// The reason of the condition `CapacityRequested`.
     pub reason: Reason,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
-/// The disruption of a PodGroup: why, and for which preemptor.
+/// The disruption of a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victimhood {
     /// Name of the `Preemption`.
@@ -48,41 +48,43 @@ pub struct Victimhood {
     pub preemptor: Option<Sentence>,
     /// The reason of the condition `DisruptionTarget`.
     pub reason: Reason,
-    /// The sentence.
+    /// The message.
     pub message: Sentence,
-    /// True if the whole PodGroup is disrupted, and not only single pods of it.
+    /// True if all pods of the PodGroup are disrupted together, false for single pods.
     pub whole: bool,
 }
 
-/// Everything that a group's status tells.
+/// Everything that the status of a PodGroup depends on.
 pub struct Facts<'a> {
-    /// All that is known of the cluster.
+    /// The state of the cluster.
     pub model: &'a Model,
-    /// The group.
+    /// The PodGroup in the planner's form.
     pub group: &'a Group,
-    /// What is known of it beside.
+    /// Its other fields.
     pub record: &'a GroupRecord,
-    /// The decision in flight for it.
+    /// The plan in flight for it.
     pub flight: Option<&'a Flight>,
     /// The last plan that ended, if it is newer than the status.
     pub last_plan: Option<&'a PreemptionSummary>,
-    /// What was decided last.
-    pub last_word: Option<&'a LastWord>,
-    /// Set while it gives way.
+    /// The last decision.
+    pub wait_reason: Option<&'a WaitReason>,
+    /// Set while it is being disrupted.
     pub victim_of: Option<&'a Victimhood>,
-    /// What there is to tell of room that was asked for.
+    /// The state of its capacity request.
     pub capacity: Option<&'a Word>,
-    /// A problem that keeps it from being reconciled.
+    /// A problem that prevents its scheduling.
     pub problem: Option<&'a str>,
-    /// How many members may finish for which others are made, where its owner was read.
+    /// Number of members that may finish and are replaced by the owner, if the owner has been read.
     pub spare: Option<i32>,
-    /// Who may know which names.
+    /// The marks of preempted pods that stay in its status.
+    pub marks: BTreeMap<String, PreemptedPod>,
+    /// Which names of other namespaces the status may contain.
     pub names: Names,
-    /// Now.
+    /// The current time.
     pub now: Time,
 }
 
-/// The status a group should have.
+/// Returns the status that a PodGroup should have.
 pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
@@ -104,6 +106,7 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
             .and_then(|v| v.preemptor.as_ref())
             .map(|taker| facts.told(taker))
             .or_else(|| old.preempted_by.clone()),
+        preempted_pods: facts.marks.clone(),
     };
     let generation = facts.record.generation;
     let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
@@ -128,7 +131,8 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     status
 }
 
-/// Whether a status tells more than other numbers: a condition or a plan in another state, or another preemptor.
+/// Returns true if a status differs in more than numbers: in the state of a condition or plan, in the preemptor, or in
+/// the marks.
 pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     let conditions = |status: &PodGroupStatus| {
         let told = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
@@ -137,6 +141,7 @@ pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     conditions(old) != conditions(new)
         || old.preemption != new.preemption
         || old.preempted_by != new.preempted_by
+        || old.preempted_pods != new.preempted_pods
         || old.finished.spare != new.finished.spare
         || old.observed_generation != new.observed_generation
 }
@@ -157,7 +162,7 @@ fn count(facts: &Facts<'_>) -> PodCounts {
     counts
 }
 
-/// How many members there are that have not ended and are not on their way out.
+/// Returns the number of members that have not finished and are not terminating.
 fn live(facts: &Facts<'_>) -> i32 {
     let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live());
     i32::try_from(live.count()).unwrap_or(i32::MAX)
@@ -167,24 +172,24 @@ fn needed(facts: &Facts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
-/// `Scheduled`: whether `minCount` members are bound now, less those that have succeeded.
+/// Computes the condition `Scheduled`: true if `minCount` members are bound, less those that have succeeded.
 fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let needed = needed(facts);
     let all_finished = i32::try_from(finished).unwrap_or(i32::MAX);
     let enough = counts.scheduled.saturating_add(all_finished) >= needed && counts.scheduled > 0;
-    // A group that has done all its work was scheduled, although no write may have said so.
+    // A PodGroup whose pods have all succeeded was scheduled, even if that was never written.
     if enough || all_finished >= needed.max(1) {
         return (true, Reason::Scheduled, bound(facts, counts, finished));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED);
-    if was && facts.flight.is_none() && facts.last_word.is_none() {
+    if was && facts.flight.is_none() && facts.wait_reason.is_none() {
         return (false, Reason::WaitingForPods, bound(facts, counts, finished));
     }
     let (reason, message) = waiting(facts, finished);
     (false, reason, message)
 }
 
-/// How many members are bound.
+/// Returns a sentence with the number of bound members.
 fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
     let have = if counts.scheduled == 1 { "has" } else { "have" };
     let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
@@ -198,19 +203,20 @@ fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
     )
 }
 
-/// `PodGroupInitiallyScheduled`: True is terminal; its reason and its message go on telling the present state.
+/// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true; its reason and message still describe
+/// the current state.
 fn initially_scheduled(facts: &Facts<'_>, (now, reason, message): (bool, Reason, String)) -> (bool, Reason, String) {
     if now || !condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED) {
         return (now, reason, message);
     }
-    match facts.flight.is_none() && facts.last_word.is_none() {
+    match facts.flight.is_none() && facts.wait_reason.is_none() {
         true => (true, Reason::Scheduled, format!("Was scheduled. Now {message}")),
         false => (true, reason, format!("Was scheduled; now waits again. {message}")),
     }
 }
 
-/// How many members run as they should, where not all do that have a node: bound is bound, but one may crash again and
-/// again, or have no image.
+/// Returns a sentence with the number of ready members if not all bound members are ready: they may crash repeatedly,
+/// or have no image.
 fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
     let bound = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.node.is_some());
     match i32::try_from(bound.filter(|pod| pod.ready).count()) {
@@ -222,7 +228,7 @@ fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
 }
 
 fn waiting(facts: &Facts<'_>, finished: usize) -> (Reason, String) {
-    if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.last_word) {
+    if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.wait_reason) {
         return known;
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
@@ -234,12 +240,12 @@ fn waiting(facts: &Facts<'_>, finished: usize) -> (Reason, String) {
     (Reason::WaitingForPods, format!("{needed} needed{finished}, {live} exist{below}{gated}."))
 }
 
-/// What a group waits for, unless it is for its own pods: as a reason and a sentence.
+/// Returns the reason and message why a PodGroup is pending; `None` if it only waits for its own pods.
 pub fn waits_for(
     model: &Model,
     problem: Option<&str>,
     flight: Option<&Flight>,
-    last_word: Option<&LastWord>,
+    wait_reason: Option<&WaitReason>,
 ) -> Option<(Reason, String)> {
     if let Some(problem) = problem {
         return Some((Reason::SchedulerError, format!("The group cannot be scheduled: {problem}")));
@@ -247,7 +253,7 @@ pub fn waits_for(
     if let Some(flight) = flight {
         return Some(in_flight(model, flight));
     }
-    last_word.map(|word| (word.reason, word.message.clone()))
+    wait_reason.map(|word| (word.reason, word.message.clone()))
 }
 
 fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
@@ -306,7 +312,7 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     }
 }
 
-/// What is to be added where members of the group are bound that an earlier plan placed.
+/// Returns a sentence about bound members of the PodGroup that an earlier plan placed.
 fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
     let Preemptor::Group(key) = &flight.preemptor else { return String::new() };
     let all = cluster.members(key).filter(|pod| pod.live() && pod.bound()).count();
@@ -318,13 +324,13 @@ fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
 }
 
 impl Facts<'_> {
-    /// A sentence for those who read the group.
+    /// Returns a message without names that users of the PodGroup's namespace must not see.
     fn told(&self, sentence: &Sentence) -> String {
         self.names.told(sentence, &self.group.key.namespace)
     }
 }
 
-/// The plan in short: that of the flight, if it evicts anybody and is stored, or the one that just ended.
+/// Returns the summary of the plan in flight, if it has victims and is stored, or else of the plan that has just ended.
 fn told_plan(facts: &Facts<'_>) -> Option<PreemptionSummary> {
     match facts.flight {
         Some(flight) if flight.evicts() && flight.stored.is_some() => Some(summary(flight, facts.names)),
@@ -332,7 +338,7 @@ fn told_plan(facts: &Facts<'_>) -> Option<PreemptionSummary> {
     }
 }
 
-/// What a group tells of its plan.
+/// Returns the summary of a plan in the status of its PodGroup.
 pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
     PreemptionSummary {
         name: flight.plan.id.clone(),
@@ -348,7 +354,7 @@ fn planned(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     Some((plan.state.in_flight(), reason, plan.message))
 }
 
-/// The reason that goes with a state of a plan.
+/// Returns the reason for a state of a plan.
 pub fn state_reason(state: PlanState) -> Reason {
     match state {
         PlanState::Planned => Reason::Planned,
@@ -387,7 +393,7 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
     })
 }
 
-/// `CapacityRequested`: what came of asking a cluster autoscaler, and that it is not asked any more.
+/// Computes the condition `CapacityRequested`, also when the request has been withdrawn.
 fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     if let Some(Word { reason, message }) = facts.capacity {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
@@ -396,13 +402,13 @@ fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     Some((false, Reason::CapacityNotNeeded, "The cluster autoscaler is not asked any more.".to_owned()))
 }
 
-/// Live members that pay for less than the group's priority.
+/// Returns live members with a lower priority than the PodGroup's.
 fn below<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
 }
 
-/// What is to be added where so many members have finished, and count.
+/// Returns the clause for this number of finished members, which count as scheduled.
 pub fn having_finished(finished: usize) -> String {
     match finished {
         0 => String::new(),
@@ -411,7 +417,7 @@ pub fn having_finished(finished: usize) -> String {
     }
 }
 
-/// What is to be added where pods are counted and this many wait that do not count.
+/// Returns the clause for this number of pending members that do not count because of their priority.
 pub fn besides(below: usize) -> String {
     match below {
         0 => String::new(),
@@ -420,14 +426,14 @@ pub fn besides(below: usize) -> String {
     }
 }
 
-/// How many members do not count yet because somebody else has put a scheduling gate on them.
+/// Returns the number of members that do not count yet because of another controller's scheduling gate.
 pub fn gated(cluster: &Cluster, key: &ObjectKey) -> usize {
     let Some(group) = cluster.group(key) else { return 0 };
     let waits = |pod: &&Pod| pod.live() && !pod.bound() && pod.gated_by_others && !group.is_above(pod);
     cluster.members(key).filter(waits).count()
 }
 
-/// What is to be added where pods are counted and this many have the gate of somebody else.
+/// Returns the clause for this number of members.
 pub fn besides_gated(gated: usize) -> String {
     match gated {
         0 => String::new(),
@@ -436,7 +442,7 @@ pub fn besides_gated(gated: usize) -> String {
     }
 }
 
-/// `PodsNotMatchingPriority`: what becomes of members whose own priority is another one.
+/// Computes the condition `PodsNotMatchingPriority`: the members whose own priority differs, and the effect of that.
 fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     let asked = facts.group.known_priority()?;
     let cluster = &facts.model.cluster;
@@ -464,7 +470,7 @@ fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     }
 }
 
-/// How many pods there are, with a verb, and from where to where their priorities go; `None` of none.
+/// Returns the number of pods with a verb, and the range of their priorities; `None` if there are none.
 fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Option<(String, String)> {
     let found: Vec<i32> = found.map(|pod| pod.priority).collect();
     let (low, high) = (found.iter().min()?, found.iter().max()?);
@@ -472,7 +478,7 @@ fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Opti
     Some((format!("{} {}", pods(found.len()), if found.len() == 1 { one } else { more }), range))
 }
 
-/// What a plan would do, for a plan that is not carried out. It names nobody.
+/// Returns the effect of a plan that is not carried out, as a clause without names.
 pub fn would_evict(flight: &Flight) -> String {
     let (of, violations) = (among_them(flight), violations(flight));
     let victims = pods(flight.victims.len());
@@ -484,7 +490,7 @@ pub fn would_evict(flight: &Flight) -> String {
     format!("it would evict {victims}{of} of priority {highest} or less for {members}{within}.{violations}")
 }
 
-/// How many of the victims are whole groups.
+/// Returns the clause for the victims that are whole PodGroups.
 fn among_them(flight: &Flight) -> String {
     let groups = flight.plan.victims.iter().filter(|v| v.kind == "PodGroup").count();
     match groups {
@@ -494,7 +500,7 @@ fn among_them(flight: &Flight) -> String {
     }
 }
 
-/// How many budgets a plan violates, as a sentence.
+/// Returns a sentence with the number of evictions that violate a budget.
 fn violations(flight: &Flight) -> String {
     match flight.plan.cost.budget_violations {
         0 => String::new(),
@@ -503,7 +509,7 @@ fn violations(flight: &Flight) -> String {
     }
 }
 
-/// The sentence that sums a plan up.
+/// Returns the sentence that summarizes a plan.
 pub fn plan_message(flight: &Flight) -> Sentence {
     let (of, violations) = (among_them(flight), violations(flight));
     if let Some(rescue) = &flight.rescue {
@@ -519,7 +525,7 @@ pub fn plan_message(flight: &Flight) -> Sentence {
     .text(format!(" with priority {}{}.{violations}", flight.priority, within(flight.plan.domain.as_ref())))
 }
 
-/// The same of a plan for a critical add-on.
+/// Returns the sentence that summarizes a plan for a critical add-on.
 fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
     let node = flight.members.first().map_or("", |member| &member.node);
     let how = match rescue.step {
@@ -533,7 +539,7 @@ fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
         .text(format!(" with priority {priority} on node {node} (step {step}): {how}."))
 }
 
-/// The status a workload should have.
+/// Returns the status that a Workload should have.
 pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> WorkloadStatus {
     let mut counts = GroupCounts::default();
     let mut waits: Option<(&ObjectKey, &str)> = None;
@@ -541,7 +547,7 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
         counts.total += 1;
         let conditions = &record.status.conditions;
         let told = condition::find(conditions, types::INITIALLY_SCHEDULED);
-        // One that was scheduled before and waits again says so in its reason.
+        // The reason shows whether a PodGroup that was scheduled before is pending again.
         if told.is_some_and(|told| told.status == "True" && told.reason == Reason::Scheduled.as_str()) {
             counts.scheduled += 1;
         } else {

@@ -1,4 +1,4 @@
-//! What a group says of itself, state by state, and that it says nothing twice.
+//! Tests of the status of a PodGroup in each state.
 
 use super::*;
 use crate::ledger::{taker, victim_message};
@@ -8,24 +8,25 @@ use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictim
 use giveway_planner::Preemptor;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 struct Case {
     world: World,
     flight: Option<Flight>,
     last_plan: Option<PreemptionSummary>,
-    last_word: Option<LastWord>,
+    wait_reason: Option<WaitReason>,
     victim_of: Option<Victimhood>,
     spare: Option<i32>,
     second: i64,
 }
 
 impl Case {
-    /// A gang `g` that needs two pods; none exists.
+    /// Creates a gang `g` that needs two pods, without pods.
     fn new() -> Self {
         let mut world = World::new();
         world.node("n1", 4).group("g", 2, 100, "PodGroup");
-        Self { world, flight: None, last_plan: None, last_word: None, victim_of: None, spare: None, second: 1 }
+        Self { world, flight: None, last_plan: None, wait_reason: None, victim_of: None, spare: None, second: 1 }
     }
 
     fn bound(mut self, names: &[&str]) -> Self {
@@ -43,17 +44,18 @@ impl Case {
             record: &self.world.model.groups[&key],
             flight: self.flight.as_ref(),
             last_plan: self.last_plan.as_ref(),
-            last_word: self.last_word.as_ref(),
+            wait_reason: self.wait_reason.as_ref(),
             victim_of: self.victim_of.as_ref(),
             capacity: None,
             problem: None,
             spare: self.spare,
+            marks: BTreeMap::new(),
             names: Names::default(),
             now: Time(Timestamp::from_second(self.second).unwrap()),
         })
     }
 
-    /// Takes the status over as stored, and some time passes.
+    /// Stores the status, and lets some time pass.
     fn store(&mut self) -> PodGroupStatus {
         let status = self.status();
         self.world.model.groups.values_mut().for_each(|r| r.status = status.clone());
@@ -227,7 +229,7 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
     let status = case.store();
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "True Scheduled: 2 pods have a node, 2 needed.");
     case.world.remove_pod("a").remove_pod("b");
-    case.last_word = Some(LastWord { reason: Reason::Unschedulable, message: "2 pods needed, 0 fit now.".into() });
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "2 pods needed, 0 fit now.".into() });
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
@@ -392,7 +394,7 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     let counted = case.status();
     assert_ne!(old.pods, counted.pods);
     assert!(!is_news(&old, &counted), "{counted:?}");
-    case.last_word = Some(LastWord { reason: Reason::Unschedulable, message: "No room.".into() });
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No room.".into() });
     assert!(is_news(&old, &case.status()));
     let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
     assert!(is_news(&old, &preempted));

@@ -1,26 +1,26 @@
-//! Data flows one way through the operator: each of its modules imports from lower layers only.
+//! Data flows one way through the operator: each module imports from lower layers only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. A new module gets a place here.
+/// The layers from the lowest to the highest. A new module must be added here.
 const LAYERS: [&[&str]; 11] = [
     &[
         "capacity",
         "devices",
-        "gather",
+        "debounce",
         "index",
         "lease",
         "metrics",
         "missing",
         "observed",
         "origin",
-        "pulse",
+        "scheduler_liveness",
         "rates",
         "server_time",
         "switch",
         "trace",
-        "trickle",
+        "event_budget",
         "words",
     ],
     &["command", "config", "timing", "watches"],
@@ -28,28 +28,28 @@ const LAYERS: [&[&str]; 11] = [
     &["report"],
     &["input"],
     &["actuate", "follow", "model"],
-    &["certificate", "half_bound", "ledger", "native_groups", "orphans"],
+    &["certificate", "half_bound", "ledger", "native_groups", "orphans", "succession"],
     &["status"],
-    &["backfill", "departures", "gangs", "housekeeping", "letting_go", "provisioning", "queue", "rescue", "watch"],
+    &["backfill", "departures", "gangs", "housekeeping", "ungate_all", "provisioning", "queue", "rescue", "watch"],
     &["survey"],
     &["arbiter"],
 ];
-/// Modules that may import everything: the crate itself, and what only tests use.
+/// Modules that may import everything: the crate itself, and test helpers.
 const ABOVE: [&str; 3] = ["lib", "main", "testing"];
 
 fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
-/// The modules of this crate that a line of code names.
+/// Returns the modules of this crate that a line of code names.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     line.split("crate::")
         .skip(1)
         .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(""))
 }
 
-/// The lines that are neither comments nor for tests: one declaration under `#[cfg(test)]` is left out, and everything from a
-/// module of tests on, which comes last.
+/// Returns the lines that are neither comments nor test code: one declaration after `#[cfg(test)]` is skipped, and everything from a module
+/// of tests on, which comes last.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let mut for_tests = false;
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).map_while(move |line| {
@@ -63,7 +63,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Imports that do not go downwards, and modules without a layer, as a sentence each.
+/// Returns a sentence for each import that is not from a lower layer, and for a module without a layer.
 fn backwards(module: &str, text: &str) -> Vec<String> {
     let Some(own) = layer(module) else { return vec![format!("{module} is in no layer")] };
     let others = code(text).flat_map(named).filter(|other| *other != module && !other.is_empty());

@@ -16,17 +16,17 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Of so many domains at most it is asked whether the members fit there without any eviction, and so many are searched for victims;
-/// where all nodes are looked at anyway, of all.
+/// Upper bound on the domains that are checked for a placement without evictions, and on those that are searched for victims. It does not
+/// apply if the cluster is so small that all nodes are evaluated.
 const MOST_TRIED: usize = 32;
 /// In addition, the number of domains with the largest capacity that are tried, in case the upper bounds of the first ones were wrong.
 const ROOMIEST_TRIED: usize = 8;
 
 /// A domain, and its nodes.
 struct Part {
-    /// How it is called.
+    /// Name of the domain in explanations.
     name: String,
-    /// What is asked for by name; nothing where pod affinity keeps the members together.
+    /// The domain of the group's topology constraint; `None` if pod affinity keeps the members together.
     domain: Option<Domain>,
     ranks: Vec<Rank>,
     /// Upper bound on the members that fit after the eviction of all units that may be evicted.
@@ -37,7 +37,7 @@ struct Part {
 
 /// Decides for members that must be placed within one domain; `None` for all other preemptors.
 pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
-    let parts = parts(question).or_else(|| gathering(question))?;
+    let parts = parts(question).or_else(|| debounced(question))?;
     if let Some(decision) = fit_now(question, &parts) {
         return Some(decision);
     }
@@ -46,7 +46,7 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
     Some(plan.map_or_else(|| shortfall(question, &parts), |plan| Decision::Preempt(Box::new(plan))))
 }
 
-/// The domains that the group may have, by name.
+/// Returns the domains that the group's topology constraint permits, by name.
 fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
     let domains = question.demand.domains.as_ref()?;
     let mut values = by_value(question, &domains.key);
@@ -62,7 +62,7 @@ fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
 
 /// The domains among which pod affinity lets the members choose one, by name: members of one class with affinity to each other, of which
 /// none is bound yet.
-fn gathering(question: &Question<'_>) -> Option<Vec<Part>> {
+fn debounced(question: &Question<'_>) -> Option<Vec<Part>> {
     let (cluster, members) = (question.cluster, &question.demand.members);
     let first = *members.first()?;
     let alike = |member: &PodIndex| cluster.row(*member).class == cluster.row(first).class;
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-/// Where most members fit, in the tightest domain.
+/// Returns the placement without evictions in the domain where most members fit; among equal ones in the tightest domain.
 fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
     let mut open: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
     let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Now));
@@ -149,7 +149,7 @@ fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
     plan
 }
 
-/// The cheapest victims in any domain.
+/// Returns the plan with the cheapest victims in any domain.
 fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let when = When::Without(EVERYBODY);
     let large: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
@@ -161,7 +161,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let mut best: Option<(Plan, &Part)> = None;
     let mut tried = 0;
     let most = if question.prospects.is_none() { large.len() } else { MOST_TRIED };
-    // The bounds of a level are not asked for before its turn.
+    // The lower bounds of a level are computed only when the search reaches it.
     for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
         let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
         if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
@@ -201,7 +201,8 @@ fn level(question: &Question<'_>, part: &Part) -> Level {
     Some((usize::from(ceiling.is_none() && !nobody), ceiling))
 }
 
-/// The domains of a level with what victims there cost at least: by that, then the tighter one, then by name.
+/// Returns the domains of a level with lower bounds on the cost of victims there, in ascending order of that bound; then the tighter domain
+/// first, then by name.
 fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> Vec<(Option<Cost>, &'p Part)> {
     let mut order: Vec<(Option<Cost>, &Part)> =
         parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
@@ -211,7 +212,7 @@ fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> 
     order
 }
 
-/// What victims in a domain cost at least.
+/// Returns a lower bound on the cost of victims in a domain.
 fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Option<i32>)) -> Cost {
     match ceiling {
         Some(ceiling) => {

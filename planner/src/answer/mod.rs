@@ -1,10 +1,10 @@
 //! Turns search results into decisions with explanations: plans, shortfalls, and the units that are not evicted.
 
 mod assembly;
-mod crowding;
 mod decide;
 mod domains;
 mod hopeless;
+mod mutual_exclusion;
 mod question;
 mod rescue;
 mod shortfall;
@@ -12,8 +12,8 @@ mod spared;
 mod still_fits;
 mod verify;
 
-pub use crowding::crowding;
 pub use decide::plan;
+pub use mutual_exclusion::mutually_exclusive;
 pub use rescue::{must_stay, rank, rescue, room_for};
 pub use spared::{Bystander, Sparing, spared};
 pub use still_fits::{OUTAGE_TAINTS, still_fits};

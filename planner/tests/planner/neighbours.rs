@@ -350,7 +350,7 @@ fn more_members_on_a_node_than_their_spread_allows_at_first_keep_each_other_out(
         let cluster = spread_in_a_rack(members, extra, &[]);
         match decide(&cluster, &for_group("g")) {
             Decision::Fits { placements, .. } => {
-                (giveway_planner::crowding(&cluster, &placements), cluster, placements)
+                (giveway_planner::mutually_exclusive(&cluster, &placements), cluster, placements)
             }
             other => panic!("{other:?}"),
         }
@@ -358,11 +358,11 @@ fn more_members_on_a_node_than_their_spread_allows_at_first_keep_each_other_out(
     assert_eq!(decided(2, json!({})).0.len(), 0, "one a node");
     assert_eq!(decided(2, json!({"maxSkew": 2})).0.len(), 0, "two a node, and two may be");
     assert_eq!(decided(4, json!({"labelSelector": {"matchLabels": {"app": "web"}}})).0.len(), 0, "it counts others");
-    let (crowding, mut cluster, placements) = decided(4, json!({}));
-    assert_eq!(crowding.into_iter().collect::<Vec<_>>(), ["uid-g-0", "uid-g-1", "uid-g-2", "uid-g-3"]);
+    let (mutual_exclusion, mut cluster, placements) = decided(4, json!({}));
+    assert_eq!(mutual_exclusion.into_iter().collect::<Vec<_>>(), ["uid-g-0", "uid-g-1", "uid-g-2", "uid-g-3"]);
     // A bound pod is no longer nominated.
     let first = placements.iter().find(|placement| placement.node == "a").unwrap();
     let bound = app(&first.pod.name, "db").group("g").priority(10).on("a");
     add(&mut cluster, &bound);
-    assert_eq!(giveway_planner::crowding(&cluster, &placements).len(), 2, "those on b");
+    assert_eq!(giveway_planner::mutually_exclusive(&cluster, &placements).len(), 2, "those on b");
 }

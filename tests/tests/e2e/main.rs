@@ -107,6 +107,7 @@ fn main() -> ExitCode {
         gangs::jobs::tests(),
         gangs::others::tests(),
         gangs::sets::tests(),
+        gangs::succession::tests(),
         gangs::survival::tests(),
         guaranteed::tests(),
         guard::tests(),

@@ -1,4 +1,4 @@
-//! The cluster changes while a plan is carried out: what still has to be done is done, and nothing else.
+//! Changes of the cluster while a plan is carried out: the plan does what is still necessary and nothing else.
 
 use super::*;
 use giveway_planner::SmolStr;
@@ -76,10 +76,10 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     };
     let context = Context { reservations: vec![reservation], ..Context::default() };
     run.later(1);
-    // The plans on the nodes of a new plan are checked again.
+    // Simulates a new plan on the same nodes, which causes a new check of this plan.
     run.flight.checked = None;
     let advance = run.step_within(&context);
-    // A call that failed may have been carried out: the group counts as begun.
+    // A failed call may have evicted a pod, so the PodGroup counts as partially disrupted.
     assert_eq!(names(&advance), ["leave uid-l1", "leave uid-l2"]);
     assert!(run.flight.ending.is_some(), "its places are not held any more");
     assert_eq!(super::super::context(&Flights::from([run.flight]), &run.world.model.cluster, 0).reservations.len(), 0);
@@ -114,7 +114,7 @@ fn an_api_server_that_is_away_is_waited_for() {
         assert_eq!(names(&run.step()), ["evict l2"]);
     }
     assert!(run.flight.ending.is_none());
-    // A call that is answered with an error so often is another thing: see `given_up`.
+    // A call that failed with an error this often makes the plan fail: see `given_up`.
     for _ in 0..20 {
         run.flight.member_unanswered("uid-g1", false, run.now);
         assert_eq!(run.flight.given_up(), None);
@@ -246,7 +246,8 @@ fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
 fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_reservations_of_one_that_has_evicted_no_pod() {
     let holds = |flight: &Flight, priority: i32| {
         let flights = Flights::from([flight.clone()]);
-        let context = without_guests(context(&flights, &Cluster::default(), priority), &flights, &[], priority);
+        let context =
+            without_plans_without_victims(context(&flights, &Cluster::default(), priority), &flights, &[], priority);
         assert_eq!(context.reservations.len(), 2, "their nominations hold nothing either");
         context.reservations.iter().filter(|reservation| reservation.holds.against(priority)).count()
     };
@@ -295,7 +296,8 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     let ended = run.step().ended.unwrap();
     let why = "Victims take long to leave, and other room is free by now.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
-    // Not where somebody has it for whom nobody goes, though his place is none beside that of the victims.
+    // Other capacity does not count if it is reserved by a plan that has evicted no pod, although that reservation does
+    // not block this plan's own placements.
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {
         run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
@@ -307,7 +309,7 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     let context =
         Context { reservations: vec![Reservation { uid, pod, node, holds: Holds::NotYet }], ..Context::default() };
     assert!(run.step_within(&context).ended.is_none(), "it would have to be given up for him");
-    // Not before they have had their time.
+    // Other capacity does not count before the victims have had their time to terminate.
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {
         run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
@@ -318,7 +320,7 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     assert!(run.step().ended.is_none());
 }
 
-/// Why a plan that is stored and about to evict is dropped instead, after this change.
+/// Returns why a stored plan is cancelled after this change, right before its first eviction.
 fn outdated(change: impl FnOnce(&mut World)) -> String {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Planned);
@@ -370,7 +372,7 @@ fn members_that_were_released_just_now_do_not_stand_still() {
     assert!(!run.flight.stands_still(after, run.now));
     run.later(1);
     assert!(run.flight.stands_still(after, run.now));
-    // Nobody went for a place in free room.
+    // A plan without victims stands still at once.
     let mut free = run.flight.clone();
     free.plan.victims.clear();
     free.released = Some(run.now);
@@ -389,7 +391,8 @@ fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins
     assert_eq!(why(&mut run), None, "it was looked at just now");
     run.later(1);
     assert_eq!(why(&mut run).as_deref(), Some("Room appeared; nobody was evicted."));
-    // A hundred of them do not hold up those that are carried out: in this pass it is not looked at, unless it begins.
+    // Many postponed plans must not delay the plans that are carried out: if `look` is false, a postponed plan is
+    // checked only when it starts.
     let mut run = Run::new();
     run.delayed(2, 10);
     run.step();
@@ -413,7 +416,7 @@ fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_nominations_of_a_plan
     let kept = refused.kept_nominations();
     assert_eq!(kept.iter().map(|place| place.uid.as_str()).collect::<Vec<_>>(), ["uid-g1", "uid-g2"]);
     let holds = |flights: &Flights, priority: i32| {
-        let context = without_guests(Context::default(), flights, &kept, priority);
+        let context = without_plans_without_victims(Context::default(), flights, &kept, priority);
         context.reservations.iter().map(|place| place.holds).collect::<Vec<_>>()
     };
     assert_eq!(holds(&Flights::default(), 100), [Holds::NotYet, Holds::NotYet]);

@@ -1,4 +1,5 @@
-//! Plans for critical add-ons: the taint comes before the first eviction and goes with the plan, whatever becomes of it.
+//! Plans for critical add-ons: the taint is added before the first eviction and removed with the plan, whatever its
+//! outcome.
 
 use super::*;
 use giveway_crds::keys;
@@ -34,7 +35,8 @@ fn key() -> Preemptor {
     Preemptor::Pod(ObjectKey::new("default", "dns"))
 }
 
-/// Pods `a` and `b` of a higher priority on the only node; the plan of this step evicts `a` for add-on `dns`.
+/// Returns a run with pods `a` and `b` of a higher priority on the only node, and a plan of this step that evicts `a`
+/// for add-on `dns`.
 fn run(step: i32, taint: bool) -> Run {
     let mut world = World::new();
     world.node("n1", 2).pod(low("a", 3600)).pod(low("b", 0)).pod(addon());
@@ -56,7 +58,7 @@ fn run(step: i32, taint: bool) -> Run {
     Run { world, flight, now, epoch: 0 }
 }
 
-/// The plan with its node tainted, and its eviction commanded.
+/// Returns the run after the node was tainted, with the commanded eviction.
 fn tainted(step: i32) -> (Run, Box<crate::command::EvictCall>) {
     let mut run = run(step, true);
     assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before anybody is evicted");
@@ -70,14 +72,14 @@ fn tainted(step: i32) -> (Run, Box<crate::command::EvictCall>) {
 }
 
 impl Run {
-    /// The place is kept, as far as answers tell.
+    /// Simulates that the API server confirmed the nomination and the taint.
     fn kept(&mut self) {
         self.flight.member_answered("uid-dns", false, true, self.now);
         self.flight.taint_answered(true, true, self.now);
     }
 }
 
-/// Steps until the taint is removed; returns how it ended.
+/// Advances the plan until the taint is removed; returns its final state and message.
 fn ends(run: &mut Run) -> (PlanState, String) {
     let advance = run.step();
     assert_eq!(names(&advance), ["untaint n1"]);
@@ -101,7 +103,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.step();
     assert_eq!(run.flight.plan.state, PlanState::Releasing);
     run.later(200);
-    // Taint and nomination are put back if somebody removed them, as the model shows.
+    // The taint and the nomination are set again if the model shows that they were removed.
     let again = ["taint n1", "nominate dns n1"];
     assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
     run.flight.member_answered("uid-dns", false, true, run.now);
@@ -246,8 +248,8 @@ fn what_is_left_of_a_group_is_handed_over_and_the_node_is_free_for_others_at_onc
     run.flight.taint_answered(false, true, run.now);
     let advance = run.step();
     assert!(!run.flight.keeps_node(), "others may have the node, and other add-ons their turn");
-    let let_go = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
-    assert!(advance.commands.iter().any(let_go), "{:?}", advance.commands);
+    let ungate_all_pods = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
+    assert!(advance.commands.iter().any(ungate_all_pods), "{:?}", advance.commands);
     assert!(advance.ended.is_none() && !advance.rest[0].guaranteed);
     run.flight.handed_over = true;
     assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);

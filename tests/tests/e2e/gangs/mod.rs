@@ -4,6 +4,7 @@
 pub mod jobs;
 pub mod others;
 pub mod sets;
+pub mod succession;
 pub mod survival;
 
 pub(crate) use giveway_tests::example::{wait_bound, wait_group};

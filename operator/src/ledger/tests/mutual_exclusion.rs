@@ -1,9 +1,9 @@
-//! Members that would keep each other out while they are nominated.
+//! Members whose nominations exclude each other.
 
 use super::*;
 use giveway_crds::keys;
 
-/// A member that is to be spread over the nodes with the other one, and is held.
+/// Returns a gated member with a topology spread constraint over the nodes.
 fn spread(name: &str) -> TestPod {
     started(name).held()
 }
@@ -16,7 +16,7 @@ fn started(name: &str) -> TestPod {
     TestPod::new(name, 100).of("gang").spec("topologySpreadConstraints", serde_json::json!([constraint]))
 }
 
-/// Both members have their places on one empty node, are nominated, and are about to start.
+/// Returns a run in which both members are placed on one empty node, are nominated, and are about to be ungated.
 fn both_on_one_node() -> Run {
     let mut run = Run::new();
     run.world.remove_pod("l1").remove_pod("l2").labelled_node("n1", 2, "kubernetes.io/hostname", "n1");

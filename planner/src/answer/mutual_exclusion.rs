@@ -16,13 +16,13 @@ const MOST_CONSTRAINTS: usize = 64;
 /// Returns the UIDs of the members of which a node has more than the maximum skew of a spread constraint that counts them. If no node has
 /// more, the domain with the fewest pods admits its members first, and then the next one. If a node has more, members bound earlier may
 /// still make the distribution even; the affected nodes are not determined.
-pub fn crowding(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr> {
+pub fn mutually_exclusive(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr> {
     let mut nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for placement in placements {
         let pod = cluster.pod(&placement.pod).filter(|pod| pod.uid == placement.uid && pod.live() && !pod.bound());
         nodes.entry(&placement.node).or_default().extend(pod);
     }
-    let mut crowding = BTreeSet::new();
+    let mut excluding = BTreeSet::new();
     for mates in nodes.values().filter(|mates| mates.len() > 1) {
         let mut known: BTreeSet<&SpreadConstraint> = BTreeSet::new();
         for (pod, constraint) in mates.iter().flat_map(|pod| pod.constraints.spread.iter().map(move |c| (*pod, c))) {
@@ -31,9 +31,9 @@ pub fn crowding(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr
             }
             let peers = || mates.iter().filter(|mate| is_peer(constraint, pod, mate));
             if peers().count() > constraint.max_skew {
-                crowding.extend(peers().map(|mate| mate.uid.clone()));
+                excluding.extend(peers().map(|mate| mate.uid.clone()));
             }
         }
     }
-    crowding
+    excluding
 }

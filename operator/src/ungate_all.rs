@@ -1,5 +1,5 @@
-//! Switched off, Giveway holds nobody: every pod that has its gate is released, whatever its group waits for. So it is with pods in
-//! namespaces where no groups are served.
+//! Removal of Giveway's gate from pods that no plan is made for: in mode `off` from all of them, otherwise from those in namespaces in
+//! which groups are not served.
 
 use crate::command::Command;
 use crate::model::Model;
@@ -9,17 +9,17 @@ use giveway_planner::model::Pod;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long after a release a pod is released again that is still held.
+/// When the gate is removed again from a pod that still has it.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How many releases are asked for and not seen at the same time.
+/// The number of removals that the watch does not show yet, at most.
 const AT_ONCE: usize = 1_000;
 
-/// The pods that were released and are still held by what is known, by UID, and when.
+/// The pods from which the gate was removed and which have it according to the watch, by UID, and when.
 #[derive(Debug, Default)]
-pub struct LettingGo(BTreeMap<SmolStr, Instant>);
+pub struct UngateAll(BTreeMap<SmolStr, Instant>);
 
-impl LettingGo {
-    /// What is to be done now for those who are `meant`.
+impl UngateAll {
+    /// The removals that are due, of the gates of pods for which `meant` returns true.
     pub fn pass(&mut self, model: &Model, meant: impl Fn(&Pod) -> bool, now: Instant) -> Vec<Command> {
         let mut before = std::mem::take(&mut self.0);
         let mut commands = Vec::new();
@@ -49,49 +49,49 @@ mod tests {
     use super::*;
     use crate::testing::{TestPod, World};
 
-    fn released(letting_go: &mut LettingGo, world: &World, now: Instant) -> Vec<String> {
+    fn released(ungate_all: &mut UngateAll, world: &World, now: Instant) -> Vec<String> {
         let name = |command: Command| match command {
             Command::Release { pod, .. } => pod.name.to_string(),
             other => format!("{other:?}"),
         };
-        let mut names: Vec<String> = letting_go.pass(&world.model, |_| true, now).into_iter().map(name).collect();
+        let mut names: Vec<String> = ungate_all.pass(&world.model, |_| true, now).into_iter().map(name).collect();
         names.sort();
         names
     }
 
     #[test]
     fn every_held_pod_is_released_at_once_whatever_its_group_lacks_and_again_after_a_while() {
-        let (mut world, mut letting_go, now) = (World::new(), LettingGo::default(), Instant::now());
+        let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         world.group("g", 3, 10, "PodGroup").pod(TestPod::new("a", 10).of("g").held());
         world.pod(TestPod::new("low", 1).of("g").held()).pod(TestPod::new("orphan", 1).of("missing").held());
         world.pod(TestPod::new("free", 1)).pod(TestPod::new("going", 1).of("g").held().terminating());
-        assert_eq!(released(&mut letting_go, &world, now), ["a", "low", "orphan"]);
-        assert_eq!(released(&mut letting_go, &world, now), Vec::<String>::new());
+        assert_eq!(released(&mut ungate_all, &world, now), ["a", "low", "orphan"]);
+        assert_eq!(released(&mut ungate_all, &world, now), Vec::<String>::new());
         world.pod(TestPod::new("a", 10).of("g"));
-        assert_eq!(released(&mut letting_go, &world, now + AGAIN), ["low", "orphan"]);
+        assert_eq!(released(&mut ungate_all, &world, now + AGAIN), ["low", "orphan"]);
     }
 
     #[test]
     fn only_those_are_released_who_are_meant() {
-        let (mut world, mut letting_go, now) = (World::new(), LettingGo::default(), Instant::now());
+        let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         world.pod(TestPod::new("old", 1).of("g").held().created(100));
         world.pod(TestPod::new("new", 1).of("g").held().created(200));
-        let commands = letting_go.pass(&world.model, |pod| pod.existed_at(150), now);
+        let commands = ungate_all.pass(&world.model, |pod| pod.existed_at(150), now);
         assert!(matches!(&commands[..], [Command::Release { pod, .. }] if pod.name == "old"), "{commands:?}");
-        assert_eq!(released(&mut letting_go, &world, now), ["new"]);
+        assert_eq!(released(&mut ungate_all, &world, now), ["new"]);
     }
 
     #[test]
     fn the_releases_that_are_under_way_are_bounded() {
-        let (mut world, mut letting_go, now) = (World::new(), LettingGo::default(), Instant::now());
+        let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         for number in 0..AT_ONCE + 5 {
             world.pod(TestPod::new(&format!("p{number}"), 1).of("g").held());
         }
-        assert_eq!(released(&mut letting_go, &world, now).len(), AT_ONCE);
-        assert_eq!(released(&mut letting_go, &world, now).len(), 0);
-        for pod in letting_go.0.keys().take(3).cloned().collect::<Vec<_>>() {
+        assert_eq!(released(&mut ungate_all, &world, now).len(), AT_ONCE);
+        assert_eq!(released(&mut ungate_all, &world, now).len(), 0);
+        for pod in ungate_all.0.keys().take(3).cloned().collect::<Vec<_>>() {
             world.remove_pod(pod.trim_start_matches("uid-"));
         }
-        assert_eq!(released(&mut letting_go, &world, now).len(), 3);
+        assert_eq!(released(&mut ungate_all, &world, now).len(), 3);
     }
 }

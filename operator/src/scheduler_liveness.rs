@@ -1,20 +1,20 @@
-//! Whether kube-scheduler is alive: nobody is evicted for a critical add-on that would then not be bound.
+//! Whether kube-scheduler runs: no pod is evicted for a critical add-on that would then not be bound.
 //!
-//! It renews a Lease every few seconds; how long ago is measured by when a renewal was seen here, so that wall clocks are
-//! not compared. Where there is no such Lease, or it may not be read, the scheduler counts as alive when it decided about
-//! some pod since the add-on began to wait.
+//! kube-scheduler renews a Lease every few seconds. The time since is measured from when a renewal was read here, so that clocks of two
+//! machines are not compared. If there is no such Lease, or it cannot be read, the scheduler counts as running if it decided about some
+//! pod since the add-on began to wait.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::time::{Duration, Instant};
 
-/// How long after a renewal the scheduler counts as alive: three renewals, by its defaults.
+/// How long after a renewal the scheduler counts as running: three renewals with its defaults.
 const FRESH: Duration = Duration::from_secs(6);
-/// How often the Lease is read while somebody waits.
+/// How often the Lease is read while an add-on waits.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of the scheduler's life.
+/// What is known of the scheduler.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct SchedulerLiveness {
     /// The last renewal that was read, and when it was first seen; `None` where the Lease is not there.
     lease: Option<(MicroTime, Option<Instant>)>,
     /// When it was last seen to decide about a pod.
@@ -24,7 +24,7 @@ pub struct Pulse {
     asked: Option<Instant>,
 }
 
-impl Pulse {
+impl SchedulerLiveness {
     /// Notes how many decisions of the scheduler were seen by now.
     pub fn note(&mut self, decisions: u64, now: Instant) {
         if decisions != self.decisions {
@@ -71,36 +71,36 @@ mod tests {
 
     #[test]
     fn it_is_alive_while_its_lease_is_seen_to_be_renewed() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let (mut scheduler_liveness, start) = (SchedulerLiveness::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        pulse.note(1, after(1));
-        pulse.read(at(100), after(1));
-        assert!(!pulse.is_alive(start, after(1)), "that may have been long ago");
-        pulse.read(at(100), after(2));
-        assert!(!pulse.is_alive(start, after(2)));
-        pulse.read(at(102), after(3));
-        pulse.read(at(102), after(8));
-        assert!(pulse.is_alive(start, after(8)));
-        assert!(!pulse.is_alive(start, after(9)), "6 s without a renewal");
+        scheduler_liveness.note(1, after(1));
+        scheduler_liveness.read(at(100), after(1));
+        assert!(!scheduler_liveness.is_alive(start, after(1)), "that may have been long ago");
+        scheduler_liveness.read(at(100), after(2));
+        assert!(!scheduler_liveness.is_alive(start, after(2)));
+        scheduler_liveness.read(at(102), after(3));
+        scheduler_liveness.read(at(102), after(8));
+        assert!(scheduler_liveness.is_alive(start, after(8)));
+        assert!(!scheduler_liveness.is_alive(start, after(9)), "6 s without a renewal");
     }
 
     #[test]
     fn without_a_lease_a_decision_since_then_counts() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let (mut scheduler_liveness, start) = (SchedulerLiveness::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        pulse.note(1, after(1));
-        assert!(!pulse.is_alive(after(1), after(9)), "it decided about the add-on itself");
-        pulse.note(1, after(2));
-        assert!(!pulse.is_alive(after(1), after(9)));
-        pulse.note(2, after(3));
-        assert!(pulse.is_alive(after(1), after(9)));
+        scheduler_liveness.note(1, after(1));
+        assert!(!scheduler_liveness.is_alive(after(1), after(9)), "it decided about the add-on itself");
+        scheduler_liveness.note(1, after(2));
+        assert!(!scheduler_liveness.is_alive(after(1), after(9)));
+        scheduler_liveness.note(2, after(3));
+        assert!(scheduler_liveness.is_alive(after(1), after(9)));
     }
 
     #[test]
     fn the_lease_is_read_once_a_second() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
-        assert!(pulse.due(start));
-        assert!(!pulse.due(start + Duration::from_millis(999)));
-        assert!(pulse.due(start + Duration::from_secs(1)));
+        let (mut scheduler_liveness, start) = (SchedulerLiveness::default(), Instant::now());
+        assert!(scheduler_liveness.due(start));
+        assert!(!scheduler_liveness.due(start + Duration::from_millis(999)));
+        assert!(scheduler_liveness.due(start + Duration::from_secs(1)));
     }
 }
