@@ -7,6 +7,7 @@ use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -14,6 +15,8 @@ pub fn tests() -> Vec<Test> {
         shared:
             the_node_of_a_deleted_gang_is_reserved_for_its_successor,
             a_successor_evicts_no_pods_while_those_of_its_predecessor_are_deleted;
+        release:
+            a_cron_job_that_replaces_its_jobs_evicts_pods_once;
     ]
 }
 
@@ -76,5 +79,39 @@ async fn a_successor_evicts_no_pods_while_those_of_its_predecessor_are_deleted(w
     apply(world, &of_cron_job("second")).await;
     wait_bound(world, &pods("second"), 4).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+async fn a_cron_job_that_replaces_its_jobs_evicts_pods_once() {
+    const MINUTES: Duration = Duration::from_secs(200);
+    let world = World::start().await;
+    cluster(&world, 2).await;
+    for name in ["other-1", "other-2"] {
+        apply(&world, &job(name, 4, "low")).await;
+        wait_bound(&world, &pods(name), 4).await;
+    }
+    let mut template = job("unused", 4, "high");
+    template["spec"]["template"]["metadata"]["labels"] = json!({"cron": "yes"});
+    let cron = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "often"},
+        "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Replace", "jobTemplate": {
+            "metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"],
+        }},
+    });
+    apply(&world, &cron).await;
+    let mut jobs: Vec<String> = Vec::new();
+    while jobs.len() < 3 {
+        let next = wait_for("the pods of another Job are bound", MINUTES, async || {
+            let path = "jsonpath={range .items[*]}{.metadata.labels.job-name} {.spec.nodeName}{\"\\n\"}{end}";
+            let text = world.kubectl(&["get", "pods", "-l", "cron=yes", "-o", path]).await?;
+            let bound = text.lines().filter_map(|line| line.trim().split_once(' ')).map(|(job, _)| job);
+            let new: Vec<&str> = bound.filter(|job| !jobs.iter().any(|known| known == job)).collect();
+            if new.len() == 4 { Ok(new[0].to_owned()) } else { Err(text) }
+        })
+        .await;
+        jobs.push(next);
+    }
+    let evicted = world.audit().await.evicted_names();
+    assert_eq!(evicted.len(), 4, "for the first of the Jobs {jobs:?}: {evicted:?}");
     world.check_promises().await;
 }
