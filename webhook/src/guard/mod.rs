@@ -215,17 +215,18 @@ impl<L: Ledger> Guard<L> {
     /// budgets allow, and marks the pod in the status of its PodGroup. The pod must be announced, and the stored pod is
     /// judged, not the one in the request.
     async fn record(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
+        let guaranteed = permit.guaranteed.as_ref().filter(|_| !permit.budgets.is_empty());
         let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
             // A deleted pod uses no disruption.
             Ok(None) => return Ok(Ok(())),
             Err(error) => {
                 tracing::warn!(error, "a victim cannot be read");
-                return Ok(if permit.guaranteed.is_some() { Err(Stays::Unread) } else { Ok(()) });
+                return Ok(if guaranteed.is_some() { Err(Stays::Unread) } else { Ok(()) });
             }
         };
         if !pod.is_announced() {
-            let Some(guarantee) = &permit.guaranteed else { return Ok(Ok(())) };
+            let Some(guarantee) = guaranteed else { return Ok(Ok(())) };
             let cause = "the pod is not announced as a victim in its status";
             return Ok(Err(guarantee.refuse_because(&self.view.read(), asked, cause.into()).into()));
         }

@@ -268,6 +268,11 @@ async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_
     assert!(allowed(&forged.ask(deletion("together", json!({}))).await));
     assert_eq!(forged.calls(), ["read web/api-1"], "the stored pod has no announcement: the review was forged");
 
+    let cluster = Cluster::new().waits("vip", 1000, json!({})).group("web", "together", Some(10), "PodGroup");
+    let unread = scene_of(Err("the API server is down".to_owned()), cluster, LONG, 10, vec![]);
+    assert!(allowed(&unread.ask(deletion("together", json!({}))).await), "no budget is at stake");
+    assert_eq!(unread.calls(), ["read web/api-1"], "a pod that was not read is not marked");
+
     for (case, group, change) in [
         ("dry run", "together", json!({"dryRun": true})),
         ("mode Pod", "single", json!({})),
