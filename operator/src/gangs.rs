@@ -35,7 +35,7 @@ const LOOKS: usize = 500;
 const READS: usize = 8;
 /// How long a PodGroup whose first pods were created waits for a read of its owner: it may have been resized while it had no pods.
 const SETTLES: Duration = Duration::from_secs(10);
-/// Maximum number of PodGroups with the same top controller whose owners are read again when another such PodGroup appears.
+/// Maximum number of PodGroups whose owners have the same controller and are read again when another such PodGroup gets its first pods.
 const SIBLINGS: usize = 8;
 /// Number of PodGroups per second whose owner is read in turn.
 const TURNS: usize = 5;
@@ -91,7 +91,7 @@ pub struct Gangs {
     calls: Calls,
     /// Pods that have an event that their PodGroup cannot be created.
     orphans: Orphans,
-    /// The top controllers of groups.
+    /// The controllers of the owners of PodGroups.
     controllers: Controllers,
 }
 
@@ -145,7 +145,7 @@ impl Gangs {
         self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
     }
 
-    /// Returns the known top controllers of PodGroups.
+    /// Returns the controllers of the owners of PodGroups, as far as they were read.
     pub fn controllers(&self) -> &Controllers {
         &self.controllers
     }
@@ -160,6 +160,9 @@ impl Gangs {
         self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {
             self.note(model, key, now);
+            if !model.groups.contains_key(key) && members(model, key).0.is_none() {
+                self.controllers.forget(key);
+            }
         }
     }
 
@@ -180,21 +183,33 @@ impl Gangs {
         }
     }
 
-    /// Returns the predecessor of a PodGroup while it has bound pods that are not terminating: a PodGroup with the same top controller
-    /// whose owner is deleted, or has not been read successfully since. `None` after the first seconds of the PodGroup.
+    /// The PodGroups whose owners have the same controller and that have bound pods which are not terminating, at most [`SIBLINGS`], each with
+    /// its owner.
+    fn running_siblings<'a>(
+        &'a self,
+        model: &'a Model,
+        key: &'a ObjectKey,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a GangPod)> {
+        let runs = |sibling: &&ObjectKey| model.cluster.members(sibling).any(|pod| pod.live() && pod.bound());
+        let siblings = self.controllers.siblings(key).filter(runs).take(SIBLINGS);
+        siblings.filter_map(|sibling| Some((sibling, members(model, sibling).0?)))
+    }
+
+    /// Returns the predecessor of a PodGroup while it has bound pods that are not terminating: a PodGroup whose owner has the same
+    /// controller and is deleted, or has not been read since the first pods of this one were created. `None` after its first seconds.
     pub fn predecessor<'a>(&'a self, model: &'a Model, key: &'a ObjectKey, now: Instant) -> Option<&'a ObjectKey> {
         let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES)?;
-        self.controllers.siblings(key).take(SIBLINGS).find(|sibling| {
-            let stays = model.cluster.members(sibling).any(|pod| pod.live() && pod.bound());
-            let (Some(pod), _) = members(model, sibling) else { return false };
-            let Some(owner) = pod.owner(&sibling.namespace).filter(|_| stays) else { return false };
+        let mut siblings = self.running_siblings(model, key);
+        let predecessor = siblings.find(|(sibling, pod)| {
+            let Some(owner) = pod.owner(&sibling.namespace) else { return false };
             let Some(owner) = self.owners.get(&owner) else { return true };
             match &owner.read {
                 Some((asked, Ok(facts))) if asked >= risen => facts.deleting || !pod.is_of(&facts.uid),
                 Some((asked, Err(_))) if asked >= risen => owner.absences > 0,
                 _ => true,
             }
-        })
+        });
+        predecessor.map(|(sibling, _)| sibling)
     }
 
     /// Returns the calls for the PodGroups in `pending`, and for some others in turn.
@@ -265,7 +280,6 @@ impl Gangs {
             } else {
                 self.followed.remove(&key);
                 self.spares.remove(&key);
-                self.controllers.forget(&key);
             }
         }
         // Owners that are no longer requested are removed.
@@ -300,10 +314,13 @@ impl Gangs {
             // The pods belong to an owner that is being deleted, or to one that was created after the read.
             return record.is_some();
         }
-        if self.controllers.note(key, &facts.controller) {
+        self.controllers.note(key, &facts.controller);
+        if self.risen.contains_key(key) {
             // The owner of a predecessor may be deleted while its pods are not yet terminating.
-            for sibling in self.controllers.siblings(key).take(SIBLINGS) {
-                self.pending.entry(sibling.clone()).or_insert(now);
+            let siblings: Vec<ObjectKey> =
+                self.running_siblings(model, key).map(|(sibling, _)| sibling.clone()).collect();
+            for sibling in siblings {
+                self.pending.entry(sibling).or_insert(now);
             }
         }
         let Some(size) = facts.size(pod) else { return record.is_some() };

@@ -2,10 +2,10 @@
 //! statuses, workloads). [`Input`]s update it and the arbiter reads it; it makes no call and no decision.
 
 pub mod changed;
-pub mod freed;
 mod marks;
 pub mod pending;
 pub mod plans;
+pub mod pod_deletions;
 pub mod preempted_by_scheduler;
 mod unheard;
 
@@ -13,10 +13,10 @@ use crate::index::Index;
 use crate::input::{Input, Update, key_of};
 use crate::missing::{Missing, Since};
 use crate::model::changed::{ChangedObjects, Footprint};
-use crate::model::freed::Freed;
 use crate::model::marks::Marks;
 use crate::model::pending::Pending;
 use crate::model::plans::Plans;
+use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
 use crate::origin::GangPod;
@@ -172,7 +172,7 @@ pub struct Model {
     /// Marks of preempted pods in the status of PodGroups.
     marks: Marks,
     /// Changes of deleted pods of gangs since the last pass.
-    pub freed: Vec<Freed>,
+    pub pod_deletions: Vec<PodDeletion>,
     /// UIDs of existing pods whose preemption by kube-scheduler has been recorded: each is recorded once.
     terminating_for_scheduler: BTreeSet<SmolStr>,
     /// PodGroups that were deleted, or replaced by one of the same name.
@@ -584,7 +584,7 @@ impl Model {
             }
             self.unfilled.remove(key);
             if let Some((uid, _)) = self.deadlines.remove(key) {
-                self.note_freed(Freed::Terminated(uid));
+                self.note_pod_deletion(PodDeletion::Terminated(uid));
             }
             self.unheard.forget(key);
             return Ok(self.cluster.remove_pod(key));
@@ -775,6 +775,10 @@ impl Model {
         if self.unheard.renew(&self.cluster, &self.namespaces, second) {
             self.version += 1;
         }
+    }
+
+    /// Drops the marks of pods that were not deleted in time. Only while the model is up to date: in a stale one a deleted pod is still live.
+    pub fn drop_old_marks(&mut self, second: i64) {
         self.touched.extend(self.marks.drop_old(&self.cluster, second));
     }
 

@@ -79,7 +79,7 @@ impl OwnerKey {
 pub struct OwnerFacts {
     /// Its UID.
     pub uid: String,
-    /// UID of its top controller: of its controller if it has one, otherwise its own.
+    /// UID of its controller; its own if it has none.
     pub controller: String,
     /// True if it is being deleted.
     pub deleting: bool,

@@ -157,31 +157,34 @@ impl Arbiter {
         WaitReason { reason: Reason::WaitingForPods, message }
     }
 
-    /// The wait reason of a gang with the same top controller as an earlier gang whose owner is or may be deleted.
+    /// The wait reason of a gang whose owner has the same controller as the owner of a running gang that is or may be deleted.
     fn waits_for_predecessor(predecessor: &ObjectKey) -> WaitReason {
         let message = format!(
-            "It waits for the pods of PodGroup {predecessor}, which has the same top controller, to terminate if their owner is deleted: for at most 10s."
+            "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
         );
         WaitReason { reason: Reason::WaitingForPods, message }
     }
 
-    /// Returns a wait reason if the placements include a node that is reserved for the successor of another gang; `None` if the gang need
+    /// Returns a wait reason if the placements need capacity that is reserved for the successor of another gang; `None` if the gang need
     /// not wait. The gang is decided again when the reservation ends.
-    fn reserved_for_successor(&self, preemptor: &Preemptor, placements: &[Placement]) -> Option<WaitReason> {
+    fn reserved_for_successor(
+        &self,
+        preemptor: &Preemptor,
+        placements: &[Placement],
+        victims: &BTreeSet<&str>,
+    ) -> Option<WaitReason> {
         let Preemptor::Group(group) = preemptor else { return None };
-        let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let nodes = placements.iter().map(|placed| &placed.node);
-        let reserved = self.succession.is_reserved(nodes, group, priority, self.gangs.controllers())?;
-        let until = Timestamp::from_second(reserved.until).unwrap_or_default();
-        let predecessor = match self.config.names().known(&reserved.predecessor.namespace, &group.namespace) {
-            true => format!("PodGroup {}", reserved.predecessor),
+        let conflict = self.succession.conflict(&self.model, self.gangs.controllers(), group, placements, victims)?;
+        let until = Timestamp::from_second(conflict.until).unwrap_or_default();
+        let predecessor = match self.config.names().known(&conflict.predecessor.namespace, &group.namespace) {
+            true => format!("PodGroup {}", conflict.predecessor),
             false => "a PodGroup of another namespace".to_owned(),
         };
         let message = format!(
-            "Its pods fit on node {}, which is reserved until {until} for the successor of {predecessor}, whose pods were deleted.",
-            reserved.node
+            "Its pods fit on node {}, where capacity is reserved until {until} for the successor of {predecessor}, whose pods were deleted.",
+            conflict.node
         );
-        Some(WaitReason { reason: Reason::Unschedulable, message })
+        Some(WaitReason { reason: Reason::WaitingForPods, message })
     }
 
     /// Calls the planner. Placeholder pods that reserve capacity for the preemptor are treated as if they were terminating.
@@ -200,7 +203,7 @@ impl Arbiter {
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
-                let reserved = self.reserved_for_successor(preemptor, &placements);
+                let reserved = self.reserved_for_successor(preemptor, &placements, &BTreeSet::new());
                 let waits = reserved.is_some();
                 self.word(preemptor, reserved, clock.now);
                 if waits {
@@ -223,7 +226,8 @@ impl Arbiter {
                     self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
-                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements) {
+                let victims = plan.victims.iter().flat_map(|unit| &unit.pods).map(|pod| pod.uid.as_str()).collect();
+                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &victims) {
                     self.word(preemptor, Some(reserved), clock.now);
                     return;
                 }

@@ -277,12 +277,13 @@ impl Arbiter {
             self.store_plans(clock);
             return;
         }
+        self.model.drop_old_marks(clock.epoch_seconds);
         self.forget_the_dead();
         self.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.dirty.append(&mut self.model.touched);
         self.gangs.heed(&self.model, &self.dirty, clock.now);
-        let freed = std::mem::take(&mut self.model.freed);
-        let ended = self.succession.observe(freed, self.gangs.controllers(), &self.model, clock.epoch_seconds);
+        let deletions = std::mem::take(&mut self.model.pod_deletions);
+        let ended = self.succession.observe(deletions, self.gangs.controllers(), &self.model, clock.epoch_seconds);
         self.model.version += u64::from(ended);
         self.follow_switch();
         self.restrain();

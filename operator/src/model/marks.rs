@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn a_pod_that_was_not_deleted_within_a_minute_was_not_preempted() {
         let mut world = world();
-        world.model.note_time(AT + 59);
+        world.model.drop_old_marks(AT + 59);
         assert_eq!(open(&world), ["uid-l1"]);
         world.model.touched.clear();
-        world.model.note_time(AT + 60);
+        world.model.drop_old_marks(AT + 60);
         assert!(open(&world).is_empty());
         assert!(world.model.touched.contains(&world.key("low")), "its status is written");
         world.remove_pod("l1");

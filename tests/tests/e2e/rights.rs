@@ -222,7 +222,7 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
     let words = "metadata: Giveway's operator changes only the finalizers of a group";
     taken.refused(&operator, "the operator", words).await;
     let smaller = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}});
-    let words = "spec: Giveway's operator changes only the finalizers of a group";
+    let words = "spec: Giveway's operator changes only minCount of the groups that it made for the owner of their pods";
     Call::merge(&format!("{groups}/train"), &smaller).refused(&operator, "the operator", words).await;
     let for_the_webhook = [
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),

@@ -3,12 +3,12 @@
 use super::Model;
 use giveway_crds::condition::types;
 use giveway_planner::SmolStr;
-use giveway_planner::model::ObjectKey;
+use giveway_planner::model::{ObjectKey, Resources};
 use k8s_openapi::api::core::v1::Pod;
 
 /// A change of a pod of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freed {
+pub enum PodDeletion {
     /// The pod is terminating.
     Terminates {
         /// UID of the pod.
@@ -21,6 +21,8 @@ pub enum Freed {
         node: SmolStr,
         /// Its effective priority.
         priority: i32,
+        /// Its requests.
+        requests: Resources,
         /// The end of its grace period, in seconds since the epoch.
         deadline: i64,
     },
@@ -45,15 +47,15 @@ impl Model {
         if let (Some(group), Some(owner), Some(node), false) = (pod.group_key(), owner, &pod.node, is_disrupted(object))
         {
             let (uid, priority) = (pod.uid.clone(), self.cluster.effective_priority(pod));
-            let (owner, node) = (owner.into(), node.clone());
-            self.note_freed(Freed::Terminates { uid, group, owner, node, priority, deadline });
+            let (owner, node, requests) = (owner.into(), node.clone(), pod.requests.clone());
+            self.note_pod_deletion(PodDeletion::Terminates { uid, group, owner, node, priority, requests, deadline });
         }
     }
 
     /// Records an event.
-    pub(super) fn note_freed(&mut self, event: Freed) {
-        if self.freed.len() < MOST {
-            self.freed.push(event);
+    pub(super) fn note_pod_deletion(&mut self, event: PodDeletion) {
+        if self.pod_deletions.len() < MOST {
+            self.pod_deletions.push(event);
         }
     }
 }
