@@ -436,5 +436,5 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
         assert!(explained.contains(word), "{word} is missing in:\n{explained}");
     }
     let policy = world.kubectl(&["explain", "gwl.spec.podGroupTemplates.schedulingPolicy.gang"]).await.unwrap();
-    assert!(policy.contains("How many pods must have a place before any of them starts"), "{policy}");
+    assert!(policy.contains("How many pods must fit before any of them starts"), "{policy}");
 }
