@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::model::Model;
 use crate::model::pod_deletions::PodDeletion;
 use giveway_planner::model::{ObjectKey, Pod, ResourceId, Resources};
-use giveway_planner::{Placement, SmolStr};
+use giveway_planner::{Placement, SmolStr, Victim};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how many seconds after a pod has terminated its capacity is reserved.
@@ -114,15 +114,14 @@ impl Succession {
             }
         }
         // Whether a PodGroup lacks pods is counted once for all its pods.
-        let groups: BTreeSet<ObjectKey> = self.pods.values().map(|reserved| reserved.group.clone()).collect();
-        let wants: BTreeMap<ObjectKey, Wants> =
-            groups.into_iter().map(|group| (group.clone(), Wants::of(model, &group))).collect();
+        let mut wants: BTreeMap<ObjectKey, Wants> = BTreeMap::new();
         self.end(|reserved| {
             let is_late = second >= reserved.until - RESERVED + REPLACED;
-            let has_successor = match wants.get(&reserved.group) {
-                Some(Wants::Replacements { pending }) => *pending || !is_late,
-                Some(Wants::Nothing) => false,
-                Some(Wants::Deleted) | None => reserved.is_above_owner,
+            let group = &reserved.group;
+            let has_successor = match wants.entry(group.clone()).or_insert_with(|| Wants::of(model, group)) {
+                Wants::Replacements { pending } => *pending || !is_late,
+                Wants::Nothing => false,
+                Wants::Deleted => reserved.is_above_owner,
             };
             reserved.until <= second || !has_successor
         })
@@ -137,7 +136,7 @@ impl Succession {
         self.end(|reserved| reserved.group == *group || controller == Some(&reserved.controller))
     }
 
-    fn end(&mut self, ends: impl Fn(&Reserved) -> bool) -> bool {
+    fn end(&mut self, mut ends: impl FnMut(&Reserved) -> bool) -> bool {
         let before = self.pods.len();
         let by_node = &mut self.by_node;
         self.pods.retain(|uid, reserved| {
@@ -151,33 +150,30 @@ impl Succession {
     }
 
     /// The first node on which these placements of a PodGroup do not fit beside the capacity that is reserved for the successors of other
-    /// gangs of the same or a higher priority. `victims` are the UIDs of the pods that its plan evicts.
+    /// gangs of the same or a higher priority. `victims` are evicted for it.
     pub fn conflict(
         &self,
         model: &Model,
         controllers: &Controllers,
         group: &ObjectKey,
         placements: &[Placement],
-        victims: &BTreeSet<&str>,
+        victims: &[Victim],
     ) -> Option<Conflict> {
         if self.pods.is_empty() {
             return None;
         }
+        let victims: BTreeSet<&SmolStr> = victims.iter().flat_map(|unit| &unit.pods).map(|pod| &pod.uid).collect();
         let priority = model.priority_of(&giveway_planner::Preemptor::Group(group.clone())).unwrap_or(0);
         let own = controllers.of(group);
         let nodes: BTreeSet<&SmolStr> = placements.iter().map(|placed| &placed.node).collect();
         nodes.into_iter().find_map(|node| {
-            let reserved: Vec<(&SmolStr, &Reserved)> =
-                self.by_node.of(node).filter_map(|uid| self.pods.get_key_value(uid)).collect();
-            let of_others: Vec<&Reserved> = reserved
-                .iter()
-                .map(|(_, reserved)| *reserved)
-                .filter(|r| r.priority >= priority && r.group != *group && own != Some(&r.controller))
-                .collect();
+            let reserved = self.by_node.of(node).filter_map(|uid| self.pods.get(uid));
+            let of_others = |r: &&Reserved| r.priority >= priority && r.group != *group && own != Some(&r.controller);
+            let of_others: Vec<&Reserved> = reserved.filter(of_others).collect();
             let first = of_others.first()?;
             let placed = placements.iter().filter(|placed| placed.node == *node);
             let placed: Vec<&Pod> = placed.filter_map(|placed| model.cluster.pod(&placed.pod)).collect();
-            let stays = |pod: &&Pod| pod.live() && !victims.contains(pod.uid.as_str());
+            let stays = |pod: &&Pod| pod.live() && !victims.contains(&pod.uid);
             let requests = model.cluster.pods_on(node).filter(stays).map(|pod| &pod.requests);
             let requests = requests.chain(of_others.iter().map(|r| &r.requests));
             let mut needed: BTreeMap<ResourceId, i128> = BTreeMap::new();
@@ -284,7 +280,7 @@ mod tests {
             };
             let placements: Vec<Placement> = names.iter().map(place).collect();
             let (model, group) = (&self.world.model, self.world.key(group));
-            let found = self.succession.conflict(model, &self.controllers, &group, &placements, &BTreeSet::new());
+            let found = self.succession.conflict(model, &self.controllers, &group, &placements, &[]);
             for name in &names {
                 self.world.remove_pod(name);
             }

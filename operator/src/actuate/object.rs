@@ -13,7 +13,6 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 pub(super) fn params() -> PatchParams {
@@ -65,8 +64,9 @@ where
 fn group_status_patch(from: &PodGroupStatus, to: &PodGroupStatus) -> serde_json::Result<Value> {
     const MARKS: &str = "preemptedPods";
     let fields = |status: &PodGroupStatus| -> serde_json::Result<Map<String, Value>> {
-        let status = PodGroupStatus { preempted_pods: BTreeMap::new(), ..status.clone() };
-        serde_json::from_value(serde_json::to_value(&status)?)
+        let mut fields: Map<String, Value> = serde_json::from_value(serde_json::to_value(status)?)?;
+        fields.remove(MARKS);
+        Ok(fields)
     };
     let (before, after) = (fields(from)?, fields(to)?);
     if *from == PodGroupStatus::default() {
@@ -191,6 +191,7 @@ mod tests {
     use giveway_planner::model::ObjectKey;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
+    use std::collections::BTreeMap;
 
     #[test]
     fn the_patch_of_a_status_keeps_marks_that_were_added_meanwhile_and_removes_only_those_that_are_handled() {

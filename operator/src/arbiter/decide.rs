@@ -14,7 +14,7 @@ use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
 use giveway_planner::model::ObjectKey;
-use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown};
+use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown, Victim};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -171,7 +171,7 @@ impl Arbiter {
         &self,
         preemptor: &Preemptor,
         placements: &[Placement],
-        victims: &BTreeSet<&str>,
+        victims: &[Victim],
     ) -> Option<WaitReason> {
         let Preemptor::Group(group) = preemptor else { return None };
         let conflict = self.succession.conflict(&self.model, self.gangs.controllers(), group, placements, victims)?;
@@ -203,12 +203,11 @@ impl Arbiter {
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
-                let reserved = self.reserved_for_successor(preemptor, &placements, &BTreeSet::new());
-                let waits = reserved.is_some();
-                self.word(preemptor, reserved, clock.now);
-                if waits {
+                if let Some(reserved) = self.reserved_for_successor(preemptor, &placements, &[]) {
+                    self.word(preemptor, Some(reserved), clock.now);
                     return;
                 }
+                self.word(preemptor, None, clock.now);
                 // kube-scheduler places ungated pods without our help. Pods of a basic group are gated if they were created before their
                 // group.
                 let cluster = &self.model.cluster;
@@ -226,8 +225,7 @@ impl Arbiter {
                     self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
-                let victims = plan.victims.iter().flat_map(|unit| &unit.pods).map(|pod| pod.uid.as_str()).collect();
-                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &victims) {
+                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &plan.victims) {
                     self.word(preemptor, Some(reserved), clock.now);
                     return;
                 }

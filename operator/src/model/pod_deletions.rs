@@ -1,7 +1,7 @@
 //! Pods of gangs that are deleted while they run, for another reason than a disruption: their controllers may create replacements.
 
 use super::Model;
-use giveway_crds::condition::types;
+use super::preempted_by_scheduler::disruption_target;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Resources};
 use k8s_openapi::api::core::v1::Pod;
@@ -33,18 +33,13 @@ pub enum PodDeletion {
 /// Maximum number of events between two passes. A replica that does not lead has no passes; it ignores further events.
 const MOST: usize = 10_000;
 
-/// Returns true if a pod was evicted, preempted or deleted because of a taint.
-fn is_disrupted(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")
-}
-
 impl Model {
     /// Records that a pod is terminating. The model already has the pod.
     pub(super) fn note_terminating(&mut self, key: &ObjectKey, object: &Pod, deadline: i64) {
         let Some(pod) = self.cluster.pod(key).filter(|pod| pod.terminating && !pod.ended()) else { return };
         let owner = self.gang_of(pod).and_then(|gang| gang.origin.uid.as_deref());
-        if let (Some(group), Some(owner), Some(node), false) = (pod.group_key(), owner, &pod.node, is_disrupted(object))
+        if let (Some(group), Some(owner), Some(node), false) =
+            (pod.group_key(), owner, &pod.node, disruption_target(object).is_some())
         {
             let (uid, priority) = (pod.uid.clone(), self.cluster.effective_priority(pod));
             let (owner, node, requests) = (owner.into(), node.clone(), pod.requests.clone());

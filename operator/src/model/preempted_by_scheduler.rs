@@ -7,7 +7,7 @@
 
 use giveway_crds::condition::{Reason, types};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::Pod as PodObject;
+use k8s_openapi::api::core::v1::{Pod as PodObject, PodCondition};
 
 /// The beginning of every message with which Giveway marks a victim.
 pub const OURS: &str = "Preempted by ";
@@ -23,10 +23,15 @@ pub struct PreemptedByScheduler {
     pub at: i64,
 }
 
+/// Returns the condition of a pod that is or was evicted, preempted, or deleted because of a taint.
+pub(super) fn disruption_target(pod: &PodObject) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")
+}
+
 /// Returns when kube-scheduler announced the preemption of this pod, in seconds since the epoch.
 pub fn preempted_at(pod: &PodObject) -> Option<i64> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")?;
+    let found = disruption_target(pod)?;
     let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())
         && !found.message.as_deref().unwrap_or_default().starts_with(OURS);
     let metadata = &pod.metadata;

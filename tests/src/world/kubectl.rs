@@ -3,8 +3,16 @@
 use super::World;
 use crate::control_plane::kubeconfig;
 use crate::giveway;
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
+use tempfile::NamedTempFile;
+
+/// Writes a manifest to a file that exists as long as the returned value.
+fn manifest_file(manifest: &str) -> io::Result<NamedTempFile> {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
+    fs::write(file.path(), manifest)?;
+    Ok(file)
+}
 
 impl World {
     /// Runs helm as the administrator and returns its output.
@@ -49,8 +57,7 @@ impl World {
     /// # Errors
     /// The error output if the manifest was rejected.
     pub async fn apply(&self, manifest: &str) -> Result<String, String> {
-        let file = tempfile::Builder::new().suffix(".yaml").tempfile().map_err(|error| error.to_string())?;
-        fs::write(file.path(), manifest).map_err(|error| error.to_string())?;
+        let file = manifest_file(manifest).map_err(|error| error.to_string())?;
         self.kubectl(&["apply", "-f", &file.path().display().to_string()]).await
     }
 
@@ -59,8 +66,7 @@ impl World {
     /// # Panics
     /// If the object is rejected.
     pub async fn warnings_of(&self, namespace: &str, manifest: &str) -> String {
-        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
-        fs::write(file.path(), manifest).unwrap();
+        let file = manifest_file(manifest).unwrap();
         let args = ["create", "--dry-run=server", "-n", namespace, "-f", &file.path().display().to_string()];
         let output = giveway::kubectl(&self.plane.kubeconfig(), &args).await.unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

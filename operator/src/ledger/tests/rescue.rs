@@ -248,8 +248,8 @@ fn what_is_left_of_a_group_is_handed_over_and_the_node_is_free_for_others_at_onc
     run.flight.taint_answered(false, true, run.now);
     let advance = run.step();
     assert!(!run.flight.keeps_node(), "others may have the node, and other add-ons their turn");
-    let ungate_all_pods = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
-    assert!(advance.commands.iter().any(ungate_all_pods), "{:?}", advance.commands);
+    let lets_node_go = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
+    assert!(advance.commands.iter().any(lets_node_go), "{:?}", advance.commands);
     assert!(advance.ended.is_none() && !advance.rest[0].guaranteed);
     run.flight.handed_over = true;
     assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);
