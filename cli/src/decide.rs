@@ -4,7 +4,7 @@
 use crate::error::CliError;
 use crate::world::World;
 use giveway_planner::{
-    Context, Decision, Holds, ObjectKey, Placement, Preemptor, Reservation, Sparing, Strategy, plan, spared,
+    Context, Decision, ObjectKey, Placement, Preemptor, Reservation, Sparing, Strategy, plan, spared,
 };
 use std::cmp::Reverse;
 
@@ -53,12 +53,11 @@ pub(crate) fn in_turn(
         Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
     };
     preemptors.sort_by_cached_key(|p| (Reverse(world.priority(p)), created(&world, p).unwrap_or(i64::MAX), p.clone()));
-    let (mut reservations, mut departing) = (Vec::new(), Vec::new());
+    let mut departing = Vec::new();
     let mut outcomes = Vec::new();
     for preemptor in preemptors {
         loop {
             let mut context = world.context(&preemptor, strategy);
-            context.reservations.extend(reservations.iter().cloned());
             context.departing.extend(departing.iter().cloned());
             let outcome = Outcome::new(&world, &preemptor, &context);
             let mut again = false;
@@ -69,12 +68,10 @@ pub(crate) fn in_turn(
                 }
                 Decision::Preempt(plan) => {
                     departing.extend(plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()));
-                    reservations.extend(plan.placements.iter().map(|placement| Reservation {
-                        uid: placement.uid.clone(),
-                        pod: placement.pod.clone(),
-                        node: placement.node.clone(),
-                        holds: Holds::UpTo(outcome.priority),
-                    }));
+                    for placement in &plan.placements {
+                        let reservation = Reservation::Begun(outcome.priority);
+                        world.cluster.reserve(&placement.uid, &placement.node, reservation);
+                    }
                 }
                 _ => {}
             }

@@ -9,7 +9,7 @@ use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
-use giveway_planner::{Cluster, Context, Holds, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
+use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -72,7 +72,19 @@ impl World {
                 Err(why) => world.notes.push(format!("Left out: Preemption {name}: {why}.")),
             }
         }
+        world.reserve_placements();
         Ok(world)
+    }
+
+    /// Reserves the placements of the plans in progress. The reservation of a critical add-on counts with the priority of critical pods.
+    fn reserve_placements(&mut self) {
+        for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
+            let own = self.priority(&preemptor_of(plan));
+            let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
+            for placement in &plan.placements {
+                self.cluster.reserve(&placement.uid, &placement.node, Reservation::Begun(priority));
+            }
+        }
     }
 
     /// Fills `overdue`: pods that are still terminating 30 s after their grace period, as in the operator. Not for
@@ -237,24 +249,12 @@ impl World {
         its.max_by_key(|plan| (plan.state.in_flight(), plan.age_order()))
     }
 
-    /// Returns the planner's context for `preemptor`: the plans of other preemptors in progress.
+    /// Returns the planner's context for `preemptor`: the victims of the plans of other preemptors in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
         let mut context = Context { strategy, lingering: self.overdue.clone(), ..Context::default() };
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
-            let other = preemptor_of(plan);
-            if plan.cause.is_plan() && other == *preemptor {
+            if plan.cause.is_plan() && preemptor_of(plan) == *preemptor {
                 continue;
-            }
-            // The reservation of a critical add-on counts with the priority of critical pods.
-            let own = self.priority(&other);
-            let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
-            for placement in &plan.placements {
-                let pod = ObjectKey::new(&other.key().namespace, &placement.pod);
-                let waits = self.cluster.pod(&pod).is_some_and(|p| p.uid == placement.uid && p.node.is_none());
-                if waits {
-                    let (uid, node) = (SmolStr::new(&placement.uid), SmolStr::new(&placement.node));
-                    context.reservations.push(Reservation { uid, pod, node, holds: Holds::UpTo(priority) });
-                }
             }
             context.departing.extend(plan.victims.iter().flat_map(|v| &v.pods).map(|pod| SmolStr::new(&pod.uid)));
         }

@@ -20,10 +20,10 @@ mod search;
 pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, mutually_exclusive, plan, spared, still_fits};
 pub use api::sentence;
 pub use api::{
-    Context, Cost, Decision, Domain, GuaranteedBudget, Holds, Placement, Plan, Preemptor, Rescue, Reservation,
-    Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
+    Context, Cost, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue, Respect, Shortfall, Step,
+    Strategy, Terms, Unknown, Victim, VictimPod,
 };
-pub use model::{Cluster, ModelError, ObjectKey, UnitKind, quantity};
+pub use model::{Cluster, ModelError, ObjectKey, Reservation, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;
 

@@ -30,7 +30,7 @@ use crate::half_bound::HalfStarts;
 use crate::housekeeping::Housekeeping;
 use crate::input::Input;
 use crate::lease::Leadership;
-use crate::ledger::{self, Advance, Clock, Ending, Flight, Flights, Limits};
+use crate::ledger::{self, Advance, Clock, EndedReservations, Ending, Flight, Flights, Limits};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::observed::Observed;
@@ -53,7 +53,7 @@ use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Terms;
-use giveway_planner::{Context, Reservation};
+use giveway_planner::{Context, Respect};
 use notices::Repeated;
 use round::Round;
 use statuses::Writing;
@@ -70,11 +70,6 @@ const BATCH: usize = 4096;
 const GATHER: Duration = Duration::from_millis(5);
 /// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
 const UNSEEN: Duration = Duration::from_secs(60);
-/// Time within which the watch should show a withdrawn nomination.
-const SHOWN: Duration = Duration::from_secs(2);
-/// For this time a nomination that an ended plan left does not cancel a plan with evictions. A nomination that is not used by a
-/// next plan is withdrawn within some seconds.
-const KEPT: Duration = Duration::from_secs(10);
 /// Interval at which timers (delays, time limits, retries) are checked.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -84,10 +79,7 @@ pub struct Arbiter {
     flights: Flights,
     /// Victims of ended plans by UID, with the end time, while the watch does not yet show that they are terminating.
     evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
-    /// Reservations of plans that were cancelled or failed just now, and when. The watch may still show their nominations.
-    given_up: Vec<(Reservation, Instant)>,
-    /// Reservations of ended plans whose members stay nominated for their next plan, and the time of the end.
-    kept_nominations: Vec<(Reservation, Instant)>,
+    ended_reservations: EndedReservations,
     /// Nodes that have not been ready for a short time only.
     recovering: BTreeSet<SmolStr>,
     waiting: BTreeMap<Preemptor, Waiting>,
@@ -150,8 +142,7 @@ impl Arbiter {
             model,
             flights: Flights::default(),
             evicted: BTreeMap::new(),
-            given_up: Vec::new(),
-            kept_nominations: Vec::new(),
+            ended_reservations: EndedReservations::default(),
             recovering: BTreeSet::new(),
             waiting: BTreeMap::new(),
             round: Round::default(),
@@ -349,7 +340,9 @@ impl Arbiter {
             }
             self.dirty.insert(key.clone());
         }
+        let preemptor = flight.preemptor.clone();
         self.flights.insert(flight, &self.model.cluster);
+        self.flights.reserve(&preemptor, &mut self.model.cluster);
         self.model.version += 1;
     }
 
@@ -357,21 +350,24 @@ impl Arbiter {
         self.model.cluster.pod(pod).and_then(|p| self.model.cluster.group_of(p)).map(|g| g.key.clone())
     }
 
-    /// Returns the plans in flight in the form that the planner needs for a preemptor of this priority.
+    /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
     fn context(&self, priority: i32) -> Context {
-        let mut context = ledger::context(&self.flights, &self.model.cluster, priority);
-        context.departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
-        context
+        let mut departing = ledger::departing(&self.flights, priority);
+        departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
+        Context { departing, ..Context::default() }
     }
 
     /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
     /// does a short outage of a node.
-    fn context_of_begun(&self, context: Context, priority: i32) -> Context {
-        let recovering = self.recovering.clone();
-        let ending = self.flights.values().flat_map(Flight::kept_nominations);
-        let kept: Vec<Reservation> =
-            self.kept_nominations.iter().map(|(place, _)| place.clone()).chain(ending).collect();
-        Context { recovering, ..ledger::without_plans_without_victims(context, &self.flights, &kept, priority) }
+    fn context_of_begun(&self, context: Context) -> Context {
+        Context { recovering: self.recovering.clone(), respect: Respect::BegunOrHigher, ..context }
+    }
+
+    /// Ends the reservations of plans that ended some seconds ago: the nominations count again.
+    fn expire_reservations(&mut self, now: Instant) {
+        let nodes = self.ended_reservations.expire(&self.flights, &mut self.model.cluster, now);
+        self.model.version += u64::from(!nodes.is_empty());
+        nodes.iter().for_each(|node| self.model.changes.note_node(node));
     }
 
     /// Updates the set of nodes that have not been ready for a short time only.
@@ -387,6 +383,7 @@ impl Arbiter {
     }
 
     fn advance(&mut self, clock: Clock) {
+        self.expire_reservations(clock.now);
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let mut spent = Duration::ZERO;
         // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
@@ -404,20 +401,12 @@ impl Arbiter {
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
             let known = self.context(priority);
             match evicting {
-                true => Context { lingering, ..self.context_of_begun(known, priority) },
+                true => Context { lingering, ..self.context_of_begun(known) },
                 false => Context { lingering, ..known },
             }
         };
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
-        self.given_up.retain(|(_, at)| clock.now.duration_since(*at) < SHOWN);
-        self.kept_nominations.retain(|(_, at)| clock.now.duration_since(*at) < KEPT);
-        if !contexts.is_empty() {
-            let mut given_up: Vec<Reservation> = self.given_up.iter().map(|(place, _)| place.clone()).collect();
-            given_up.extend(self.flights.values().flat_map(Flight::given_up_places));
-            let flights = &self.flights;
-            contexts.values_mut().for_each(|context| ledger::without_given_up(context, flights, &given_up));
-        }
         let version = self.model.version;
         self.evicted.retain(|uid, (pod, at)| {
             let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
@@ -454,23 +443,23 @@ impl Arbiter {
             let requested = self.requested_by_others(&preemptor, &advance.commands);
             let Some(flight) = self.flights.advancing(&preemptor) else { continue };
             flight.leave_to_others(&mut advance.commands, &requested, clock.now);
-            let places = if went_on { flight.given_up_places() } else { Vec::new() };
-            if !places.is_empty() {
-                contexts.values_mut().for_each(|context| ledger::give_up(context, &places));
-            }
             let now = flight.plan.state;
             let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off());
             let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
             if flight.evicts() {
                 self.plan_store.note(&Record::from(&*flight));
             }
+            if now != before {
+                // The plans that are advanced next see both what this one reserves and what it evicts.
+                for ((priority, ..), context) in &mut contexts {
+                    context.departing.extend(flight.departing_for(*priority).cloned());
+                }
+            }
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
                 self.staged(&preemptor, now);
             }
-            if differs {
-                self.flights.reserves_differently(&preemptor);
-            }
+            self.flights.reserve(&preemptor, &mut self.model.cluster);
             self.flights.advanced(&preemptor, had_effect, clock.now);
             if let Preemptor::Group(key) = &preemptor {
                 self.dirty.insert(key.clone());
@@ -603,8 +592,7 @@ impl Arbiter {
         self.round.hurry();
         let unseen = flight.evicted_unseen(&self.model.cluster);
         self.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
-        self.kept_nominations.extend(flight.kept_nominations().into_iter().map(|place| (place, clock.now)));
-        self.given_up.extend(flight.given_up_places().into_iter().map(|place| (place, clock.now)));
+        self.ended_reservations.note(&flight, clock.now);
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
         tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");

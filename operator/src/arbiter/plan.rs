@@ -169,7 +169,7 @@ impl Arbiter {
             let lingering = self.model.overdue().clone();
             let known = self.context(flight.priority);
             let known = match flight.has_begun_to_evict() {
-                true => self.context_of_begun(known, flight.priority),
+                true => self.context_of_begun(known),
                 false => known,
             };
             let context = Context { lingering, ..known };
@@ -178,6 +178,7 @@ impl Arbiter {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
             }
             self.flights.insert(flight, &self.model.cluster);
+            self.flights.reserve(&preemptor, &mut self.model.cluster);
         }
         self.end_stale_summaries();
     }

@@ -57,7 +57,8 @@ impl Arbiter {
             if (before.0, &before.1, &before.2) != after {
                 // The plan reserves capacity now, or no longer does.
                 self.model.version += u64::from(before.0 != after.0);
-                self.flights.reserves_differently(&preemptor);
+                self.flights.wake_one(&preemptor);
+                self.flights.reserve(&preemptor, &mut self.model.cluster);
             }
             let Some(flight) = self.flights.get(&preemptor) else { continue };
             let Some(held) = &flight.held_back else { continue };

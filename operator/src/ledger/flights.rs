@@ -173,9 +173,14 @@ impl Flights {
         self.wake(changed);
     }
 
-    /// Records that a plan has started or stopped to reserve its placements.
-    pub fn reserves_differently(&mut self, preemptor: &Preemptor) {
+    /// Makes the next pass advance a plan.
+    pub fn wake_one(&mut self, preemptor: &Preemptor) {
         self.awake.insert(preemptor.clone());
+    }
+
+    /// Records that a plan has started or stopped to reserve its placements.
+    pub(super) fn reserves_differently(&mut self, preemptor: &Preemptor) {
+        self.wake_one(preemptor);
         if let Some(flight) = self.all.get(preemptor) {
             let nodes = flight.nodes();
             self.nodes_changed(preemptor, nodes);

@@ -25,6 +25,7 @@ mod overlap;
 mod protection;
 mod ration;
 mod rescue;
+mod reservations;
 mod resume;
 mod sentences;
 mod stages;
@@ -38,6 +39,7 @@ pub use flights::Flights;
 pub use mutual_exclusion::MutualExclusion;
 pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
+pub use reservations::EndedReservations;
 pub use sentences::{describe, taker, victim_message};
 pub use wind_down::Rest;
 
@@ -48,7 +50,7 @@ use crate::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
-use giveway_planner::{Context, Holds, Placement, Preemptor, Reservation};
+use giveway_planner::{Context, Placement, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -318,55 +320,6 @@ impl Flight {
         !self.plan.victims.is_empty()
     }
 
-    /// Returns true if the plan reserves its placements.
-    fn reserves(&self) -> bool {
-        self.ending.is_none() && !self.is_put_off()
-    }
-
-    /// Returns true if the cluster shows the placement of a member as a nomination, which reserves as much as the plan does.
-    fn is_shown(&self, cluster: &Cluster, member: &Member) -> bool {
-        let started = self.has_begun_to_evict() || self.plan.state >= PlanState::Releasing;
-        let shows = |pod: &Pod| pod.nominated_node.as_deref() == Some(member.node.as_str());
-        let same = |pod: &Pod| cluster.effective_priority(pod) == self.priority;
-        started && current(cluster, &member.pod, &member.uid).is_some_and(|pod| shows(pod) && same(pod))
-    }
-
-    /// Returns the placements that this plan reserves against preemptors of equal or lower priority (ASYNC,
-    /// nomination).
-    pub fn reservations(&self) -> impl Iterator<Item = Reservation> + '_ {
-        self.members.iter().map(|member| self.reservation(member))
-    }
-
-    fn reservation(&self, member: &Member) -> Reservation {
-        Reservation {
-            uid: member.uid.clone(),
-            pod: member.pod.clone(),
-            node: member.node.clone(),
-            holds: Holds::UpTo(self.priority),
-        }
-    }
-
-    /// Returns true if the plan is ending and its members stay nominated for their next plan.
-    fn stays_nominated(&self) -> bool {
-        let for_next = |ending: &Ending| ending.again || !self.refused.is_empty();
-        self.ending.as_ref().is_some_and(|ending| ending.state != PlanState::Completed && for_next(ending))
-    }
-
-    /// Returns the placements that the plan has cancelled. They reserve nothing, although the nominations exist until
-    /// they are withdrawn.
-    pub fn given_up_places(&self) -> Vec<Reservation> {
-        let is_completed = |ending: &Ending| ending.state == PlanState::Completed;
-        match &self.ending {
-            Some(ending) if !is_completed(ending) && !self.stays_nominated() => self.reservations().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns the placements for which the members stay nominated until they have another plan.
-    pub fn kept_nominations(&self) -> Vec<Reservation> {
-        if self.stays_nominated() { self.reservations().collect() } else { Vec::new() }
-    }
-
     /// Returns the placements in the planner's format.
     pub fn placements(&self) -> Vec<Placement> {
         self.members
@@ -398,6 +351,12 @@ impl Flight {
     /// a pod yet.
     pub fn is_put_off(&self) -> bool {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
+    }
+
+    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating: of a postponed plan, and of a plan of lower
+    /// priority, which may be cancelled for this preemptor, only those that are evicted in any case.
+    pub fn departing_for(&self, priority: i32) -> impl Iterator<Item = &SmolStr> {
+        self.going(self.may_not_go(priority))
     }
 
     /// Returns true if a preemptor of this priority must not count on the termination of all victims. That is also the
@@ -581,74 +540,9 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
 }
 
-/// Returns the context of the planner for a preemptor of this priority: the reservations and victims of the plans in
-/// flight. A preemptor's own reservations do not block it. A postponed plan reserves nothing, because it may be
-/// postponed for a day. Of the victims of a postponed plan, and of a plan of lower priority, which may be cancelled for
-/// this preemptor, only those count as terminating that are evicted in any case. What the cluster shows itself is left
-/// out: nominations, and victims that are terminating or have terminated.
-pub fn context(flights: &Flights, cluster: &Cluster, priority: i32) -> Context {
-    let mut context = Context::default();
-    for flight in flights.values() {
-        if flight.reserves() {
-            let hidden = flight.members.iter().filter(|member| !flight.is_shown(cluster, member));
-            context.reservations.extend(hidden.map(|member| flight.reservation(member)));
-        }
-        if flight.victims.iter().any(|victim| !victim.leaves) {
-            context.departing.extend(flight.going(flight.may_not_go(priority)).cloned());
-        }
-    }
-    context
-}
-
-/// Removes cancelled placements from a context, although the cluster still shows their nominations. So of two equal
-/// plans that do not fit side by side any more only one is cancelled, and the second one is not cancelled because of
-/// the first one's old nominations. Pods that have another plan keep its placements.
-pub fn without_given_up(context: &mut Context, flights: &Flights, places: &[Reservation]) {
-    let keeps = |uid: &str| flights.with_pod(uid).any(|flight| flight.reserves() && flight.places(uid));
-    let free: Vec<Reservation> = places.iter().filter(|place| !keeps(&place.uid)).cloned().collect();
-    give_up(context, &free);
-}
-
-/// Removes all reservations of the pods with these placements from a context.
-pub fn give_up(context: &mut Context, places: &[Reservation]) {
-    if places.is_empty() {
-        return;
-    }
-    let pods: BTreeSet<&SmolStr> = places.iter().map(|place| &place.uid).collect();
-    context.reservations.retain(|reservation| !pods.contains(&reservation.uid));
-    // A reservation that blocks no preemptor. Without any reservation, the pod's nomination would reserve the capacity.
-    context.reservations.extend(places.iter().map(|place| Reservation { holds: Holds::Never, ..place.clone() }));
-}
-
-/// Returns the context for a plan that has evicted a pod: it is not cancelled because of the reservation of a plan of
-/// equal or lower priority that has evicted or ungated no pod yet. Such a plan may depend on victims of other plans,
-/// which may be refused or delayed by limits. `kept` are the nominations that ended plans left for their next plan.
-pub fn without_plans_without_victims(
-    mut context: Context,
-    flights: &Flights,
-    kept: &[Reservation],
-    priority: i32,
-) -> Context {
-    let nothing_done = |f: &Flight| f.plan.state == PlanState::Planned || !f.evicts();
-    let guest = |f: &&Flight| nothing_done(f) && f.plan.state < PlanState::Releasing && f.priority <= priority;
-    let guests: BTreeSet<&SmolStr> =
-        flights.values().filter(guest).flat_map(|f| f.members.iter().map(|m| &m.uid)).collect();
-    // A reservation that blocks no preemptor. Without any reservation, the pod's nomination would reserve the capacity.
-    for reservation in context.reservations.iter_mut().filter(|reservation| guests.contains(&reservation.uid)) {
-        reservation.holds = Holds::NotYet;
-    }
-    let has_plan = |uid: &str| flights.with_pod(uid).any(|flight| flight.reserves() && flight.places(uid));
-    let is_higher = |place: &Reservation| matches!(place.holds, Holds::UpTo(of) if of > priority);
-    let kept = kept.iter().filter(|place| !is_higher(place) && !has_plan(&place.uid));
-    context.reservations.extend(kept.map(|place| Reservation { holds: Holds::NotYet, ..place.clone() }));
-    context
-}
-
-/// Returns the context for a search for other capacity: reservations of plans that have evicted no pod count as used.
-fn with_plans_without_victims(context: &Context) -> Context {
-    let mut context = context.clone();
-    for reservation in context.reservations.iter_mut().filter(|reservation| reservation.holds == Holds::NotYet) {
-        reservation.holds = Holds::Always;
-    }
-    context
+/// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it: victims of the
+/// plans in flight.
+pub fn departing(flights: &Flights, priority: i32) -> BTreeSet<SmolStr> {
+    let some_left = |flight: &&Flight| flight.victims.iter().any(|victim| !victim.leaves);
+    flights.values().filter(some_left).flat_map(|flight| flight.departing_for(priority)).cloned().collect()
 }

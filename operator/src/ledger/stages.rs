@@ -1,14 +1,14 @@
 //! The stages of a plan except `Evicting`: reserving placements, waiting for the termination of victims, and ungating
 //! the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone, with_plans_without_victims};
+use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone};
 use crate::command::Command;
 use crate::model::Model;
 use crate::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
-use giveway_planner::{Context, Placement, Preemptor};
+use giveway_planner::{Context, Placement, Preemptor, Respect};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -164,7 +164,7 @@ impl Flight {
             // need: the plan keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check = Check::FitsNow;
-            } else if self.fits_elsewhere(cluster, &with_plans_without_victims(context)) {
+            } else if self.fits_elsewhere(cluster, &beside_all_plans(context)) {
                 // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction.
                 self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
                 return;
@@ -244,9 +244,8 @@ impl Flight {
         // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
         // planned.
         let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
-        let have_room = || {
-            self.places_now(cluster, &with_plans_without_victims(context)).is_some_and(|places| places >= waiting.len())
-        };
+        let have_room =
+            || self.places_now(cluster, &beside_all_plans(context)).is_some_and(|places| places >= waiting.len());
         if in_turn && !late && (!looks || have_room()) {
             return;
         }
@@ -264,6 +263,11 @@ impl Flight {
             self.drop_plan(PlanState::Failed, message);
         }
     }
+}
+
+/// Returns the context for a search for other capacity: capacity that is reserved by plans that have evicted no pod counts as used.
+fn beside_all_plans(context: &Context) -> Context {
+    Context { respect: Respect::AllPlanned, ..context.clone() }
 }
 
 /// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler

@@ -10,6 +10,7 @@ mod protection;
 mod rations;
 mod renewal;
 mod rescue;
+mod reservations;
 mod resuming;
 
 use super::*;
@@ -438,7 +439,7 @@ fn a_group_of_which_every_eviction_failed_again_and_again_is_not_begun() {
 }
 
 #[test]
-fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
+fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_cancelled() {
     let other = || Preemptor::Pod(ObjectKey::new("default", "other"));
     let mut world = World::new();
     world.node("n1", 3).pod(TestPod::new("l1", 10).on("n1")).pod(TestPod::new("l2", 10).on("n1"));
@@ -473,23 +474,23 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_given_up() {
     };
     let mut flights = Flights::from([flight_of("one", "l1"), flight_of("other", "l2")]);
     let clock = Clock { now: Instant::now(), epoch_seconds: 0 };
-    let mut known = context(&flights, &world.model.cluster, 100);
-    let mut first = flights.remove(&other()).unwrap();
-    first.advance(&world.model, &known, clock, LIMITS);
-    assert_eq!(first.given_up_places().len(), 1, "there is room for one only: {:?}", first.ending);
-    let places = first.given_up_places();
-    known.reservations.retain(|reservation| reservation.uid != "uid-other");
-    let second = flights.all_mut().next().unwrap();
-    let mut kept_away = second.clone();
-    kept_away.advance(&world.model, &known, clock, LIMITS);
-    assert!(kept_away.ending.is_some(), "the nomination of the other one would hold the place");
-    give_up(&mut known, &places);
-    second.advance(&world.model, &known, clock, LIMITS);
-    assert_eq!(second.ending, None, "neither its place nor its nomination counts any more");
-    // A pod that has another plan by then keeps its placement.
-    let mut anew = Context { reservations: places.clone(), ..Context::default() };
-    without_given_up(&mut anew, &Flights::from([flight_of("other", "l2")]), &places);
-    assert_eq!(anew.reservations, places);
+    let (one, other) = (Preemptor::Pod(ObjectKey::new("default", "one")), other());
+    for preemptor in [&one, &other] {
+        flights.reserve(preemptor, &mut world.model.cluster);
+    }
+    let known = Context { departing: departing(&flights, 100), ..Context::default() };
+    flights.advancing(&other).unwrap().advance(&world.model, &known, clock, LIMITS);
+    assert!(flights.get(&other).unwrap().ending.is_some(), "only one fits");
+    let mut blocked = flights.get(&one).unwrap().clone();
+    blocked.advance(&world.model, &known, clock, LIMITS);
+    assert!(blocked.ending.is_some(), "the other one still reserves the capacity");
+    flights.reserve(&other, &mut world.model.cluster);
+    flights.advancing(&one).unwrap().advance(&world.model, &known, clock, LIMITS);
+    assert_eq!(
+        flights.get(&one).unwrap().ending,
+        None,
+        "neither the other reservation nor its nomination counts any more"
+    );
 }
 
 #[test]
@@ -497,7 +498,7 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
     let mut run = Run::evicting();
     let mut flights = Flights::default();
     let cluster = &run.world.model.cluster.clone();
-    let departing = |flights: &Flights| context(flights, cluster, 1000).departing.len();
+    let departing = |flights: &Flights| departing(flights, 1000).len();
     flights.insert(run.flight.clone(), cluster);
     assert_eq!(departing(&flights), 2);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
@@ -513,9 +514,7 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
 #[test]
 fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_way_out_for_it() {
     let run = Run::evicting();
-    let departing = |flight: Flight, priority: i32| {
-        context(&Flights::from([flight]), &Cluster::default(), priority).departing.len()
-    };
+    let departing = |flight: Flight, priority: i32| departing(&Flights::from([flight]), priority).len();
     assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
     assert_eq!(departing(flight(run.now), 101), 0, "the plan will be dropped before anybody is evicted");
     assert_eq!(departing(run.flight, 101), 2, "both were asked to go already");
@@ -526,7 +525,8 @@ fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     let flights = Flights::from([run.flight.clone()]);
-    let advance = run.step_within(&context(&flights, &run.world.model.cluster, 1000));
+    let context = Context { departing: departing(&flights, 1000), ..Context::default() };
+    let advance = run.step_within(&context);
     assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
     assert!(advance.ended.is_none());
 }

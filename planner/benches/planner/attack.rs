@@ -2,7 +2,7 @@
 
 use crate::generate::{self, GROUP_LABEL, HIGH, LARGE, TEAM, group, label, on, pod};
 use crate::measure::Timer;
-use giveway_planner::{Cluster, Context, Decision, Holds, ObjectKey, Preemptor, Reservation, SmolStr, plan, spared};
+use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Reservation, SmolStr, plan, spared};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -43,6 +43,14 @@ fn gang_in(
         cluster.upsert_pod(&with(built, more)).unwrap();
     }
     Preemptor::Group(ObjectKey::new(TEAM, name))
+}
+
+/// Reserves capacity of as many nodes for the pods of namespace `flight`.
+fn reserve(cluster: &mut Cluster, nodes: usize) {
+    for number in 0..nodes {
+        let uid = format!("00000000-0000-flight-f-{number:05}");
+        cluster.reserve(&uid, &generate::node_name(number), Reservation::Begun(HIGH));
+    }
 }
 
 fn ask(name: &str, what: &str, cluster: &Cluster, preemptor: &Preemptor, context: &Context) {
@@ -308,18 +316,10 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         for number in 0..5000 {
             c.upsert_pod(&pod("flight", &format!("f-{number:05}"), HIGH, &[("cpu", "1")])).unwrap();
         }
-        let reservations: Vec<Reservation> = (0..5000)
-            .map(|n| Reservation {
-                uid: format!("00000000-0000-flight-f-{n:05}").into(),
-                pod: ObjectKey::new("flight", format!("f-{n:05}")),
-                node: generate::node_name(n).into(),
-                holds: Holds::UpTo(HIGH),
-            })
-            .collect();
-        let context = Context { reservations: reservations.clone(), ..Context::default() };
-        ask("X7c", "the same, 5,000 places held", &c, &p, &context);
+        reserve(&mut c, 5000);
+        ask("X7c", "the same, 5,000 reservations", &c, &p, &none);
         let p = gang(&mut c, 64, HIGH, gpu2, &spread(ZONE));
-        ask("X7d", "the same, spread over zones", &c, &p, &context);
+        ask("X7d", "the same, spread over zones", &c, &p, &none);
     }
     if run("X13") {
         // W5: many equal victims on every node; and pods that are leaving.
@@ -346,16 +346,8 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
             c.upsert_pod(&pod("flight", &format!("f-{number:05}"), HIGH, &[("memory", "1Gi")])).unwrap();
         }
         for held in [500, 2000, 5000] {
-            let reservations: Vec<Reservation> = (0..held)
-                .map(|n| Reservation {
-                    uid: format!("00000000-0000-flight-f-{n:05}").into(),
-                    pod: ObjectKey::new("flight", format!("f-{n:05}")),
-                    node: generate::node_name(n).into(),
-                    holds: Holds::UpTo(HIGH),
-                })
-                .collect();
-            let context = Context { reservations, ..Context::default() };
-            ask("X13c", &format!("the same, {held} places held"), &c, &p, &context);
+            reserve(&mut c, held);
+            ask("X13c", &format!("the same, {held} reservations"), &c, &p, &none);
         }
     }
     if run("X12") {

@@ -80,7 +80,7 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
         return decision;
     }
     let nodes = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &nodes, demand, context);
+    let in_flight = InFlight::new(cluster, demand, context);
     let prospects = Prospects::new(cluster, demand, &nodes, &in_flight);
     let question = Question::new(cluster, demand, context, &nodes, &in_flight, prospects.as_ref());
     let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));

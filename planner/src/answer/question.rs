@@ -43,7 +43,7 @@ impl<'q> Question<'q> {
         in_flight: &'q InFlight,
         prospects: Option<&'q Prospects>,
     ) -> Self {
-        let now = Occupancy::new(cluster, nodes, &demand.members, &in_flight.held);
+        let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
         let (effort, flaw) = (Effort::of_decision(), RefCell::default());
         Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, flaw }
     }
@@ -62,7 +62,9 @@ impl<'q> Question<'q> {
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
         let room = self.now.on(nodes);
         let room = match (&self.demand.domains, ranks.first()) {
-            (Some(domains), Some(first)) => room.within(&domains.key, self.nodes.place(*first), &self.in_flight.held),
+            (Some(domains), Some(first)) => {
+                room.within(&domains.key, self.nodes.place(*first), self.in_flight.held(self.cluster))
+            }
             _ => room,
         };
         Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)

@@ -53,15 +53,15 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
     let demand = demand(member, pod);
     let all = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &all, &demand, context).for_critical_addon();
+    let in_flight = InFlight::new(cluster, &demand, context).for_critical_addon();
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;
-    let mut room = Occupancy::new(cluster, &all, &demand.members, &in_flight.held);
+    let mut room = Occupancy::new(cluster, &all, &demand.members, in_flight.held(cluster));
     let wide = room.looks_around();
     let some = Nodes::suitable(cluster, suitable);
     if !wide {
-        room = Occupancy::new(cluster, &some, &demand.members, &in_flight.held);
+        room = Occupancy::new(cluster, &some, &demand.members, in_flight.held(cluster));
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room, &Effort::of_decision());
@@ -72,7 +72,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
     problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, &in_flight);
     let fates = fates(&problem, pod, terms, only_node);
-    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, &in_flight.held), Effort::of_search());
+    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, in_flight.held(cluster)), Effort::of_search());
     let mut search = Search {
         problem: &problem,
         pod,
@@ -151,8 +151,8 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
 pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
-    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
-    let room = Occupancy::new(cluster, &nodes, &demand.members, &in_flight.held);
+    let in_flight = InFlight::new(cluster, &demand, context);
+    let room = Occupancy::new(cluster, &nodes, &demand.members, in_flight.held(cluster));
     let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room, &Effort::of_decision());
     let rank = open(&problem, &problem.now)?;
     Some(nodes.at(rank).name.clone())

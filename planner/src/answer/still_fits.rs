@@ -1,9 +1,9 @@
 //! Checks a decision again, against the cluster as it is now (design, section 5, "Delayed" and "Release").
 
 use crate::api::{Context, Placement, Refusal};
-use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
+use crate::filters::{Held, Nodes, Occupancy, Rank, unsuitable};
 use crate::model::{Cluster, Node, Pod, PodIndex, Taint};
-use crate::problem::held_places;
+use crate::problem::Reserved;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ pub fn still_fits(
         }
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
-    let own = || placements.iter().map(|placement| placement.uid.as_str()).collect();
-    let held = held_places(cluster, &nodes, priority, context, own);
+    let own = placements.iter().filter_map(|placement| cluster.pod_with_uid(&placement.uid)).collect();
+    let held = held(cluster, &waiting, &Reserved { priority, respect: context.respect, own });
     let mut room = Occupancy::new(cluster, &nodes, &members, &held);
     if let Some((key, rank)) = domain(cluster, &nodes, &waiting) {
         room = room.within(key, rank, &held);
@@ -73,6 +73,19 @@ pub fn still_fits(
         room.add(index, rank);
     }
     Ok(())
+}
+
+/// Returns the reservations that can matter: those on the planned nodes, unless pods on other nodes can make a node infeasible for a member.
+fn held(cluster: &Cluster, waiting: &[(PodIndex, &Placement)], reserved: &Reserved) -> Vec<Held> {
+    let looks_around = |(index, _): &(PodIndex, &Placement)| {
+        cluster.pod_at(*index).is_some_and(|pod| pod.constraints.looks_at_other_nodes())
+    };
+    if waiting.iter().any(looks_around) || reserved.repelling(cluster).next().is_some() {
+        return reserved.all(cluster);
+    }
+    let rank = |placement: &Placement| cluster.rank_of(cluster.node_index(&placement.node)?);
+    let ranks: BTreeSet<Rank> = waiting.iter().filter_map(|(_, placement)| rank(placement)).collect();
+    reserved.among(cluster, ranks.into_iter())
 }
 
 fn suits(cluster: &Cluster, context: &Context, node: &Node, index: PodIndex) -> bool {

@@ -22,7 +22,7 @@ pub use hopeless::{Hopeless, Nearest};
 pub use keep::{can_taint, taint};
 pub use plan::{Placement, Plan, Victim, VictimPod};
 pub use refusal::Refusal;
-pub use request::{Context, Holds, Preemptor, Reservation, Strategy};
+pub use request::{Context, Preemptor, Respect, Strategy};
 pub use rescue::{Eviction, Rescue};
 pub(crate) use shortfall::pods;
 pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};

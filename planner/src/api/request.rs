@@ -1,6 +1,6 @@
 //! Requests: the preemptor, the strategy, and what a decision has to respect besides the cluster.
 
-use crate::model::ObjectKey;
+use crate::model::{ObjectKey, Reservation};
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
@@ -31,41 +31,28 @@ impl std::fmt::Display for Preemptor {
     }
 }
 
-/// The preemptors for which the capacity of a reservation is unavailable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// Preemptors of at most this priority.
-    UpTo(i32),
-    /// All preemptors.
-    Always,
-    /// None: the placement was cancelled. The nomination of the pod, which may still exist, reserves nothing either.
-    Never,
-    /// None, because the decision has evicted no pod yet and may be cancelled.
-    NotYet,
+/// Which reservations make capacity unavailable to a preemptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Respect {
+    /// Those of preemptors of the same or a higher priority.
+    #[default]
+    SameOrHigher,
+    /// The same, without plans of the preemptor's priority that have evicted and ungated no pod: for a plan that has evicted pods.
+    BegunOrHigher,
+    /// Those of `SameOrHigher`, and all plans that have evicted and ungated no pod: for a search for other free capacity.
+    AllPlanned,
 }
 
-impl Holds {
-    /// Returns true if the reserved capacity is unavailable to a preemptor of this priority.
-    pub fn against(self, priority: i32) -> bool {
-        match self {
-            Self::UpTo(highest) => highest >= priority,
-            Self::Always => true,
-            Self::Never | Self::NotYet => false,
+impl Respect {
+    /// Returns true if a reservation makes its capacity unavailable to a preemptor of this priority.
+    pub fn counts(self, reservation: Reservation, priority: i32) -> bool {
+        match (reservation, self) {
+            (Reservation::Withdrawn, _) => false,
+            (Reservation::Planned(_), Self::AllPlanned) => true,
+            (Reservation::Planned(of), Self::BegunOrHigher) => of > priority,
+            (Reservation::Begun(of) | Reservation::Planned(of), _) => of >= priority,
         }
     }
-}
-
-/// A placement of a decision in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// UID of the pod.
-    pub uid: SmolStr,
-    /// The pod, which is in the model and not bound yet.
-    pub pod: ObjectKey,
-    /// The node on which capacity is reserved for it.
-    pub node: SmolStr,
-    /// The preemptors for which its capacity is unavailable: usually up to the priority of its own preemptor.
-    pub holds: Holds,
 }
 
 /// How a plan is searched.
@@ -99,8 +86,8 @@ impl Strategy {
 /// What a decision has to respect besides the cluster itself.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Placements of the decisions in flight.
-    pub reservations: Vec<Reservation>,
+    /// Which reservations it respects.
+    pub respect: Respect,
     /// UIDs of the pods that decisions in flight evict: they still run, and will terminate.
     pub departing: BTreeSet<SmolStr>,
     /// UIDs of terminating pods that are overdue: they count as running, and preemptors do not wait for their capacity.
@@ -114,4 +101,21 @@ pub struct Context {
     pub exempt: BTreeSet<SmolStr>,
     /// How to search.
     pub strategy: Strategy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_counts_against_preemptors_of_at_most_its_priority() {
+        let counts = |reservation: Reservation, respect: Respect| {
+            [9, 10, 11].map(|priority| respect.counts(reservation, priority))
+        };
+        let all = [Respect::SameOrHigher, Respect::BegunOrHigher, Respect::AllPlanned];
+        assert_eq!(all.map(|respect| counts(Reservation::Begun(10), respect)), [[true, true, false]; 3]);
+        assert_eq!(all.map(|respect| counts(Reservation::Withdrawn, respect)), [[false; 3]; 3]);
+        let planned = all.map(|respect| counts(Reservation::Planned(10), respect));
+        assert_eq!(planned, [[true, true, false], [true, false, false], [true, true, true]]);
+    }
 }

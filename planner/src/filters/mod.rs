@@ -20,7 +20,7 @@ mod unschedulable;
 mod volumes;
 
 pub(crate) use neighbours::{Domains, Mood, Objector, Slack};
-pub(crate) use nodes::{Nodes, Rank};
+pub(crate) use nodes::{Held, Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
 pub(crate) use pod_affinity::{about, repelled};
 pub(crate) use spread::is_peer;

@@ -2,14 +2,18 @@
 //! is in [`super::neighbours`].
 
 use super::labels::Labels;
-use super::nodes::Held;
 use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns true if a required anti-affinity term of a bound or nominated pod of another class than `own` matches one of `members`.
-pub(crate) fn repelled(cluster: &Cluster, members: &[PodIndex], own: ClassId, held: &[Held]) -> bool {
-    let waiting = held.iter().filter_map(|(pod, _)| {
-        let id = cluster.row(*pod).class;
+pub(crate) fn repelled(
+    cluster: &Cluster,
+    members: &[PodIndex],
+    own: ClassId,
+    held: impl Iterator<Item = PodIndex>,
+) -> bool {
+    let waiting = held.filter_map(|pod| {
+        let id = cluster.row(pod).class;
         Some((id, cluster.class(id)?.as_ref()))
     });
     let others = cluster.repelling().chain(waiting).filter(|(id, _)| *id != own);

@@ -8,7 +8,7 @@ use super::node_capacity::NodeCapacity;
 use super::node_capacity::Reader;
 use super::node_capacity::Scale;
 use super::violations::Violations;
-use crate::api::Refusal;
+use crate::api::{Refusal, Respect};
 use crate::filters::{Nodes, Rank, unsuitable};
 use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, Pod, UnitRef};
 use crate::problem::{Difference, InFlight};
@@ -22,6 +22,8 @@ pub(super) struct Capacities {
     pub(super) priority: i32,
     /// True if no two pods of the class may be on one node. The class alone does not determine that, because it does not contain labels.
     pub(super) apart: bool,
+    /// Which reservations count.
+    pub(super) respect: Respect,
     pub(super) scale: Scale,
     pub(super) violations: Violations,
     /// By rank.
@@ -114,11 +116,18 @@ impl Totals {
 
 impl Capacities {
     /// Returns capacities that are not computed yet; `None` if amounts are too large to be represented.
-    pub(super) fn new(cluster: &Cluster, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Self> {
+    pub(super) fn new(
+        cluster: &Cluster,
+        class: &Arc<EquivalenceClass>,
+        priority: i32,
+        apart: bool,
+        respect: Respect,
+    ) -> Option<Self> {
         Some(Self {
             class: Arc::clone(class),
             priority,
             apart,
+            respect,
             scale: Scale::new(cluster, class, apart)?,
             violations: Violations::default(),
             nodes: Vec::new(),
@@ -156,7 +165,7 @@ impl Capacities {
         match known {
             Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale),
             None => {
-                *self = Self::new(cluster, &self.class, self.priority, self.apart)?;
+                *self = Self::new(cluster, &self.class, self.priority, self.apart, self.respect)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
                     self.violations.renew(cluster, in_flight, self.priority, budget);
                 }

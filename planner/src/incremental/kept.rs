@@ -1,6 +1,7 @@
 //! The capacities that are cached from one decision to the next.
 
 use super::capacities::Capacities;
+use crate::api::Respect;
 use crate::model::EquivalenceClass;
 use std::sync::Arc;
 
@@ -13,10 +14,18 @@ const MOST_NODES: usize = 400_000;
 pub(crate) struct Kept(Vec<Capacities>);
 
 impl Kept {
-    /// Removes and returns the cached capacities for a class, whether its pods need a node each, and a priority. A class whose last pod was
+    /// Removes and returns the cached capacities for a class, whether its pods need a node each, a priority, and
+    /// the reservations that count. A class whose last pod was
     /// deleted and that is used again has another number, and the same capacities.
-    pub(crate) fn take(&mut self, class: &Arc<EquivalenceClass>, priority: i32, apart: bool) -> Option<Capacities> {
-        let fits = |known: &Capacities| (known.priority, known.apart) == (priority, apart) && known.class == *class;
+    pub(crate) fn take(
+        &mut self,
+        class: &Arc<EquivalenceClass>,
+        priority: i32,
+        apart: bool,
+        respect: Respect,
+    ) -> Option<Capacities> {
+        let wanted = (priority, apart, respect);
+        let fits = |known: &Capacities| (known.priority, known.apart, known.respect) == wanted && known.class == *class;
         let at = self.0.iter().position(fits)?;
         let mut known = self.0.remove(at);
         known.class = Arc::clone(class);

@@ -45,8 +45,10 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
         return None;
     }
     let nodes = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &nodes, demand, context);
-    if repelled(cluster, &demand.members, id, &in_flight.held) || (apart && !in_flight.held.is_empty()) {
+    let in_flight = InFlight::new(cluster, demand, context);
+    if repelled(cluster, &demand.members, id, in_flight.reserved.repelling(cluster))
+        || (apart && !in_flight.held(cluster).is_empty())
+    {
         return None;
     }
     let question =
@@ -70,8 +72,9 @@ struct Question<'d> {
 fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
     let &Question { cluster, demand, nodes, in_flight, example, class, .. } = question;
     let apart = !class.constraints.anti_affinity.is_empty();
-    let known = kept.take(class, demand.priority, apart);
-    let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart))?;
+    let respect = in_flight.reserved.respect;
+    let known = kept.take(class, demand.priority, apart, respect);
+    let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart, respect))?;
     capacities.catch_up(cluster, nodes, example, in_flight)?;
     let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
     let decision = if counts {
@@ -122,7 +125,7 @@ impl Incremental<'_> {
 
     /// Returns the preemption problem on some of the nodes, without potential victims.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
-        let room = Occupancy::of_amounts(self.question.cluster, nodes, &self.question.in_flight.held);
+        let room = of_amounts(self.question.cluster, nodes, self.question.in_flight);
         Problem::new(
             self.question.cluster,
             nodes,
@@ -220,6 +223,12 @@ impl Incremental<'_> {
     }
 }
 
+/// Returns the occupancy of some nodes, with the reservations there.
+fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlight) -> Occupancy<'n> {
+    let ranks = (0..nodes.len()).map(|rank| nodes.place(rank));
+    Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
+}
+
 /// Looks that choosing the victims on one node may use, in addition to an exact search.
 const LOOKS_AT_A_NODE: usize = 200;
 
@@ -235,15 +244,8 @@ fn on_one_node<T>(
 ) -> Option<T> {
     let nodes = Nodes::suitable(cluster, vec![rank]);
     effort.take(LOOKS_AT_A_NODE);
-    let mut problem = Problem::new(
-        cluster,
-        &nodes,
-        demand,
-        context,
-        in_flight,
-        Occupancy::of_amounts(cluster, &nodes, &in_flight.held),
-        effort,
-    );
+    let mut problem =
+        Problem::new(cluster, &nodes, demand, context, in_flight, of_amounts(cluster, &nodes, in_flight), effort);
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
     let first = kep5710::search(&problem, &room);

@@ -175,7 +175,8 @@ pub(super) fn free_now(
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
     let mut free: Amounts = scale.ids.iter().map(free).collect();
-    in_flight.held_on(rank).for_each(|pod| add(&mut free, scale.of(cluster.row(pod).class), -1));
+    let held = in_flight.reserved.on(cluster, nodes.index(rank));
+    held.for_each(|pod| add(&mut free, scale.of(cluster.row(pod).class), -1));
     free
 }
 

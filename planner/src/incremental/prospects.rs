@@ -66,8 +66,9 @@ impl Prospects {
         for (_, (id, (example, count))) in known {
             let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
             let apart = apart(cluster, demand, nodes, id);
-            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority, apart));
-            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart))?;
+            let respect = in_flight.reserved.respect;
+            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority, apart, respect));
+            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart, respect))?;
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }

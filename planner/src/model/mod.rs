@@ -19,6 +19,7 @@ mod node;
 mod pod;
 pub mod quantity;
 mod requests;
+mod reservation;
 mod resources;
 mod selector;
 mod slab;
@@ -34,6 +35,7 @@ pub use group::Group;
 pub use key::ObjectKey;
 pub use node::{Node, Taint};
 pub use pod::{MAX_GRACEFUL_TERMINATION, Phase, Pod};
+pub use reservation::Reservation;
 pub use resources::{ResourceId, Resources};
 pub use unit_kind::UnitKind;
 

@@ -1,11 +1,13 @@
-//! Differences between the cluster of one decision and the model: nominated pods, pods that decisions in flight evict, and exempt units.
-//! They concern few nodes, so that cached results of all other nodes stay valid.
+//! Differences between the cluster of one decision and the model: the preemptor's own reservations, pods that decisions in flight evict,
+//! and exempt units. They concern few nodes, so that cached results of all other nodes stay valid.
 
 use crate::api::Context;
-use crate::filters::{Nodes, Rank};
+use crate::filters::{Held, Nodes, Rank};
 use crate::model::{BudgetIndex, ClassId, Cluster, PodIndex, Role, Row, Unit, UnitRef};
 use crate::problem::demand::Demand;
+use crate::problem::reserved::Reserved;
 use smol_str::SmolStr;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The differences of a node between a decision's cluster and the model: pods, their classes, and how they differ.
@@ -14,8 +16,8 @@ pub(crate) type Difference = Vec<(PodIndex, ClassId, Differs)>;
 /// How a pod of a decision's cluster differs from the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Differs {
-    /// It reserves capacity.
-    Held,
+    /// It reserves nothing, because it belongs to the preemptor.
+    Own,
     /// It is expected to terminate.
     Departing,
     /// It terminates, and counts as running.
@@ -29,8 +31,10 @@ pub(crate) enum Differs {
 /// The differences between a decision's cluster and the model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
-    /// Nominated pods that are not bound, and whose reservations count against the preemptor; by node.
-    pub(crate) held: Vec<(PodIndex, Rank)>,
+    /// The reservations of others that count against the preemptor.
+    pub(crate) reserved: Reserved,
+    /// All of them by node, collected when they are first needed.
+    held: OnceCell<Vec<Held>>,
     /// Pods that decisions in flight evict.
     departing: BTreeSet<PodIndex>,
     /// By budget: how many of them are live and use up one of its disruptions that its status does not count yet.
@@ -45,9 +49,9 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// Returns the differences that result from a preemptor and from the decisions in flight.
-    pub(crate) fn new(cluster: &Cluster, nodes: &Nodes<'_>, demand: &Demand, context: &Context) -> Self {
-        let own = || demand.members.iter().filter_map(|m| cluster.pod_at(*m)).map(|pod| pod.uid.as_str()).collect();
-        let held = held_places(cluster, nodes, demand.priority, context, own);
+    pub(crate) fn new(cluster: &Cluster, demand: &Demand, context: &Context) -> Self {
+        let own = demand.members.iter().copied().collect();
+        let reserved = Reserved { priority: demand.priority, respect: context.respect, own };
         let pods = |uids: &BTreeSet<SmolStr>| -> BTreeSet<PodIndex> {
             uids.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect()
         };
@@ -61,7 +65,7 @@ impl InFlight {
         let exempt = context.exempt.iter().filter_map(|uid| cluster.pod_with_uid(uid)).chain(mates);
         let unit = |pod: PodIndex| cluster.row(pod).role.unit(pod).filter(|_| !departing.contains(&pod));
         let (exempt, evicting) = (exempt.filter_map(unit).collect(), evicting(cluster, &departing));
-        Self { held, departing, evicting, lingering, exempt, displaces_critical: false }
+        Self { reserved, held: OnceCell::new(), departing, evicting, lingering, exempt, displaces_critical: false }
     }
 
     /// The same for a critical add-on, which may displace another one.
@@ -111,13 +115,12 @@ impl InFlight {
     /// Pods that are leaving anyway, by node and key, with their nodes.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers = cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied());
-        let place = |index: PodIndex| Some((index, nodes.rank(cluster.row(index).node?)?));
-        let here: BTreeSet<(PodIndex, Rank)> = leavers.filter_map(place).collect();
-        let mut leaving: Vec<(PodIndex, Rank)> =
-            here.into_iter().filter(|(index, _)| !self.lingering.contains(index)).collect();
-        let key = |index: PodIndex| cluster.pod_at(index).map(|pod| &pod.key);
-        leaving.sort_by(|(a, on), (b, other)| on.cmp(other).then_with(|| key(*a).cmp(&key(*b))));
-        leaving
+        let ranks: BTreeSet<Rank> = leavers.filter_map(|index| nodes.rank(cluster.row(index).node?)).collect();
+        let leave = |rank: Rank| {
+            let here = cluster.rows_at(nodes.index(rank)).filter(|(index, row)| self.leaves(*index, row));
+            here.map(move |(index, _)| (index, rank))
+        };
+        ranks.into_iter().flat_map(leave).collect()
     }
 
     /// Returns the nodes with differences, and these differences.
@@ -129,7 +132,8 @@ impl InFlight {
             }
         };
         let rank = |pod: PodIndex| nodes.rank(cluster.row(pod).node?);
-        self.held.iter().for_each(|(pod, rank)| note(*pod, Some(*rank), Differs::Held));
+        let reserved = |pod: PodIndex| nodes.rank(cluster.reserved_node(pod)?);
+        self.reserved.own.iter().for_each(|pod| note(*pod, reserved(*pod), Differs::Own));
         self.departing.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Departing));
         self.lingering.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Lingering));
         let departing = self.departing.iter().filter_map(|pod| match cluster.row(*pod).role {
@@ -145,10 +149,9 @@ impl InFlight {
         changed
     }
 
-    /// The pods that reserve capacity on a node.
-    pub(crate) fn held_on(&self, rank: Rank) -> impl Iterator<Item = PodIndex> {
-        let first = self.held.partition_point(|(_, on)| *on < rank);
-        self.held[first..].iter().take_while(move |(_, on)| *on == rank).map(|(pod, _)| *pod)
+    /// All reservations of others that count against the preemptor, by node.
+    pub(crate) fn held(&self, cluster: &Cluster) -> &[Held] {
+        self.held.get_or_init(|| self.reserved.all(cluster))
     }
 }
 
@@ -164,39 +167,4 @@ fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<Budge
         }
     }
     counts
-}
-
-/// Returns the reservations of preemptors of equal or higher priority (KEP-4832) by node: of decisions in flight, and nominations. Pods
-/// with a UID in `own` reserve nothing against themselves.
-pub(crate) fn held_places<'o>(
-    cluster: &Cluster,
-    nodes: &Nodes<'_>,
-    priority: i32,
-    context: &Context,
-    own: impl FnOnce() -> BTreeSet<&'o str>,
-) -> Vec<(PodIndex, Rank)> {
-    if context.reservations.is_empty() && cluster.nominated().next().is_none() {
-        return Vec::new();
-    }
-    let own = own();
-    let mut places: BTreeMap<PodIndex, Option<Rank>> = BTreeMap::new();
-    let rank = |node: &str| cluster.node_index(node).and_then(|index| nodes.rank(index));
-    for reservation in &context.reservations {
-        let Some(index) = cluster.pod_index(&reservation.pod) else { continue };
-        let Some(pod) = cluster.pod_at(index) else { continue };
-        if pod.uid == reservation.uid && pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = reservation.holds.against(priority);
-            places.insert(index, rank(&reservation.node).filter(|_| holds));
-        }
-    }
-    for (index, pod) in cluster.nominated() {
-        let Some(node) = &pod.nominated_node else { continue };
-        if pod.live() && !pod.bound() && !own.contains(pod.uid.as_str()) {
-            let holds = cluster.priority_at(index) >= priority;
-            places.entry(index).or_insert_with(|| rank(node).filter(|_| holds));
-        }
-    }
-    let mut held: Vec<(PodIndex, Rank)> = places.into_iter().filter_map(|(pod, rank)| Some((pod, rank?))).collect();
-    held.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
-    held
 }

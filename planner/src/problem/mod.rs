@@ -8,13 +8,15 @@ pub(crate) mod importance;
 mod in_flight;
 mod placements;
 mod potential_victims;
+mod reserved;
 
 pub(crate) use budgets::{Budgets, Tally};
 pub(crate) use demand::{Demand, MemberClass};
 pub(crate) use effort::{Effort, ON_ONE_NODE};
-pub(crate) use in_flight::{Difference, InFlight, held_places};
+pub(crate) use in_flight::{Difference, InFlight};
 pub(crate) use placements::placements;
 pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks, weight};
+pub(crate) use reserved::Reserved;
 
 use crate::api::{Context, Refusal};
 use crate::filters::{Nodes, Occupancy, Rank};

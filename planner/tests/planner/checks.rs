@@ -1,7 +1,7 @@
 //! `still_fits`: a decision is checked again against the cluster as it is.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Holds, Placement, Reservation, SmolStr, still_fits};
+use giveway_planner::{Cluster, Context, Placement, Reservation, SmolStr, still_fits};
 use std::collections::BTreeSet;
 
 fn placement(pod: &str, node: &str) -> Placement {
@@ -26,12 +26,11 @@ fn placements_fit_together_once_the_victims_are_gone() {
 #[test]
 fn a_resource_that_nobody_offers_is_named_also_where_the_place_of_a_pod_that_asks_for_it_is_held() {
     let all = [node("a", 2), pod("p").asks("example.com/unknown", "1"), pod("q")];
-    let cluster = cluster(&all);
+    let mut cluster = cluster(&all);
     let problem = "Pod default/p does not fit on node a any more: insufficient example.com/unknown.";
     assert_eq!(check(&cluster, &[placement("p", "a")], &[]), Err(problem.to_owned()));
-    let reservation = Reservation { uid: "uid-p".into(), pod: key("p"), node: "a".into(), holds: Holds::UpTo(50) };
-    let context = Context { reservations: vec![reservation], ..Context::default() };
-    assert_eq!(still_fits(&cluster, &[placement("q", "a")], 10, &context, &BTreeSet::new()), Ok(()));
+    cluster.reserve("uid-p", "a", Reservation::Begun(50));
+    assert_eq!(still_fits(&cluster, &[placement("q", "a")], 10, &Context::default(), &BTreeSet::new()), Ok(()));
 }
 
 #[test]
@@ -70,12 +69,10 @@ fn a_node_that_is_gone_cordoned_or_tainted_is_named() {
 
 #[test]
 fn places_held_by_others_of_equal_or_higher_priority_count() {
-    let cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
-    let reservation =
-        |priority| Reservation { uid: "uid-r".into(), pod: key("r"), node: "a".into(), holds: Holds::UpTo(priority) };
-    let check = |priority| {
-        let context = Context { reservations: vec![reservation(priority)], ..Context::default() };
-        still_fits(&cluster, &[placement("p", "a")], 10, &context, &BTreeSet::new())
+    let mut cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
+    let mut check = |priority| {
+        cluster.reserve("uid-r", "a", Reservation::Begun(priority));
+        still_fits(&cluster, &[placement("p", "a")], 10, &Context::default(), &BTreeSet::new())
     };
     assert!(check(10).unwrap_err().ends_with("insufficient cpu."));
     assert_eq!(check(9), Ok(()));

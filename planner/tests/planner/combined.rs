@@ -2,7 +2,7 @@
 
 use crate::common::numbers::Numbers;
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Holds, Preemptor, Reservation, SmolStr, Strategy};
+use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, SmolStr, Strategy};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -242,16 +242,17 @@ impl World {
             let name = format!("h-{h}");
             let built = pod(&name).asks("cpu", &cpus.to_string()).priority(*priority).label("app", "held");
             all.push(if *nomination { built.nominated(&format!("n{node}")) } else { built });
-            if !nomination {
-                context.reservations.push(Reservation {
-                    uid: format!("uid-{name}").into(),
-                    pod: key(&name),
-                    node: format!("n{node}").into(),
-                    holds: Holds::UpTo(*priority),
-                });
-            }
         }
         (all, context)
+    }
+
+    /// Reserves capacity for the pending pods that are not nominated.
+    fn reserve(&self, cluster: &mut Cluster) {
+        for (h, (node, _, priority, nomination)) in self.held.iter().enumerate() {
+            if !nomination {
+                cluster.reserve(&format!("uid-h-{h}"), &format!("n{node}"), Reservation::Begun(*priority));
+            }
+        }
     }
 
     fn priority_of(&self, pod: &Running) -> i32 {
@@ -558,9 +559,11 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
     let mut built = Cluster::default();
     built.protect_namespaces(BTreeSet::from(["shielded".to_owned()]));
     objects.iter().for_each(|object| add(&mut built, object));
+    world.reserve(&mut built);
     let preemptor: Preemptor = for_group("g");
     let decision = plan(&built, &preemptor, &context);
     let mut other = Cluster::default();
+    world.reserve(&mut other);
     objects.iter().rev().for_each(|object| add(&mut other, object));
     other.protect_namespaces(BTreeSet::from(["shielded".to_owned()]));
     if plan(&other, &preemptor, &context) != decision {
@@ -676,6 +679,7 @@ fn combined() {
             let mut built = Cluster::default();
             built.protect_namespaces(BTreeSet::from(["shielded".to_owned()]));
             objects.iter().for_each(|object| add(&mut built, object));
+            world.reserve(&mut built);
             costs.push(match plan(&built, &for_group("g"), &context) {
                 Decision::Preempt(plan) => Some((plan.cost, plan.placements.len())),
                 _ => None,

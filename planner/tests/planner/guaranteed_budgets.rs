@@ -1,7 +1,7 @@
 //! Guaranteed budgets (KEP-3280): below its threshold a budget is a law, not a preference.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Holds, Reservation};
+use giveway_planner::{Context, Decision, Reservation};
 use serde_json::json;
 
 fn guarded(name: &str, node: &str) -> Built {
@@ -162,15 +162,10 @@ fn two_decisions_cannot_spend_one_allowance() {
         budget("db", "db", 1),
         pod("p").priority(999),
     ];
-    let mut context = Context { departing: ["uid-db-a".into()].into(), ..Context::default() };
-    context.reservations.push(Reservation {
-        uid: "uid-other".into(),
-        pod: key("other"),
-        node: "a".into(),
-        holds: Holds::UpTo(999),
-    });
+    let context = Context { departing: ["uid-db-a".into()].into(), ..Context::default() };
     let mut cluster = cluster(&all);
     add(&mut cluster, &pod("other").priority(999));
+    cluster.reserve("uid-other", "a", Reservation::Begun(999));
     let sentence = shortfall(plan(&cluster, &for_pod("p"), &context));
     assert!(sentence.ends_with("which allows 0 more disruptions to preemptors below 1000."), "{sentence}");
     // Once the eviction is in the budget's status it is not counted twice.

@@ -4,7 +4,7 @@
 use crate::common::numbers::Numbers;
 use crate::common::world::{LARGER, TINY, World, for_all, worlds};
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Holds, Preemptor, Reservation, Strategy};
+use giveway_planner::{Cluster, Context, Decision, Preemptor, Reservation, Respect, Strategy};
 use proptest::prelude::any;
 use proptest::test_runner::TestCaseError;
 use serde_json::json;
@@ -64,8 +64,9 @@ fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built>
 }
 
 /// Decisions in flight, for any pods.
-fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
-    let mut context = Context { strategy: Strategy::ALL[numbers.below(2)], ..Context::default() };
+fn context(numbers: &mut Numbers, objects: &Objects) -> Context {
+    let respect = [Respect::SameOrHigher, Respect::BegunOrHigher, Respect::AllPlanned][numbers.below(3)];
+    let mut context = Context { strategy: Strategy::ALL[numbers.below(2)], respect, ..Context::default() };
     if numbers.one_in(2) {
         return context;
     }
@@ -74,16 +75,37 @@ fn context(numbers: &mut Numbers, objects: &Objects, nodes: usize) -> Context {
         match numbers.below(10) {
             0 => drop(context.departing.insert(format!("uid-{name}").into())),
             1 => drop(context.exempt.insert(format!("uid-{name}").into())),
-            2 => context.reservations.push(Reservation {
-                uid: format!("uid-{name}").into(),
-                pod: key(name),
-                node: format!("node-{:02}", numbers.below(nodes)).into(),
-                holds: Holds::UpTo(if numbers.one_in(2) { 60 } else { 40 }),
-            }),
             _ => {}
         }
     }
     context
+}
+
+/// The reservations of plans, by UID of the pod.
+type Reservations = BTreeMap<String, (String, Reservation)>;
+
+/// Adds, replaces or ends the reservation of a plan for a pod, which may be bound.
+fn change_reservation(numbers: &mut Numbers, objects: &Objects, nodes: usize, reservations: &mut Reservations) {
+    let pods: Vec<&String> = objects.keys().filter(|(kind, _)| kind == "Pod").map(|(_, name)| name).collect();
+    let Some(name) = pods.get(numbers.below(pods.len().max(1))) else { return };
+    let priority = if numbers.one_in(2) { 60 } else { 40 };
+    let reservation = match numbers.below(5) {
+        0 | 1 => Reservation::Begun(priority),
+        2 => Reservation::Planned(priority),
+        3 => Reservation::Withdrawn,
+        _ => return drop(reservations.remove(&format!("uid-{name}"))),
+    };
+    reservations.insert(format!("uid-{name}"), (format!("node-{:02}", numbers.below(nodes)), reservation));
+}
+
+/// Makes the reservations of a model the same as these.
+fn reserve(cluster: &mut Cluster, reservations: &Reservations, before: &Reservations) {
+    for uid in before.keys().filter(|uid| !reservations.contains_key(*uid)) {
+        assert!(cluster.unreserve(uid));
+    }
+    for (uid, (node, reservation)) in reservations {
+        cluster.reserve(uid, node, *reservation);
+    }
 }
 
 fn build(numbers: &mut Numbers, objects: &Objects) -> Cluster {
@@ -105,7 +127,7 @@ fn live(world: &World, seed: u64, events: usize) -> Result<bool, TestCaseError> 
     let namespace = default_namespace(false);
     objects.insert(name(&namespace), namespace);
     let mut warm = build(&mut numbers, &objects);
-    let mut preemptions = 0;
+    let (mut preemptions, mut reservations) = (0, Reservations::new());
     for event in 0..events {
         // A few events between decisions, some of which bring an object back as it was.
         for _ in 0..1 + numbers.below(3) {
@@ -127,8 +149,12 @@ fn live(world: &World, seed: u64, events: usize) -> Result<bool, TestCaseError> 
                 }
             }
         }
-        let fresh = build(&mut numbers, &objects);
-        let context = context(&mut numbers, &objects, nodes);
+        let before = reservations.clone();
+        (0..numbers.below(3)).for_each(|_| change_reservation(&mut numbers, &objects, nodes, &mut reservations));
+        reserve(&mut warm, &reservations, &before);
+        let mut fresh = build(&mut numbers, &objects);
+        reserve(&mut fresh, &reservations, &Reservations::new());
+        let context = context(&mut numbers, &objects);
         let preemptors: [Preemptor; 4] =
             [world.preemptor(), for_pod("solo-low"), for_pod("solo-high"), world.preemptor()];
         for preemptor in preemptors {

@@ -2,7 +2,7 @@
 //! decided.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};
+use giveway_planner::{Cluster, Context, Decision, Reservation};
 use std::collections::BTreeSet;
 
 /// Two nodes of 2 CPUs; `pod1` (priority 50) evicts `low-1` from `node1` and has a reservation there.
@@ -10,10 +10,9 @@ fn in_flight(pod2: Built, node1: &[Built], node2: &[Built]) -> (Cluster, Context
     let mut all = vec![node("node1", 2), node("node2", 2), pod("pod1").priority(50), pod("low-1").on("node1"), pod2];
     all.extend_from_slice(node1);
     all.extend_from_slice(node2);
-    let reservation =
-        Reservation { uid: "uid-pod1".into(), pod: key("pod1"), node: "node1".into(), holds: Holds::UpTo(50) };
-    let departing = BTreeSet::from(["uid-low-1".into()]);
-    (cluster(&all), Context { reservations: vec![reservation], departing, ..Context::default() })
+    let mut cluster = cluster(&all);
+    cluster.reserve("uid-pod1", "node1", Reservation::Begun(50));
+    (cluster, Context { departing: BTreeSet::from(["uid-low-1".into()]), ..Context::default() })
 }
 
 #[test]
@@ -75,9 +74,11 @@ fn a_nomination_holds_like_a_reservation_and_the_own_one_does_not() {
 
 #[test]
 fn a_reservation_ends_when_its_pod_is_bound_or_gone() {
-    let reservation = Reservation { uid: "uid-r".into(), pod: key("r"), node: "a".into(), holds: Holds::UpTo(50) };
-    let context = Context { reservations: vec![reservation], ..Context::default() };
-    let fits = |objects: &[Built]| matches!(plan(&cluster(objects), &for_pod("p"), &context), Decision::Fits { .. });
+    let fits = |objects: &[Built]| {
+        let mut cluster = cluster(objects);
+        cluster.reserve("uid-r", "a", Reservation::Begun(50));
+        matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. })
+    };
     assert!(!fits(&[node("a", 1), pod("r"), pod("p")]));
     assert!(fits(&[node("a", 1), pod("p")]));
     assert!(fits(&[node("a", 1), node("b", 1), pod("r").on("b"), pod("p")]));

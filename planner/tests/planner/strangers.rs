@@ -1,7 +1,7 @@
 //! Pending pods keep no pod away from a node, whatever their anti-affinity; nominated pods do.
 
 use crate::common::*;
-use giveway_planner::{Cluster, Context, Decision, Holds, Reservation};
+use giveway_planner::{Cluster, Decision, Reservation};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
@@ -23,9 +23,9 @@ fn a_place_that_is_held_for_it_counts_and_its_waiting_does_not() {
     let objects = [node("a", 4), node("b", 4), stranger("s").priority(9), pod("p").priority(5)];
     let cluster = cluster(&objects);
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
-    let held = Reservation { uid: "uid-s".into(), pod: key("s"), node: "a".into(), holds: Holds::UpTo(9) };
-    let context = Context { reservations: vec![held], ..Context::default() };
-    assert_eq!(places(plan(&cluster, &for_pod("p"), &context)), ["b"]);
+    let mut reserved = cluster.clone();
+    reserved.reserve("uid-s", "a", Reservation::Begun(9));
+    assert_eq!(places(decide(&reserved, &for_pod("p"))), ["b"]);
     let mut nominated = cluster.clone();
     add(&mut nominated, &stranger("s").priority(9).nominated("a"));
     assert_eq!(places(decide(&nominated, &for_pod("p"))), ["b"]);

@@ -1,7 +1,7 @@
 //! Changes of the cluster while a plan is carried out: the plan does what is still necessary and nothing else.
 
 use super::*;
-use giveway_planner::SmolStr;
+use giveway_planner::{Reservation, Respect, SmolStr};
 
 #[test]
 fn a_plan_of_which_a_node_is_cordoned_evicts_no_other_pod_and_hands_over_what_is_left() {
@@ -68,21 +68,15 @@ fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
     run.world.group("vip", 1, 1000, "PodGroup").pod(TestPod::new("v1", 1000).of("vip").held());
-    let reservation = Reservation {
-        uid: "uid-v1".into(),
-        pod: ObjectKey::new("default", "v1"),
-        node: "n1".into(),
-        holds: Holds::UpTo(1000),
-    };
-    let context = Context { reservations: vec![reservation], ..Context::default() };
+    run.world.model.cluster.reserve("uid-v1", "n1", Reservation::Planned(1000));
     run.later(1);
     // Simulates a new plan on the same nodes, which causes a new check of this plan.
     run.flight.checked = None;
-    let advance = run.step_within(&context);
+    let advance = run.step();
     // A failed call may have evicted a pod, so the PodGroup counts as partially disrupted.
     assert_eq!(names(&advance), ["leave uid-l1", "leave uid-l2"]);
-    assert!(run.flight.ending.is_some(), "its places are not held any more");
-    assert_eq!(super::super::context(&Flights::from([run.flight]), &run.world.model.cluster, 0).reservations.len(), 0);
+    let member = &run.flight.members[0];
+    assert_eq!(run.flight.reservation(&run.world.model.cluster, member), Some(Reservation::Withdrawn));
 }
 
 #[test]
@@ -223,13 +217,9 @@ fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
     run.step();
     assert!(run.flight.put_off);
     let mut flights = Flights::from([run.flight.clone()]);
-    assert_eq!(
-        super::super::context(&flights, &run.world.model.cluster, 100).departing.len(),
-        0,
-        "nobody has asked them to go"
-    );
+    assert_eq!(departing(&flights, 100).len(), 0, "their eviction was not requested");
     flights.all_mut().for_each(|flight| flight.put_off = false);
-    assert_eq!(super::super::context(&flights, &run.world.model.cluster, 100).departing.len(), 2);
+    assert_eq!(departing(&flights, 100).len(), 2);
 }
 
 #[test]
@@ -240,28 +230,6 @@ fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
     run.step();
     run.nominated();
     assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
-}
-
-#[test]
-fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_reservations_of_one_that_has_evicted_no_pod() {
-    let holds = |flight: &Flight, priority: i32| {
-        let flights = Flights::from([flight.clone()]);
-        let context =
-            without_plans_without_victims(context(&flights, &Cluster::default(), priority), &flights, &[], priority);
-        assert_eq!(context.reservations.len(), 2, "their nominations hold nothing either");
-        context.reservations.iter().filter(|reservation| reservation.holds.against(priority)).count()
-    };
-    let mut guest = flight(Instant::now());
-    assert_eq!(holds(&guest, 100), 0, "no pod was evicted for it yet");
-    guest.plan.state = PlanState::Evicting;
-    assert_eq!(holds(&guest, 100), 2);
-    guest.plan.victims.clear();
-    for state in [PlanState::Planned, PlanState::WaitingForVictims] {
-        guest.plan.state = state;
-        assert_eq!((holds(&guest, 100), holds(&guest, 99)), (0, 2), "{state:?}: a more important one takes it");
-    }
-    guest.plan.state = PlanState::Releasing;
-    assert_eq!(holds(&guest, 100), 2, "it may be bound already");
 }
 
 #[test]
@@ -304,11 +272,10 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     }
     run.step();
     run.later(10);
-    run.world.node("n3", 1).node("n4", 1).pod(TestPod::new("guest", 100).nominated("n3"));
-    let (uid, pod, node) = ("uid-guest".into(), ObjectKey::new("default", "guest"), "n3".into());
-    let context =
-        Context { reservations: vec![Reservation { uid, pod, node, holds: Holds::NotYet }], ..Context::default() };
-    assert!(run.step_within(&context).ended.is_none(), "it would have to be given up for him");
+    run.world.node("n3", 1).node("n4", 1).pod(TestPod::new("planned", 100).nominated("n3"));
+    run.world.model.cluster.reserve("uid-planned", "n3", Reservation::Planned(100));
+    let context = Context { respect: Respect::BegunOrHigher, ..Context::default() };
+    assert!(run.step_within(&context).ended.is_none(), "the other plan would have to be cancelled for it");
     // Other capacity does not count before the victims have had their time to terminate.
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {
@@ -403,26 +370,4 @@ fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins
         let ended = run.flight.advance(&run.world.model, &Context::default(), clock, limits).ended;
         assert_eq!(ended.is_some(), second == 10);
     }
-}
-
-#[test]
-fn a_plan_that_has_begun_to_evict_is_not_cancelled_for_the_nominations_of_a_plan_that_is_over() {
-    let now = Instant::now();
-    let mut refused = flight(now);
-    refused.refused.insert("uid-l1".into(), "its budget does not allow it".into());
-    assert_eq!(refused.kept_nominations(), [], "it goes on");
-    refused.drop_plan(PlanState::Cancelled, "A budget refused it.");
-    assert_eq!(refused.given_up_places(), []);
-    let kept = refused.kept_nominations();
-    assert_eq!(kept.iter().map(|place| place.uid.as_str()).collect::<Vec<_>>(), ["uid-g1", "uid-g2"]);
-    let holds = |flights: &Flights, priority: i32| {
-        let context = without_plans_without_victims(Context::default(), flights, &kept, priority);
-        context.reservations.iter().map(|place| place.holds).collect::<Vec<_>>()
-    };
-    assert_eq!(holds(&Flights::default(), 100), [Holds::NotYet, Holds::NotYet]);
-    assert_eq!(holds(&Flights::default(), 99), [], "nominations of a higher priority hold their nodes");
-    assert_eq!(holds(&Flights::from([flight(now)]), 100), [], "the next plan reserves them");
-    let mut cancelled = flight(now);
-    cancelled.drop_plan(PlanState::Cancelled, "Not needed any more.");
-    assert_eq!((cancelled.kept_nominations().len(), cancelled.given_up_places().len()), (0, 2));
 }

@@ -197,6 +197,6 @@ fn a_plan_that_waits_for_the_rates_reserves_nothing() {
     rates.note(&"default".into(), &"uid-other".into(), waiting.now);
     pass(&mut waiting, &mut rates);
     assert!(waiting.flight.held_back.is_some());
-    let flights = Flights::from([waiting.flight]);
-    assert_eq!(context(&flights, &Cluster::default(), 99).reservations.len(), 0);
+    let (flight, cluster) = (&waiting.flight, &waiting.world.model.cluster);
+    assert!(flight.members.iter().all(|member| flight.reservation(cluster, member).is_none()));
 }

@@ -52,11 +52,13 @@ fn who_waits_for_room_in_a_minute_spares_some_too() {
 }
 
 #[test]
-fn a_plan_whose_time_has_not_come_reserves_nothing() {
+fn a_plan_reserves_nothing_before_its_delay_has_passed() {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
-    let reserved =
-        |run: &Run| context(&Flights::from([run.flight.clone()]), &Cluster::default(), 99).reservations.len();
+    let reserved = |run: &Run| {
+        let reservation = |member: &&Member| run.flight.reservation(&run.world.model.cluster, member).is_some();
+        run.flight.members.iter().filter(reservation).count()
+    };
     let clock = Clock { now: run.now, epoch_seconds: run.epoch };
     run.flight.put_off_until_due(&run.world.model.cluster, clock);
     assert_eq!(reserved(&run), 0, "from its first moment");

@@ -70,7 +70,7 @@ impl Scene<'_, '_> {
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
     let Ok(demand) = Demand::of(cluster, preemptor, context) else { return Sparing::default() };
     let nodes = Nodes::new(cluster);
-    let in_flight = InFlight::new(cluster, &nodes, &demand, context);
+    let in_flight = InFlight::new(cluster, &demand, context);
     let rank = |node: &str| nodes.rank(cluster.node_index(node)?);
     let placements = plan.placements.iter();
     let placed: Vec<(PodIndex, Rank)> =

@@ -151,7 +151,7 @@ fn sentence(text: &str) -> String {
 /// Returns the capacity of the nodes of the placement for the members, before and after the evictions.
 fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
-    let mut room = Occupancy::new(cluster, nodes, &demand.members, &in_flight.held);
+    let mut room = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
     let awaited: Vec<PodIndex> = plan.awaited.iter().filter_map(|pod| cluster.pod_index(pod)).collect();
     let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| room.rank_of(*pod)).collect();
     room.take(&awaited);

@@ -10,6 +10,7 @@ mod pods;
 mod progress;
 mod protection;
 mod repelling;
+mod reservations;
 mod resources;
 mod special;
 mod storage;
@@ -33,6 +34,7 @@ pub use namespaces::not_served;
 pub use protection::Protection;
 use protection::Shelter;
 use repelling::Repelling;
+use reservations::Reservations;
 use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +79,7 @@ pub struct Cluster {
     classes: Classes,
     special: Special,
     repelling: Repelling,
+    reservations: Reservations,
     storage: Storage,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,

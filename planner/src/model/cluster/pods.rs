@@ -75,6 +75,7 @@ impl Cluster {
         self.cover(index);
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
+        self.renew_reservation(index);
         if node.is_some() {
             self.renew_whole_group(group, index);
         }
@@ -96,6 +97,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
         let kind = self.row(index).class;
+        self.forget_reservation(index);
         self.set_row(index, Row::default());
         self.uncover(index);
         let Some(removed) = self.pods.remove(index) else { return false };

@@ -25,6 +25,7 @@ impl Cluster {
             Some(group) => self.renew_group_for(group, Some(index)),
             None => self.renew_pod(index, before.class),
         }
+        self.renew_reservation(index);
         if self.row(index) == before {
             // The cost of its eviction, and the pods that its budgets count, can have changed nevertheless.
             if let Some(node) = node {

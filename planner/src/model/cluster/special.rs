@@ -11,8 +11,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) struct Special {
     /// Live, and without a node.
     unbound: BTreeMap<ObjectKey, PodIndex>,
-    /// Those of them that have a nomination.
-    nominated: BTreeSet<PodIndex>,
     /// On a node, and leaving it.
     leaving: BTreeSet<PodIndex>,
     /// On a node, with host ports.
@@ -27,11 +25,9 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns on which lists a pod is: unbound, nominated, leaving, with host ports.
-fn lists(pod: &Pod, on_node: bool) -> [bool; 4] {
-    let unbound = pod.live() && !pod.bound();
-    let nominated = unbound && pod.nominated_node.is_some();
-    [unbound, nominated, on_node && pod.leaves, on_node && !pod.constraints.ports.is_empty()]
+/// Returns on which lists a pod is: unbound, leaving, with host ports.
+fn lists(pod: &Pod, on_node: bool) -> [bool; 3] {
+    [pod.live() && !pod.bound(), on_node && pod.leaves, on_node && !pod.constraints.ports.is_empty()]
 }
 
 impl Special {
@@ -41,7 +37,7 @@ impl Special {
     }
 
     pub(super) fn remove(&mut self, index: PodIndex, pod: &Pod) {
-        self.enlist(index, &pod.key, [false; 4]);
+        self.enlist(index, &pod.key, [false; 3]);
         self.uids.remove(&(hash(&pod.uid), index));
     }
 
@@ -53,15 +49,13 @@ impl Special {
         }
     }
 
-    fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, nominated, leaving, ports]: [bool; 4]) {
+    fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, leaving, ports]: [bool; 3]) {
         if unbound {
             self.unbound.insert(key.clone(), index);
         } else {
             self.unbound.remove(key);
         }
-        for (list, listed) in
-            [(&mut self.nominated, nominated), (&mut self.leaving, leaving), (&mut self.with_ports, ports)]
-        {
+        for (list, listed) in [(&mut self.leaving, leaving), (&mut self.with_ports, ports)] {
             let _ = if listed { list.insert(index) } else { list.remove(&index) };
         }
     }
@@ -71,11 +65,6 @@ impl Cluster {
     /// The live pods without a node, by key.
     pub fn unbound(&self) -> impl Iterator<Item = &Pod> {
         self.special.unbound.values().filter_map(|index| self.pod_at(*index))
-    }
-
-    /// Those of [`Cluster::unbound`] that have a nomination.
-    pub(crate) fn nominated(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
-        self.with_pods(&self.special.nominated)
     }
 
     /// Pods that are leaving, and are still on a node.

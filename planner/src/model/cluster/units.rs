@@ -160,6 +160,9 @@ impl Cluster {
         {
             known.1 = row;
         }
+        if row.node.is_none() && row.priority != old.priority {
+            self.note_reservation(index);
+        }
         self.levels.count_row(&old, false);
         self.levels.count_row(&row, true);
         for node in [old.node, row.node.filter(|node| Some(*node) != old.node)].into_iter().flatten() {

@@ -32,7 +32,7 @@ impl<'a> Elsewhere<'a> {
         let kind = self.cluster.row(index).class;
         let alone = pod.constraints.ports.is_empty()
             && !pod.constraints.looks_at_other_nodes()
-            && !repelled(self.cluster, &[index], kind, self.held);
+            && !repelled(self.cluster, &[index], kind, self.held.iter().map(|(pod, _)| *pod));
         let open = match self.open.get(&kind).filter(|_| alone) {
             Some(open) => *open,
             None if alone => {

@@ -1,0 +1,112 @@
+//! What the plans reserve in the model (KEP-4832): the placements of plans in flight, and for some seconds those of plans that have ended.
+
+use super::{Ending, Flight, Flights, Member, reserved};
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Cluster;
+use giveway_planner::{Preemptor, Reservation, SmolStr};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// For this time a reservation outlasts its plan although the model shows no nomination: within it, the watch should show the nomination,
+/// or that it was withdrawn.
+const SHOWN: Duration = Duration::from_secs(2);
+/// For this time a nomination that an ended plan left does not cancel a plan with evictions. A nomination that is not used by a next plan
+/// is withdrawn within some seconds.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// The reservations of plans that have ended, by UID of the pod, with the time of the end.
+#[derive(Debug, Default)]
+pub struct EndedReservations(BTreeMap<SmolStr, Instant>);
+
+impl Flight {
+    /// Returns true if the plan reserves its placements.
+    fn reserves(&self) -> bool {
+        self.ending.is_none() && !self.is_put_off()
+    }
+
+    /// Returns true if the plan is ending and its members stay nominated for their next plan.
+    fn stays_nominated(&self) -> bool {
+        let for_next = |ending: &Ending| ending.again || !self.refused.is_empty();
+        self.ending.as_ref().is_some_and(|ending| ending.state != PlanState::Completed && for_next(ending))
+    }
+
+    /// Returns what the plan reserves for a member; `None` if only the member's nomination counts. A postponed plan reserves nothing,
+    /// because it may be postponed for a day. A cancelled plan withdraws its nominations, and the capacity is available before the watch
+    /// shows that.
+    pub(super) fn reservation(&self, cluster: &Cluster, member: &Member) -> Option<Reservation> {
+        let has_evicted_none = self.plan.state == PlanState::Planned || !self.evicts();
+        match &self.ending {
+            None if self.is_put_off() => None,
+            None if has_evicted_none && self.plan.state < PlanState::Releasing => {
+                Some(Reservation::Planned(self.priority))
+            }
+            None => Some(Reservation::Begun(self.priority)),
+            Some(ending) if ending.state == PlanState::Completed => None,
+            Some(_) if self.stays_nominated() => {
+                reserved(cluster, member).then_some(Reservation::Planned(self.priority))
+            }
+            Some(_) => Some(Reservation::Withdrawn),
+        }
+    }
+}
+
+impl Flights {
+    /// Writes what a plan reserves into the model. If anything changed, the plan is advanced again in the next pass, and the checks of the
+    /// other plans on its nodes are repeated.
+    pub fn reserve(&mut self, preemptor: &Preemptor, cluster: &mut Cluster) {
+        let Some(flight) = self.get(preemptor) else { return };
+        let mut changed = false;
+        for member in &flight.members {
+            let reservation = flight.reservation(cluster, member);
+            let ends = matches!(reservation, None | Some(Reservation::Withdrawn));
+            if ends && self.another_reserves(preemptor, &member.uid) {
+                continue;
+            }
+            changed |= match reservation {
+                Some(reservation) => cluster.reserve(&member.uid, &member.node, reservation),
+                None => cluster.unreserve(&member.uid),
+            };
+        }
+        if changed {
+            self.reserves_differently(preemptor);
+        }
+    }
+
+    /// Returns true if the plan of another preemptor reserves capacity for this pod.
+    fn another_reserves(&self, preemptor: &Preemptor, uid: &str) -> bool {
+        let mut others = self.with_pod(uid).filter(|other| other.preemptor != *preemptor);
+        others.any(|other| other.reserves() && other.places(uid))
+    }
+}
+
+impl EndedReservations {
+    /// Notes that a plan has ended, whose reservations are in the model.
+    pub fn note(&mut self, flight: &Flight, now: Instant) {
+        self.0.extend(flight.members.iter().map(|member| (member.uid.clone(), now)));
+    }
+
+    /// Removes the reservations that are over from the model, unless the pod has another plan. Returns the names of their nodes.
+    pub fn expire(&mut self, flights: &Flights, cluster: &mut Cluster, now: Instant) -> Vec<SmolStr> {
+        let mut nodes = Vec::new();
+        self.0.retain(|uid, since| {
+            if flights.with_pod(uid).any(|flight| flight.places(uid)) {
+                return false;
+            }
+            let age = now.saturating_duration_since(*since);
+            let Some((node, reservation)) = cluster.reserved_for(uid) else { return false };
+            let node = SmolStr::new(node);
+            let lasts = match reservation {
+                Reservation::Withdrawn => SHOWN,
+                _ if cluster.is_nominated(uid, &node) => KEPT,
+                _ => SHOWN,
+            };
+            if age < lasts {
+                return true;
+            }
+            nodes.push(node);
+            cluster.unreserve(uid);
+            false
+        });
+        nodes
+    }
+}

@@ -1,0 +1,48 @@
+//! The reservations that count against a preemptor.
+
+use crate::api::Respect;
+use crate::filters::{Held, Rank};
+use crate::model::{Cluster, NodeIndex, PodIndex, Reservation};
+use std::collections::BTreeSet;
+
+/// Which reservations count against a preemptor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reserved {
+    /// Its priority.
+    pub(crate) priority: i32,
+    /// Which reservations it respects.
+    pub(crate) respect: Respect,
+    /// Its own pods, which reserve nothing against themselves.
+    pub(crate) own: BTreeSet<PodIndex>,
+}
+
+impl Reserved {
+    fn counts(&self, pod: PodIndex, reservation: Reservation) -> bool {
+        self.respect.counts(reservation, self.priority) && !self.own.contains(&pod)
+    }
+
+    /// The pods for which capacity of a node is reserved.
+    pub(crate) fn on<'c>(&'c self, cluster: &'c Cluster, node: NodeIndex) -> impl Iterator<Item = PodIndex> + 'c {
+        cluster.reserved_on(node).filter(|(pod, reservation)| self.counts(*pod, *reservation)).map(|(pod, _)| pod)
+    }
+
+    /// The reservations on the nodes with these ranks among all nodes.
+    pub(crate) fn among(&self, cluster: &Cluster, ranks: impl Iterator<Item = Rank>) -> Vec<Held> {
+        let nodes = cluster.node_order();
+        let on = |rank: Rank| nodes.get(rank).into_iter().flat_map(|(node, _)| self.on(cluster, *node));
+        ranks.flat_map(|rank| on(rank).map(move |pod| (pod, rank))).collect()
+    }
+
+    /// All reservations, by node.
+    pub(crate) fn all(&self, cluster: &Cluster) -> Vec<Held> {
+        let counts = cluster.reserved().filter(|(pod, _, reservation)| self.counts(*pod, *reservation));
+        let mut held: Vec<Held> = counts.filter_map(|(pod, node, _)| Some((pod, cluster.rank_of(node)?))).collect();
+        held.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
+        held
+    }
+
+    /// The pods with required anti-affinity for which capacity is reserved.
+    pub(crate) fn repelling<'c>(&'c self, cluster: &'c Cluster) -> impl Iterator<Item = PodIndex> + 'c {
+        cluster.reserved_repelling().filter(|(pod, held)| self.counts(*pod, *held)).map(|(pod, _)| pod)
+    }
+}
