@@ -85,7 +85,12 @@ impl HalfBound {
 
 /// Returns the members that have not finished and are not terminating, without mirror pods.
 pub fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    model.cluster.members(group).filter(|pod| pod.live() && !pod.mirror)
+    model.cluster.members(group).filter(|pod| is_live(pod))
+}
+
+/// Returns true if a pod has not finished, is not terminating, and is no mirror pod.
+pub fn is_live(pod: &Pod) -> bool {
+    pod.live() && !pod.mirror
 }
 
 /// Returns the number of bound members of a gang, and the number that it needs, less those that have succeeded.

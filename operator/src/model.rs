@@ -17,7 +17,7 @@ use crate::model::marks::Marks;
 use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::pod_deletions::PodDeletion;
-use crate::model::preempted_by_scheduler::PreemptedByScheduler;
+use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler};
 use crate::model::unheard::Unheard;
 use crate::origin::GangPod;
 use crate::switch::Said;
@@ -125,6 +125,8 @@ pub struct Problem {
     pub key: ObjectKey,
 }
 
+/// Number of recorded preemptions from which on those are dropped of which no other pod of the PodGroup is left.
+const MOST_PREEMPTED: usize = 10_000;
 /// Number of watched kinds.
 const KINDS: usize = 15;
 
@@ -188,6 +190,8 @@ pub struct Model {
     overdue: BTreeSet<SmolStr>,
     unheard: Unheard,
     classes: BTreeMap<SmolStr, Since>,
+    /// True while a list is applied object by object: the other objects of its kind may not be up to date.
+    is_listing: bool,
     synced: BTreeSet<&'static str>,
     namespaces: BTreeSet<SmolStr>,
 }
@@ -383,6 +387,7 @@ impl Model {
                 None => drop(model.problems.remove(&problem)),
             }
         };
+        self.is_listing = matches!(update, Update::Replaced(_));
         match update {
             Update::Replaced(list) => {
                 let mut gone: BTreeSet<ObjectKey> = known(self).into_iter().collect();
@@ -614,7 +619,6 @@ impl Model {
         {
             self.note_preempted_by_scheduler(key, at);
         }
-        let known = preempted.is_some() && self.cluster.pod(key).is_some_and(|known| known.uid == uid);
         let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
         if changed.as_ref().is_ok_and(|changed| *changed)
             && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
@@ -630,12 +634,7 @@ impl Model {
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.terminating_for_scheduler.insert(uid)
         {
-            // Times are whole seconds. If this process did not know the pod before its preemption, a pod that was created in the second of
-            // the preemption may be a replacement, and only older pods count as members at that time. If the preempted pod is hardly older
-            // itself, they count, because the members of a gang are created together.
-            let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |created| created.0.as_second());
-            let fresh = created.saturating_add(1) >= at;
-            self.note_preempted_by_scheduler(key, if known || fresh { at } else { at.saturating_sub(1) });
+            self.note_preempted_by_scheduler(key, at);
         }
         changed
     }
@@ -659,8 +658,23 @@ impl Model {
         if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
         {
-            let preempted = PreemptedByScheduler { pod: key.clone(), group, at };
-            self.preempted_by_scheduler.insert(pod.uid.clone(), preempted);
+            let members = if self.is_listing {
+                // If the preempted pod is hardly older than its preemption, pods that were created in the same second are no replacements:
+                // the members of a gang are created together.
+                Members::CreatedBefore(if pod.existed_at(at.saturating_sub(2)) { at } else { at.saturating_add(1) })
+            } else {
+                let bound = self.cluster.members(&group).filter(|pod| pod.bound());
+                Members::Bound(bound.map(|pod| pod.uid.clone()).collect())
+            };
+            let preempted = PreemptedByScheduler { pod: key.clone(), group, at, members };
+            let uid = pod.uid.clone();
+            // A standby collects them until it leads: those of which no other pod is left need no departure.
+            if self.preempted_by_scheduler.len() >= MOST_PREEMPTED {
+                let cluster = &self.cluster;
+                self.preempted_by_scheduler
+                    .retain(|uid, preempted| preempted.others(cluster).any(|pod| pod.uid != *uid));
+            }
+            self.preempted_by_scheduler.insert(uid, preempted);
         }
     }
 

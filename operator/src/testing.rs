@@ -195,6 +195,13 @@ impl World {
         self
     }
 
+    /// Replaces all pods, as a list does.
+    pub(crate) fn pods<const N: usize>(&mut self, pods: [TestPod; N]) -> &mut Self {
+        let list = pods.map(|pod| Update::Applied(object(pod.0)));
+        self.model.apply(Input::Pod(Update::Replaced(list.into())));
+        self
+    }
+
     pub(crate) fn workload(&mut self, name: &str, template: &str) -> &mut Self {
         let workload = json!({
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},

@@ -1,6 +1,6 @@
 //! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin).
 
-use super::evictable;
+use super::{evictable, is_evictable};
 use crate::ledger::Rest;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
@@ -43,12 +43,11 @@ fn is_guaranteed(model: &Model, group: &ObjectKey) -> bool {
     model.cluster.members(group).any(|pod| model.threshold(pod).is_some())
 }
 
-/// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that existed and were bound at that
-/// time. Times are whole seconds. A bound pod that was created in that second counts, because a replacement pod is gated at first.
-pub fn others<'a>(model: &'a Model, preempted: &PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> + use<'a> {
+/// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that were bound at that time and
+/// still are.
+pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> {
     let whole = model.cluster.group(&preempted.group).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
-    let at = preempted.at;
-    evictable(model, &preempted.group, false).filter(move |pod| whole && pod.existed_at(at))
+    preempted.others(&model.cluster).filter(move |pod| whole && is_evictable(model, pod, false))
 }
 
 /// Returns the subject and verb of a sentence about this number of other pods.

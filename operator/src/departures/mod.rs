@@ -473,8 +473,14 @@ pub fn strength(cause: Cause) -> u8 {
 /// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` also pending pods without a scheduling
 /// gate.
 fn evictable<'a>(model: &'a Model, group: &ObjectKey, pending_too: bool) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let evictable = move |pod: &&Pod| pod.bound() || (pending_too && half_bound::is_free(pod));
-    half_bound::live(model, group).filter(evictable).filter(|pod| !model.cluster.is_critical_addon(pod))
+    model.cluster.members(group).filter(move |pod| is_evictable(model, pod, pending_too))
+}
+
+/// Returns true if a pod of a PodGroup is evicted with it: it is live and bound, and neither a mirror pod nor a critical add-on.
+/// `pending_too`: or it is pending and ungated.
+fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool {
+    let is_there = pod.bound() || (pending_too && half_bound::is_free(pod));
+    half_bound::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
 }
 
 fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {

@@ -153,7 +153,8 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
 fn a_pod_that_was_bound_in_the_second_of_the_preemption_is_evicted_only_if_it_can_not_be_a_replacement() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     // A new leader first sees the preempted pod while it is terminating.
-    world.pod(member("l4").preempted(200, THEIRS).terminating()).pod(member("again").created(200));
+    let preempted = member("l4").preempted(200, THEIRS).terminating();
+    world.pods([member("again").created(200), member("l1"), member("l2"), member("l3"), preempted]);
     run.scheduler(&mut world, now);
     let mut evicted = run.evictions(&world, now);
     evicted.sort();
@@ -162,7 +163,8 @@ fn a_pod_that_was_bound_in_the_second_of_the_preemption_is_evicted_only_if_it_ca
     // that were created in the same second are not replacements.
     let (mut world, mut run) = (World::new(), Run::default());
     world.node("n1", 8).group("low", 3, 10, "PodGroup");
-    world.pod(member("l4").created(199).preempted(200, THEIRS).terminating()).pod(member("l5").created(200));
+    let preempted = member("l4").created(199).preempted(200, THEIRS).terminating();
+    world.pods([preempted, member("l5").created(200)]);
     run.scheduler(&mut world, now);
     assert_eq!(run.evictions(&world, now), ["l5 ask"]);
 }
@@ -485,6 +487,18 @@ fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
     assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");
     next.departures.stored("d-1");
     assert_eq!(next.evictions(&world, now), ["l1 ask", "l3 ask"]);
+}
+
+#[test]
+fn a_new_leader_evicts_no_replacement_pods_for_a_preemption_that_it_observed_as_a_standby() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    // The leader evicts the other pods, and replacement pods are created and bound within the same second.
+    for name in ["l1", "l2", "l3"] {
+        world.remove_pod(name).pod(member(&format!("{name}-again")).created(200));
+    }
+    run.scheduler(&mut world, now);
+    assert!(run.departures.is_empty());
 }
 
 #[test]

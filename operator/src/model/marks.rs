@@ -4,7 +4,7 @@
 //! terminating, and does not need the mark. If no operator was running, or its watch had an outage, the pod no longer exists and only the
 //! mark shows the preemption. The deletion may also have failed: then the pod keeps running, and the mark is ignored after a minute.
 
-use super::preempted_by_scheduler::PreemptedByScheduler;
+use super::preempted_by_scheduler::{Members, PreemptedByScheduler};
 use giveway_crds::pod_group::PreemptedPod;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
@@ -49,7 +49,8 @@ impl Marks {
                 let exists = cluster.pod(&mark.pod).is_some_and(|pod| pod.uid == *uid);
                 mark.open = exists && !seen.contains(uid);
                 if !exists {
-                    let pod = PreemptedByScheduler { pod: mark.pod.clone(), group: group.clone(), at: mark.at };
+                    let (pod, group, members) = (mark.pod.clone(), group.clone(), Members::CreatedBefore(mark.at));
+                    let pod = PreemptedByScheduler { pod, group, at: mark.at, members };
                     preempted.push((uid.clone(), pod));
                 }
             }

@@ -6,8 +6,10 @@
 //! enough: the pod must also be terminating, or no longer exist.
 
 use giveway_crds::condition::{Reason, types};
-use giveway_planner::model::ObjectKey;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodCondition};
+use std::collections::BTreeSet;
 
 /// The beginning of every message with which Giveway marks a victim.
 pub const OURS: &str = "Preempted by ";
@@ -21,6 +23,28 @@ pub struct PreemptedByScheduler {
     pub group: ObjectKey,
     /// When the preemption was announced, in seconds since the epoch.
     pub at: i64,
+    /// The pods of the PodGroup that were bound at that time.
+    pub members: Members,
+}
+
+/// The bound pods of a PodGroup at the time of a preemption. Replacement pods are created later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// These pods, by UID, because the preemption was observed.
+    Bound(BTreeSet<SmolStr>),
+    /// Those that were created before this second, in seconds since the epoch, because the preemption was not observed. Times are whole
+    /// seconds: a pod that was created in the second of the preemption may be a replacement.
+    CreatedBefore(i64),
+}
+
+impl PreemptedByScheduler {
+    /// Returns the pods of the PodGroup that were bound at that time and still exist.
+    pub fn others<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Pod> {
+        cluster.members(&self.group).filter(|pod| match &self.members {
+            Members::Bound(uids) => uids.contains(&pod.uid),
+            Members::CreatedBefore(second) => pod.existed_at(second.saturating_sub(1)),
+        })
+    }
 }
 
 /// Returns the condition of a pod that is or was evicted, preempted, or deleted because of a taint.
