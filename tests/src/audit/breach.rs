@@ -34,6 +34,22 @@ pub enum BreachKind {
         /// The name of the plan.
         plan: String,
     },
+    /// Pods were evicted with cause `PartiallyScheduled`.
+    PartiallyScheduled {
+        /// The PodGroup.
+        group: Key,
+        /// The UIDs of the pods.
+        pods: Vec<String>,
+        /// True if the gang had as many bound pods as it needs.
+        complete: bool,
+    },
+    /// Pods were evicted with cause `PartiallyDisrupted`, although the cancelled plan had evicted no pod of their PodGroup.
+    NotPartiallyDisrupted {
+        /// The time at which the `Preemption` was stored.
+        at: Timestamp,
+        /// The UIDs of the pods of the PodGroup that are victims of the cancelled plan.
+        pods: Vec<String>,
+    },
     /// Any other promise: it has no excuse.
     Other,
 }

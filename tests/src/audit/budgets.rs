@@ -261,11 +261,11 @@ impl<'a> BudgetOracle<'a> {
         self.judgement.broken.extend(broken);
     }
 
-    /// Returns the threshold of the pod, if it applies to the preemptor of a removal by the operator. Without a preemptor every threshold
-    /// applies.
+    /// Returns the threshold of the pod, if it applies to the preemptor of a removal by the operator, also to the preemptor of the cancelled
+    /// plan that the removal continues. Without a preemptor every threshold applies.
     fn guarded_against(&self, pod: &PodVersion, removal: &Removal) -> Option<i32> {
         let threshold = self.threshold(pod).filter(|_| removal.user == OPERATOR)?;
-        let Some(record) = self.history.plan_of(removal) else { return Some(threshold) };
+        let Some(record) = self.history.ruling_plan(removal) else { return Some(threshold) };
         let Some(preemptor) = &record.preemptor else { return Some(threshold) };
         let priority = self.history.priority_of(preemptor).unwrap_or(record.plan.preemptor.priority);
         Some(threshold).filter(|threshold| *threshold > priority)

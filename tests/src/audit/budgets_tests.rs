@@ -241,6 +241,22 @@ fn without_a_plan_every_threshold_applies() {
 }
 
 #[test]
+fn after_a_cancelled_plan_the_thresholds_above_the_priority_of_its_preemptor_apply() {
+    for threshold in [50, 9] {
+        let mut story = Story::unplanned(2);
+        story.thresholds.insert("web-0".to_owned(), threshold);
+        story.pod("web-0", true, false);
+        story.log.plan_for("high", 9, "Evicting", &["web-0", "web-1"]);
+        story.evicted(OPERATOR, "web-1");
+        story.log.departure_after("d-1", "high", &["web-0"]);
+        story.log.evict(OPERATOR, "web-0", 429);
+        story.deleted(OPERATOR, "web-0");
+        let text = "pod web-0 of budget web was deleted by Giveway (PartiallyDisrupted), below its threshold 50";
+        assert_eq!(story.broken(), if threshold == 50 { vec![text] } else { vec![] }, "{threshold}");
+    }
+}
+
+#[test]
 fn the_scheduler_may_break_a_guaranteed_budget_only_while_a_pending_pod_reaches_the_threshold() {
     let text = "pod web-0 was deleted by system:kube-scheduler and left budget web with 2 of 3 desired healthy pods";
     for (priority, expected) in [(49, vec![text]), (50, vec![])] {

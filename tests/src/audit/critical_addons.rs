@@ -13,15 +13,23 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn broken(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     for removal in history.evicted() {
-        let Some(record) = history.plan_of(removal) else { continue };
+        let Some(record) = history.ruling_plan(removal) else { continue };
         if let Some(stored) = record.plan.critical_addon {
             broken.extend(wrong_victim(history, record, removal));
             broken.extend(wrong_request(history, stored, removal));
-            broken.extend(before_the_taint(history, record, stored, removal));
+            if !is_continued(history, removal) {
+                broken.extend(before_the_taint(history, record, stored, removal));
+            }
         }
     }
     broken.extend(taints(history));
     broken
+}
+
+/// Returns true if the pod is evicted because the plan, which was cancelled, had evicted other pods of its PodGroup. The add-on does not
+/// need the capacity any more: the node has no taint, and the pod may keep a long grace period.
+fn is_continued(history: &History, removal: &Removal) -> bool {
+    history.plan_of(removal).is_some_and(|record| record.plan.critical_addon.is_none())
 }
 
 fn wrong_victim(history: &History, record: &PlanRecord, removal: &Removal) -> Option<String> {
@@ -48,7 +56,7 @@ fn wrong_request(history: &History, stored: StoredRescue, removal: &Removal) -> 
     let (victim, name) = (history.pods.get(&removal.uid)?, &removal.pod.1);
     let longest = critical::LONGEST_GRACE;
     let given = removal.grace.map_or(victim.grace, i64::from);
-    if given > longest {
+    if given > longest && !is_continued(history, removal) {
         return Some(format!(
             "pod {name} was evicted with a grace period of {given} s; at most {longest} s are allowed"
         ));

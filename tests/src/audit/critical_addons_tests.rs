@@ -87,6 +87,26 @@ fn a_wrong_grace_period_or_request_is_reported() {
 }
 
 #[test]
+fn the_remaining_pods_of_a_group_keep_their_grace_period_after_the_plan_was_cancelled() {
+    let broken = |act: fn(&mut Log)| {
+        let mut log = start();
+        log.group("low", 1, "PodGroup", Value::Null);
+        log.pod("low-0", "low", "n");
+        log.pod("low-1", "low", "n");
+        log.rescue(2, &["low-0", "low-1"]);
+        log.taint(OPERATOR, "n", &["dns"]);
+        log.evict_within("low-0", 10, 201);
+        log.departure_after("d-1", "dns", &["low-1"]);
+        log.taint(OPERATOR, "n", &[]);
+        act(&mut log);
+        finish(&mut log)
+    };
+    assert_eq!(broken(|log| log.evict_for("low-1", "d-1", 201)), Vec::<String>::new());
+    let short = ["pod low-1 was evicted with a grace period of 5 s instead of its own 30 s"];
+    assert_eq!(broken(|log| log.evict_within("low-1", 5, 201)), short);
+}
+
+#[test]
 fn a_failed_request_and_a_refusal_for_another_plan_permit_no_deletion() {
     for (code, message, plan, breaches) in [
         (429, "Cannot evict pod as it would violate the pod's disruption budget.", "rescue", 0),

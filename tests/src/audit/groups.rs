@@ -9,10 +9,16 @@ impl History {
     /// PodGroup of `scheduling.k8s.io` the priority of the group.
     pub fn effective_priority(&self, uid: &str) -> Option<i32> {
         let pod = self.pods.get(uid)?;
-        let group = pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()));
+        let group = self.group_of(uid);
         let native = group.as_ref().and_then(|key| self.groups.get(key)).is_some_and(|group| group.native);
         let of_group = group.and_then(|key| self.priority_of_group(&key));
         Some(of_group.map_or(pod.priority, |group| if native { group } else { group.min(pod.priority) }))
+    }
+
+    /// The PodGroup of the pod with this UID, which may not exist; `None` if the pod is unknown or names no PodGroup.
+    pub fn group_of(&self, uid: &str) -> Option<Key> {
+        let pod = self.pods.get(uid)?;
+        pod.group.as_ref().map(|group| (pod.key.0.clone(), group.clone()))
     }
 
     /// The priority of a PodGroup: its own, or else the priority of its PriorityClass.

@@ -143,11 +143,23 @@ impl Log {
 
     /// Stores a departure of pods of PodGroup `low`.
     pub fn departure(&mut self, name: &str, cause: &str, victims: &[&str]) {
+        self.store_departure(name, cause, &Value::Null, victims);
+    }
+
+    /// Stores the departure of pods of PodGroup `low` after the plan of this preemptor, whose UID is its name, was cancelled.
+    pub fn departure_after(&mut self, name: &str, preemptor: &str, victims: &[&str]) {
+        let preemptor =
+            json!({"kind": "PodGroup", "namespace": "default", "name": preemptor, "uid": preemptor, "priority": 9});
+        self.store_departure(name, "PartiallyDisrupted", &preemptor, victims);
+    }
+
+    fn store_departure(&mut self, name: &str, cause: &str, preemptor: &Value, victims: &[&str]) {
         let pods: Vec<Value> = victims.iter().map(|v| json!({"name": v, "uid": v, "node": "n"})).collect();
         let victim = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 1, "pods": pods});
         let object = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
-            "spec": {"cause": cause, "victims": [victim], "reason": "Preempted by kube-scheduler."},
+            "spec": {"cause": cause, "preemptor": preemptor, "victims": [victim],
+                "reason": "Preempted by kube-scheduler."},
             "status": {"state": "Evicting", "term": "t"}
         });
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": name});
@@ -179,7 +191,7 @@ impl Log {
             "spec": {"preemptor": preemptor, "strategy": "critical-addon", "victims": victims,
                 "placements": [{"pod": "dns", "uid": "dns", "node": "n"}],
                 "criticalAddon": {"step": step, "taint": true}},
-            "status": {"state": "Planned", "term": "t"}
+            "status": {"state": "Evicting", "term": "t"}
         });
         let reference = json!({"apiGroup": "scheduling.giveway.dev", "resource": "preemptions", "name": "rescue"});
         self.line(OPERATOR, "create", reference, (Value::Null, object), 201);

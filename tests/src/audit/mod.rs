@@ -12,6 +12,7 @@
 //! breach           a promise that was not kept
 //! planned          promise 4: one eviction for each pod, for a stored plan
 //! terms            promise 4: evictions and plans of one leader
+//! causes           promise 4: what justifies the evictions of a `Preemption` without a preemptor
 //! disruption       promise 2: whole-group disruption
 //! victims          pods that must not be victims
 //! in_turn          workloads that evict each other
@@ -27,6 +28,7 @@
 
 mod breach;
 pub mod budgets;
+mod causes;
 pub mod chronicle;
 mod critical_addons;
 mod disruption;

@@ -1,8 +1,9 @@
-//! Queries about the plans in a history: the plan of an eviction, and the priority and policy of a preemptor.
+//! Queries about the plans in a history: the plan of an eviction, the plan whose rules apply to it, and the priority and policy of a
+//! preemptor.
 
 use super::history::History;
 use super::record::{PlanRecord, Preemptor, Removal};
-use giveway_crds::plan::StoredPlan;
+use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -38,6 +39,33 @@ impl History {
             all.filter(|record| self.made_for(removal, &record.plan) != Some(false))
         };
         naming().find(|record| record.plan.state.in_flight()).or_else(|| naming().next())
+    }
+
+    /// Returns the version of a plan that was stored first.
+    pub(super) fn first_stored<'a>(&'a self, record: &'a PlanRecord) -> &'a PlanRecord {
+        self.plans.iter().find(|other| other.plan.id == record.plan.id).unwrap_or(record)
+    }
+
+    /// Returns the plan that a `Preemption` of cause `PartiallyDisrupted` continues: a plan of its preemptor that has all its pods as
+    /// victims, and that had started to evict before the `Preemption` was stored. `None` for other causes, or if there is no such plan.
+    pub(super) fn continued_plan(&self, record: &PlanRecord) -> Option<&PlanRecord> {
+        if record.plan.cause != Cause::PartiallyDisrupted {
+            return None;
+        }
+        let stored = self.first_stored(record).asked;
+        let started = |plan: &StoredPlan| plan.state.in_flight() && plan.state != PlanState::Planned;
+        let has_pods = |plan: &PlanRecord| record.pods().all(|pod| plan.names(&pod.uid));
+        let mut plans = self.plans.iter().rev().filter(|other| other.at <= stored && other.plan.cause.is_plan());
+        plans.find(|other| {
+            other.plan.preemptor.uid == record.plan.preemptor.uid && started(&other.plan) && has_pods(other)
+        })
+    }
+
+    /// Returns the plan whose rules about victims, priorities, thresholds and grace periods apply to an eviction: its own plan, or the
+    /// cancelled plan that its `Preemption` continues.
+    pub(super) fn ruling_plan(&self, removal: &Removal) -> Option<&PlanRecord> {
+        let record = self.plan_of(removal)?;
+        Some(self.continued_plan(record).unwrap_or(record))
     }
 
     /// Returns the version of a plan that was stored at this time.

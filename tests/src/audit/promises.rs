@@ -2,7 +2,7 @@
 
 use super::breach::{Breach, BreachKind};
 use super::history::History;
-use super::{critical_addons, disruption, in_turn, planned, preemptors, terms, topology, victims};
+use super::{causes, critical_addons, disruption, in_turn, planned, preemptors, terms, topology, victims};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::disruption::partial_disruption_count;
@@ -15,6 +15,8 @@ pub struct Promises {
     excused: BTreeMap<String, usize>,
     /// The largest number of pods that may have been evicted for all other unbound preemptors together.
     for_unbound: usize,
+    /// Gangs that stay partially scheduled, with the largest number of pods that may be evicted of each for that reason.
+    partially_scheduled: BTreeMap<String, usize>,
     /// The largest number of partial disruptions.
     partially_disrupted: usize,
     /// Prefixes of the names of the preemptors and PodGroups to which `for_unbound` and `partially_disrupted` apply; `None` for
@@ -37,6 +39,14 @@ impl Promises {
     #[must_use]
     pub fn excuse_unbound(mut self, preemptor: &str, evictions: usize) -> Self {
         self.excused.insert(preemptor.to_owned(), evictions);
+        self
+    }
+
+    /// The test keeps some pods of this gang pending, so that the gang is evicted because it is partially scheduled. At most `evictions` of
+    /// its pods may be evicted for that reason.
+    #[must_use]
+    pub fn excuse_partially_scheduled(mut self, gang: &str, evictions: usize) -> Self {
+        self.partially_scheduled.insert(gang.to_owned(), evictions);
         self
     }
 
@@ -89,6 +99,7 @@ impl Promises {
         let mut breaches = planned::breaches(history);
         breaches.extend(disruption::breaches(history));
         breaches.extend(terms::breaches(history));
+        breaches.extend(causes::breaches(history));
         let others = [
             victims::broken(history, &self.protected),
             critical_addons::broken(history),
@@ -114,10 +125,16 @@ impl Promises {
         breaches.into_iter().filter(broken).map(|breach| breach.message).collect()
     }
 
-    /// Returns true if an excuse names the preemptor of this breach.
+    /// Returns true if an excuse names the preemptor or the gang of this breach.
     fn excuses(&self, kind: &BreachKind) -> bool {
-        let BreachKind::Unbound { preemptor, evictions } = kind else { return false };
-        self.excused.get(preemptor).is_some_and(|allowed| evictions <= allowed)
+        let (allowed, evictions) = match kind {
+            BreachKind::Unbound { preemptor, evictions } => (self.excused.get(preemptor), *evictions),
+            BreachKind::PartiallyScheduled { group, pods, complete: false } => {
+                (self.partially_scheduled.get(&group.1), pods.len())
+            }
+            _ => return false,
+        };
+        allowed.is_some_and(|allowed| evictions <= *allowed)
     }
 
     /// Returns the limit that a breach counts towards, with the number by which it counts; `None` if it has no limit.
@@ -129,7 +146,10 @@ impl Promises {
             BreachKind::PartialDisruption { group, .. } => {
                 self.is_disturbed(&group.1).then_some((Limit::PartialDisruptions, 1))
             }
-            BreachKind::DeletedPlan { .. } | BreachKind::Other => None,
+            BreachKind::DeletedPlan { .. }
+            | BreachKind::PartiallyScheduled { .. }
+            | BreachKind::NotPartiallyDisrupted { .. }
+            | BreachKind::Other => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The records of a history: pods, PodGroups, plans, nodes, and the requests that changed them. Data only.
 
-use giveway_crds::plan::StoredPlan;
+use giveway_crds::plan::{StoredPlan, StoredVictimPod};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -113,9 +113,14 @@ pub struct PlanRecord {
 }
 
 impl PlanRecord {
+    /// Returns the pods of all victims of the plan.
+    pub fn pods(&self) -> impl Iterator<Item = &StoredVictimPod> {
+        self.plan.victims.iter().flat_map(|victim| &victim.pods)
+    }
+
     /// Returns true if the pod with this UID is a victim of the plan.
     pub fn names(&self, uid: &str) -> bool {
-        self.plan.victims.iter().flat_map(|victim| &victim.pods).any(|pod| pod.uid == uid)
+        self.pods().any(|pod| pod.uid == uid)
     }
 }
 

@@ -16,9 +16,9 @@ pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<Str
         if protected.contains(namespace) || is_protected(history, namespace, removal.at) {
             broken.push(format!("pod {pod} was evicted in namespace {namespace}, which is protected"));
         }
-        let record = history.plan_of(removal);
         // `critical_addons` checks the victims of critical add-ons, for which priorities are ignored.
-        if record.is_some_and(|record| record.plan.critical_addon.is_some()) {
+        let is_for_addon = |record: &PlanRecord| record.plan.critical_addon.is_some();
+        if history.plan_of(removal).is_some_and(is_for_addon) {
             continue;
         }
         if history.pods.get(&removal.uid).is_some_and(|pod| pod.mirror) {
@@ -27,6 +27,7 @@ pub(super) fn broken(history: &History, protected: &BTreeSet<String>) -> Vec<Str
         if history.pods.get(&removal.uid).is_some_and(|pod| pod.critical) {
             broken.push(format!("pod {pod} was evicted although it is a critical add-on"));
         }
+        let record = history.ruling_plan(removal).filter(|record| !is_for_addon(record));
         broken.extend(record.and_then(|record| wrong_priority(history, removal, record)));
     }
     broken

@@ -93,6 +93,33 @@ fn an_eviction_for_a_preemptor_with_policy_never_is_reported() {
 }
 
 #[test]
+fn the_rules_of_a_cancelled_plan_apply_to_the_remaining_pods_of_its_victims() {
+    let broken = |before: fn(&mut Log)| {
+        let mut log = Log::default();
+        log.group("high", 9, "Pod", Value::Null);
+        log.group("low", 1, "PodGroup", Value::Null);
+        for (pod, group, node) in
+            [("high-0", "high", ""), ("high-1", "high", ""), ("low-0", "low", "n"), ("low-1", "low", "n")]
+        {
+            log.pod(pod, group, node);
+        }
+        log.plan_for("high", 9, "Evicting", &["low-0", "low-1"]);
+        log.evict_for("low-0", "high", 201);
+        log.departure_after("d-1", "high", &["low-1"]);
+        before(&mut log);
+        log.evict_for("low-1", "d-1", 201);
+        log.bind("high-0");
+        log.bind("high-1");
+        broken(&log)
+    };
+    assert_eq!(broken(|_| {}), Vec::<String>::new());
+    let equal = |pod: &str| format!("pod {pod} of priority 9 was evicted for high of priority 9");
+    assert_eq!(broken(|log| log.group("low", 9, "PodGroup", Value::Null)), [equal("low-0"), equal("low-1")]);
+    let never = |pod: &str| format!("pod {pod} was evicted for high, whose preemption policy is Never");
+    assert_eq!(broken(|log| log.another_group("high", "high", "Never")), [never("low-0"), never("low-1")]);
+}
+
+#[test]
 fn a_victim_of_equal_effective_priority_is_reported() {
     for (priority, victims) in [(8, 0), (9, 1)] {
         let log = story("default", json!({"spec": {"nodeName": "n", "priority": priority}}), |_| {});

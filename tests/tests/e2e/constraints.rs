@@ -8,6 +8,7 @@ use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The tests of this file.
@@ -89,9 +90,9 @@ async fn gangs_with_constraints_are_bound_without_delay_with_and_without_preempt
 }
 
 /// kube-scheduler counts nominated pods as running on their node, so the nominations of seven evenly spread members on one node
-/// would make each other unschedulable. Giveway withdraws the nominations when all members are ungated. Pending pods of lower
-/// priority are usually scheduled after the members. If kube-scheduler tried a member too early and backs off (docs/limits.md),
-/// such a pod can be bound first; it is then evicted.
+/// would make each other unschedulable. Giveway withdraws the nominations when all members are ungated. Until then no pending pod of
+/// lower priority is bound, and afterwards they are scheduled after the members. Only if kube-scheduler tried a member too early
+/// and backs off (docs/limits.md), such a pod can be bound first; it is then evicted.
 async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pending(world: &World) {
     for (name, priority) in [("low", 10), ("mid", 100), ("high", 1000)] {
         world.class(name, priority).managed().create().await;
@@ -107,9 +108,26 @@ async fn evenly_spread_members_are_bound_while_pods_of_lower_priority_are_pendin
         world.gang("g", 14).priority("high").label("app", "g").pod_spec(spread("g", &[(HOST, 1)])).create().await;
     let bound = gang.wait_bound(2 * SOON).await;
     assert_eq!(bound.iter().filter(|node| **node == nodes[0]).count(), 7, "{bound:?}");
-    gang.wait_plan(PlanState::Completed, SOON).await;
-    let evicted = world.audit().await.evicted_names();
-    assert_eq!(evicted.iter().filter(|name| !name.starts_with("pending-")).count(), 14, "{evicted:?}");
+    let plan = gang.wait_plan(PlanState::Completed, SOON).await;
+    let history = world.audit().await;
+    let was_pending = |name: &str| name.starts_with("pending-");
+    let (others, victims): (Vec<String>, Vec<String>) =
+        history.evicted_names().into_iter().partition(|name| was_pending(name));
+    assert_eq!(victims.len(), 14, "{victims:?}");
+    let first = history.plans.iter().find(|record| record.plan.preemptor.name == "g").unwrap();
+    assert_eq!(first.plan.cost.victim_pods, 14, "{}", first.plan.message);
+    if others.is_empty() {
+        assert_eq!(plan.cost.victim_pods, 14, "{}", plan.message);
+    }
+    // All other evictions are of pods that were pending and were bound after the last member had been ungated.
+    let ungated = gang.pods.iter().filter_map(|pod| history.pods.get(&pod.uid)?.released).max().unwrap();
+    let mut early = BTreeSet::new();
+    for binding in history.bindings.iter().filter(|binding| was_pending(&binding.pod.1)) {
+        let (pod, at) = (&binding.pod.1, binding.at);
+        assert!(at > ungated, "pod {pod} was bound at {at}, before the gang was ungated at {ungated}");
+        early.insert(pod.clone());
+    }
+    assert_eq!(early, BTreeSet::from_iter(others), "each pending pod that was bound early is evicted, and no other");
     world.check_promises().await;
 }
 

@@ -84,10 +84,21 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
 
 async fn promtool_accepts_the_metrics_of_both_daemons() {
     let mut world = World::start().await;
+    world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
-    world.nodes(2).cpus(4).create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 4).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
+    gang.wait_plan(PlanState::Completed, MINUTE).await;
+    world.gang("patient", 20).priority("low").create().await;
+    // The metrics of a preemption and of a pending group have samples.
+    let counted = [
+        r#"giveway_operator_evictions_total{preemptor_class="high",victim_class="low",cause="plan",way="eviction"} 4"#,
+        r#"giveway_operator_plans_total{outcome="Completed"} 1"#,
+        r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#,
+    ];
+    wait_metrics(&world, "the preemption and the pending group are counted", &counted).await;
     check_with_promtool(&world.operator_metrics().await);
     let (_, webhook) = world.webhook().http("/metrics").await.unwrap();
     check_with_promtool(&webhook);

@@ -6,7 +6,7 @@ use crate::simulation::server::time_of;
 use crate::simulation::world::World;
 use giveway_crds::plan::StoredPlan;
 use giveway_tests::audit::preemptors::{Outcome, outcomes};
-use giveway_tests::audit::{BreachKind, History, PlanRecord, PodRecord, Removal};
+use giveway_tests::audit::{BreachKind, History, OPERATOR, PlanRecord, PodRecord, Removal};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,6 +49,12 @@ pub struct Excuses {
     partial: Vec<(String, Timestamp, Timestamp)>,
     /// Plans for which an eviction may have been in transit when the plan was deleted.
     deleted_plans: BTreeSet<String>,
+    /// The pods that may be evicted because their gang was partially scheduled, by UID.
+    partially_scheduled: BTreeSet<String>,
+    /// The pods that may have left without an accepted eviction, by UID: an eviction failed, or another user removed the pod.
+    left: BTreeSet<String>,
+    /// Start and end of the times when the operator did not know which of its evictions were carried out.
+    cut_off: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Excuses {
@@ -59,6 +65,7 @@ impl Excuses {
         let mut excuses = Self { unbound, ..Self::default() };
         excuses.without_a_leader(world);
         excuses.partially_scheduled_gangs(world, history);
+        excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
         excuses
     }
@@ -71,6 +78,13 @@ impl Excuses {
                 self.partial.iter().any(|(name, from, to)| *name == group.1 && (*from..=*to).contains(first))
             }
             BreachKind::DeletedPlan { plan } => self.deleted_plans.contains(plan),
+            BreachKind::PartiallyScheduled { pods, .. } => {
+                pods.iter().all(|uid| self.partially_scheduled.contains(uid))
+            }
+            BreachKind::NotPartiallyDisrupted { at, pods } => {
+                let cut_off = self.cut_off.iter().any(|(from, to)| (*from..=*to).contains(at));
+                cut_off || pods.iter().any(|uid| self.left.contains(uid))
+            }
             BreachKind::Other => false,
         }
     }
@@ -93,8 +107,11 @@ impl Excuses {
     }
 
     /// Excuses partially scheduled gangs, whose bound pods the operator evicts. Such a gang may be partially disrupted if a budget refuses
-    /// some of the evictions, or if an eviction arrives after the gang has become completely bound.
+    /// some of the evictions, or if an eviction arrives after the gang has become completely bound. The cause of a deleted `Preemption` is
+    /// unknown when its evictions arrive, so they are excused, too.
     fn partially_scheduled_gangs(&mut self, world: &World, history: &History) {
+        let deleted = world.deleted.iter().flat_map(|plan| &plan.pods);
+        self.partially_scheduled = world.halves.may_go.keys().chain(deleted).cloned().collect();
         for removal in history.evicted() {
             let Some(group) = world.halves.may_go.get(&removal.uid) else { continue };
             let failed = world.thwarted.get(&removal.uid);
@@ -104,6 +121,15 @@ impl Excuses {
                 self.partial_from(group, removal.at);
             }
         }
+    }
+
+    /// Excuses evictions of the remaining pods of a PodGroup although no eviction for the cancelled plan was accepted. The operator assumes
+    /// that an eviction was carried out if it has no answer, if it failed, or if another user removed the pod.
+    fn partially_disrupted_groups(&mut self, world: &World, history: &History) {
+        let by_others = history.removals.iter().filter(|removal| removal.accepted && removal.user != OPERATOR);
+        self.left = by_others.map(|removal| &removal.uid).chain(world.thwarted.keys()).cloned().collect();
+        let unheard = UNHEARD.unsigned_abs();
+        self.cut_off = world.cuts.iter().map(|(from, to)| (time_of(*from), time_of(to + unheard))).collect();
     }
 
     /// Excuses PodGroups whose other pods are not evicted because the namespace is protected after the first eviction, or because
@@ -240,5 +266,34 @@ mod tests {
         let deleted = |name: &str| excuses.cover(&BreachKind::DeletedPlan { plan: name.to_owned() });
         assert!(deleted("plan") && !deleted("other"));
         assert!(!excuses.cover(&BreachKind::Other));
+    }
+
+    #[test]
+    fn evictions_of_partially_scheduled_gangs_are_excused_by_pod() {
+        let mut excuses = Excuses::default();
+        excuses.partially_scheduled.insert("half".to_owned());
+        let covered = |pods: &[&str]| {
+            let (group, pods) = (("default".to_owned(), "low".to_owned()), owned(pods));
+            excuses.cover(&BreachKind::PartiallyScheduled { group, pods, complete: true })
+        };
+        assert!(covered(&["half"]));
+        assert!(!covered(&["half", "other"]), "another pod");
+    }
+
+    #[test]
+    fn evictions_after_a_plan_without_one_are_excused_by_a_pod_that_left_or_a_lost_connection() {
+        let mut excuses = Excuses::default();
+        excuses.left.insert("failed".to_owned());
+        excuses.cut_off.push((at(100), at(120)));
+        let covered = |seconds: i64, pods: &[&str]| {
+            excuses.cover(&BreachKind::NotPartiallyDisrupted { at: at(seconds), pods: owned(pods) })
+        };
+        assert!(covered(50, &["failed", "other"]) && covered(110, &["other"]));
+        assert!(!covered(50, &["other"]), "another pod");
+        assert!(!covered(130, &["other"]), "another time");
+    }
+
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
     }
 }

@@ -85,6 +85,7 @@ impl Halves {
             ));
         }
         self.taken_down += 1;
+        self.may_go.insert(uid.to_owned(), group.to_owned());
         self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.to_owned())));
         None
     }

@@ -100,6 +100,8 @@ pub struct World {
     pub lag: BTreeMap<Kind, u64>,
     /// The operator does not reach the API server until this time.
     pub cut: u64,
+    /// Start and end of the times when the operator does not reach the API server.
+    pub cuts: Vec<(u64, u64)>,
     /// The leader crashes at this call from now on, before or after the call is carried out.
     pub crash: Option<(usize, bool)>,
     /// The current mode of Giveway.
@@ -164,6 +166,7 @@ impl World {
             thwarted: BTreeMap::new(),
             lag: BTreeMap::new(),
             cut: 0,
+            cuts: Vec::new(),
             crash: None,
             mode: Mode::default(),
             protected: Vec::new(),

@@ -35,6 +35,9 @@ impl World {
         if let Some(fault) = turn.fault() {
             self.faults.note(fault);
         }
+        if let Turn::Cut(time) = turn {
+            self.cuts.push((self.now, self.now + time));
+        }
         match turn {
             Turn::Begin(owner) => {
                 self.say("owner", format!("{:?}", self.owners[*owner]));
