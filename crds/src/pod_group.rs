@@ -111,7 +111,7 @@ pub struct WorkloadTemplateRef {
     pub pod_group_template_name: String,
 }
 
-/// What Giveway observed and decided. The operator writes it, and the webhook `preemptedPods`.
+/// What Giveway observed and decided. The webhook writes `preemptedPods`, the operator writes the other fields.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
