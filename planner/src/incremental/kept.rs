@@ -14,9 +14,8 @@ const MOST_NODES: usize = 400_000;
 pub(crate) struct Kept(Vec<Capacities>);
 
 impl Kept {
-    /// Removes and returns the cached capacities for a class, whether its pods need a node each, a priority, and
-    /// the reservations that count. A class whose last pod was
-    /// deleted and that is used again has another number, and the same capacities.
+    /// Removes and returns the cached capacities for a class, a priority, whether its pods need a node each, and the reservations that count.
+    /// A class whose last pod was deleted and that is used again has another number, and the same capacities.
     pub(crate) fn take(
         &mut self,
         class: &Arc<EquivalenceClass>,
