@@ -227,8 +227,8 @@ fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
 #[test]
 fn replacement_pods_and_gated_pods_are_not_evicted() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l4").created(201)).pod(TestPod::new("l5", 10).of("low").held().created(100));
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    world.pod(TestPod::new("l5", 10).of("low").held().created(100));
+    world.pod(member("l2").preempted(200, THEIRS).terminating()).pod(member("l4").created(200));
     run.scheduler(&mut world, now);
     world.pod(member("l6").created(200));
     assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"]);

@@ -73,6 +73,10 @@ async fn after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_grou
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     wait_observed(&low).await;
+    // A pod created in the second of the preemption could be a replacement pod: an operator that did not observe it cannot tell.
+    for pod in &low[0].pods {
+        wait_next_second(pod).await;
+    }
     world.operator().kill();
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let first = preempted_by_scheduler(&world).await;
