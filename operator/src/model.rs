@@ -672,7 +672,7 @@ impl Model {
             if self.preempted_by_scheduler.len() >= MOST_PREEMPTED {
                 let cluster = &self.cluster;
                 self.preempted_by_scheduler
-                    .retain(|uid, preempted| preempted.others(cluster).any(|pod| pod.uid != *uid));
+                    .retain(|uid, preempted| preempted.remaining_members(cluster).any(|pod| pod.uid != *uid));
             }
             self.preempted_by_scheduler.insert(uid, preempted);
         }

@@ -340,9 +340,7 @@ impl Arbiter {
             }
             self.dirty.insert(key.clone());
         }
-        let preemptor = flight.preemptor.clone();
-        self.flights.insert(flight, &self.model.cluster);
-        self.flights.reserve(&preemptor, &mut self.model.cluster);
+        self.flights.insert(flight, &mut self.model.cluster);
         self.model.version += 1;
     }
 

@@ -177,8 +177,7 @@ impl Arbiter {
             if let Some(ending) = &flight.ending {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
             }
-            self.flights.insert(flight, &self.model.cluster);
-            self.flights.reserve(&preemptor, &mut self.model.cluster);
+            self.flights.insert(flight, &mut self.model.cluster);
         }
         self.end_stale_summaries();
     }

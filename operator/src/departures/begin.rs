@@ -47,7 +47,7 @@ fn is_guaranteed(model: &Model, group: &ObjectKey) -> bool {
 /// still are.
 pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> {
     let whole = model.cluster.group(&preempted.group).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
-    preempted.others(&model.cluster).filter(move |pod| whole && is_evictable(model, pod, false))
+    preempted.remaining_members(&model.cluster).filter(move |pod| whole && is_evictable(model, pod, false))
 }
 
 /// Returns the subject and verb of a sentence about this number of other pods.

@@ -36,8 +36,9 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// Adds a plan, which is advanced in the next pass. The checks of other plans on its nodes are repeated.
-    pub fn insert(&mut self, flight: Flight, cluster: &Cluster) {
+    /// Adds a plan, which is advanced in the next pass, and writes what it reserves into the model. The checks of other plans on its nodes
+    /// are repeated.
+    pub fn insert(&mut self, flight: Flight, cluster: &mut Cluster) {
         let preemptor = flight.preemptor.clone();
         self.remove(&preemptor);
         if flight.depends_on_other_nodes(cluster) {
@@ -46,7 +47,8 @@ impl Flights {
         self.index(&flight, true);
         self.awake.insert(preemptor.clone());
         self.nodes_changed(&preemptor, flight.nodes());
-        self.all.insert(preemptor, flight);
+        self.all.insert(preemptor.clone(), flight);
+        self.reserve(&preemptor, cluster);
     }
 
     /// Removes a plan. The checks of other plans on its nodes are repeated.
@@ -243,7 +245,7 @@ fn enter<K: Ord>(index: &mut Index<K, Preemptor>, key: K, preemptor: &Preemptor,
 impl<const N: usize> From<[Flight; N]> for Flights {
     fn from(flights: [Flight; N]) -> Self {
         let mut all = Self::default();
-        flights.into_iter().for_each(|flight| all.insert(flight, &Cluster::default()));
+        flights.into_iter().for_each(|flight| all.insert(flight, &mut Cluster::default()));
         all
     }
 }
@@ -366,7 +368,7 @@ mod tests {
         let now = Instant::now();
         let mut flights = Flights::default();
         for number in 0..=MOST_AT_ONCE {
-            flights.insert(flight(&format!("{number:04}"), &format!("n{number}")), &Cluster::default());
+            flights.insert(flight(&format!("{number:04}"), &format!("n{number}")), &mut Cluster::default());
             advance(&mut flights, now + Duration::from_nanos(u64::try_from(number).unwrap()));
         }
         let last = format!("{MOST_AT_ONCE:04}");
@@ -379,7 +381,7 @@ mod tests {
     fn plans_on_the_nodes_of_a_plan_that_is_added_or_removed_are_checked_again() {
         let now = Instant::now();
         let mut flights = asleep(now);
-        flights.insert(flight("c", "n2"), &Cluster::default());
+        flights.insert(flight("c", "n2"), &mut Cluster::default());
         assert_eq!(unchecked(&flights), ["b"]);
         flights.advancing(&gang("b")).unwrap().checked = Some(Check::FitsThen);
         assert_eq!(advance(&mut flights, now), ["b", "c"]);

@@ -497,7 +497,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_cancelled() {
 fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
     let mut run = Run::evicting();
     let mut flights = Flights::default();
-    let cluster = &run.world.model.cluster.clone();
+    let cluster = &mut run.world.model.cluster.clone();
     let departing = |flights: &Flights| departing(flights, 1000).len();
     flights.insert(run.flight.clone(), cluster);
     assert_eq!(departing(&flights), 2);

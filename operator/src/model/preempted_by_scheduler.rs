@@ -39,7 +39,7 @@ pub enum Members {
 
 impl PreemptedByScheduler {
     /// Returns the pods of the PodGroup that were bound at that time and still exist.
-    pub fn others<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Pod> {
+    pub fn remaining_members<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Pod> {
         cluster.members(&self.group).filter(|pod| match &self.members {
             Members::Bound(uids) => uids.contains(&pod.uid),
             Members::CreatedBefore(second) => pod.existed_at(second.saturating_sub(1)),

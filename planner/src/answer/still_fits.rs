@@ -34,10 +34,10 @@ pub fn still_fits(
         }
     }
     let members: Vec<PodIndex> = waiting.iter().map(|(index, _)| *index).collect();
-    let own = placements.iter().filter_map(|placement| cluster.pod_with_uid(&placement.uid)).collect();
+    let own = members.iter().copied().collect();
     let held = held(cluster, &waiting, &Reserved { priority, respect: context.respect, own });
     let mut room = Occupancy::new(cluster, &nodes, &members, &held);
-    if let Some((key, rank)) = domain(cluster, &nodes, &waiting) {
+    if let Some((key, rank)) = domain(cluster, &waiting) {
         room = room.within(key, rank, &held);
     }
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
@@ -46,8 +46,7 @@ pub fn still_fits(
     for _ in 0..REORDERED {
         let mut refused = Vec::new();
         for (index, placement) in &waiting {
-            let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
-            match rank.filter(|rank| room.looks_around() && room.refuse(*index, *rank).is_none()) {
+            match rank(cluster, placement).filter(|rank| room.looks_around() && room.refuse(*index, *rank).is_none()) {
                 Some(rank) if suits(cluster, context, nodes.at(rank), *index) => room.add(*index, rank),
                 _ => refused.push((*index, *placement)),
             }
@@ -59,8 +58,7 @@ pub fn still_fits(
     }
     for (index, placement) in waiting {
         let Some(pod) = cluster.pod_at(index) else { continue };
-        let rank = cluster.node_index(&placement.node).and_then(|node| nodes.rank(node));
-        let Some(rank) = rank else {
+        let Some(rank) = rank(cluster, placement) else {
             return Err(format!(
                 "Node {}, planned for pod {}, does not exist any more.",
                 placement.node, placement.pod
@@ -75,16 +73,19 @@ pub fn still_fits(
     Ok(())
 }
 
+/// The rank of the planned node among all nodes; `None` if it does not exist.
+fn rank(cluster: &Cluster, placement: &Placement) -> Option<Rank> {
+    cluster.rank_of(cluster.node_index(&placement.node)?)
+}
+
 /// Returns the reservations that can matter: those on the planned nodes, unless pods on other nodes can make a node infeasible for a member.
 fn held(cluster: &Cluster, waiting: &[(PodIndex, &Placement)], reserved: &Reserved) -> Vec<Held> {
-    let looks_around = |(index, _): &(PodIndex, &Placement)| {
-        cluster.pod_at(*index).is_some_and(|pod| pod.constraints.looks_at_other_nodes())
-    };
+    let looks_around =
+        |(index, _): &(PodIndex, &Placement)| cluster.pod_at(*index).is_some_and(Pod::depends_on_other_nodes);
     if waiting.iter().any(looks_around) || reserved.repelling(cluster).next().is_some() {
         return reserved.all(cluster);
     }
-    let rank = |placement: &Placement| cluster.rank_of(cluster.node_index(&placement.node)?);
-    let ranks: BTreeSet<Rank> = waiting.iter().filter_map(|(_, placement)| rank(placement)).collect();
+    let ranks: BTreeSet<Rank> = waiting.iter().filter_map(|(_, placement)| rank(cluster, placement)).collect();
     reserved.among(cluster, ranks.into_iter())
 }
 
@@ -103,10 +104,10 @@ fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
 }
 
 /// If the members must be placed within one topology domain: its topology key, and the rank of one of its nodes.
-fn domain<'c>(cluster: &'c Cluster, nodes: &Nodes<'_>, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
+fn domain<'c>(cluster: &'c Cluster, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
     let (index, placement) = waiting.first()?;
     let key = cluster.group_of(cluster.pod_at(*index)?)?.topology.as_deref()?;
-    Some((key, nodes.rank(cluster.node_index(&placement.node)?)?))
+    Some((key, rank(cluster, placement)?))
 }
 
 /// Returns the pod of a placement if it is still to be bound; `None` if it is bound to the planned node.

@@ -2,7 +2,7 @@
 
 use super::capacities::Capacities;
 use crate::api::Respect;
-use crate::model::EquivalenceClass;
+use crate::model::{Cluster, EquivalenceClass};
 use std::sync::Arc;
 
 /// Upper bounds on the cached classes and priorities, and on the capacities of nodes in all of them: about 200 bytes each.
@@ -14,10 +14,12 @@ const MOST_NODES: usize = 400_000;
 pub(crate) struct Kept(Vec<Capacities>);
 
 impl Kept {
-    /// Removes and returns the cached capacities for a class, a priority, whether its pods need a node each, and the reservations that count.
-    /// A class whose last pod was deleted and that is used again has another number, and the same capacities.
+    /// Removes and returns the cached capacities for a class, a priority, whether its pods need a node each, and the reservations that count;
+    /// capacities that are not computed yet if none are cached. `None` if amounts are too large to be represented. A class whose last pod was
+    /// deleted and that is used again has another number, and the same capacities.
     pub(crate) fn take(
         &mut self,
+        cluster: &Cluster,
         class: &Arc<EquivalenceClass>,
         priority: i32,
         apart: bool,
@@ -25,7 +27,9 @@ impl Kept {
     ) -> Option<Capacities> {
         let wanted = (priority, apart, respect);
         let fits = |known: &Capacities| (known.priority, known.apart, known.respect) == wanted && known.class == *class;
-        let at = self.0.iter().position(fits)?;
+        let Some(at) = self.0.iter().position(fits) else {
+            return Capacities::new(cluster, class, priority, apart, respect);
+        };
         let mut known = self.0.remove(at);
         known.class = Arc::clone(class);
         Some(known)

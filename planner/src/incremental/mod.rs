@@ -73,8 +73,7 @@ fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
     let &Question { cluster, demand, nodes, in_flight, example, class, .. } = question;
     let apart = !class.constraints.anti_affinity.is_empty();
     let respect = in_flight.reserved.respect;
-    let known = kept.take(class, demand.priority, apart, respect);
-    let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart, respect))?;
+    let mut capacities = kept.take(cluster, class, demand.priority, apart, respect)?;
     capacities.catch_up(cluster, nodes, example, in_flight)?;
     let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
     let decision = if counts {

@@ -67,8 +67,8 @@ impl Prospects {
             let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
             let apart = apart(cluster, demand, nodes, id);
             let respect = in_flight.reserved.respect;
-            let known = cluster.memory().with(|kept: &mut Kept| kept.take(class, demand.priority, apart, respect));
-            let mut capacities = known.or_else(|| Capacities::new(cluster, class, demand.priority, apart, respect))?;
+            let take = |kept: &mut Kept| kept.take(cluster, class, demand.priority, apart, respect);
+            let mut capacities = cluster.memory().with(take)?;
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }

@@ -183,8 +183,7 @@ impl Pod {
     /// Returns true if pods on other nodes can make a node infeasible for it: it has pod affinity, pod anti-affinity or topology spread
     /// constraints.
     pub fn depends_on_other_nodes(&self) -> bool {
-        let Constraints { affinity, anti_affinity, spread, .. } = &self.constraints;
-        !(affinity.is_empty() && anti_affinity.is_empty() && spread.is_empty())
+        self.constraints.looks_at_other_nodes()
     }
 
     /// Returns true if it can make other nodes than its own infeasible for other pods, by its pod anti-affinity.

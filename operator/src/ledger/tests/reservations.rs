@@ -120,7 +120,7 @@ fn the_next_plan_takes_over_the_reservations_of_an_ended_one() {
     let (mut plans, now) = (Plans::new(), Instant::now());
     plans.change(|flight| flight.drop_plan(PlanState::Cancelled, "Not needed any more."));
     plans.end(now);
-    plans.flights.insert(flight(now), &plans.world.model.cluster);
+    plans.flights.insert(flight(now), &mut plans.world.model.cluster);
     assert_eq!(plans.change(|_| {}), on_both(Reservation::Planned(100)));
     assert_eq!(plans.expire(now + Duration::from_secs(60)), [""; 0]);
     assert_eq!(reserved(&plans.world.model.cluster), on_both(Reservation::Planned(100)));
@@ -131,8 +131,7 @@ fn a_cancelled_plan_leaves_the_reservation_of_a_pod_that_another_preemptor_place
     let mut plans = Plans::new();
     let pod = Preemptor::Pod(ObjectKey::new("default", "g1"));
     let plan = StoredPlan { id: "p2".into(), placements: vec![placement("g1", "n2")], ..StoredPlan::default() };
-    plans.flights.insert(Flight::new(pod.clone(), 200, plan, Instant::now()), &plans.world.model.cluster);
-    plans.flights.reserve(&pod, &mut plans.world.model.cluster);
+    plans.flights.insert(Flight::new(pod, 200, plan, Instant::now()), &mut plans.world.model.cluster);
     let cancelled = plans.change(|flight| flight.drop_plan(PlanState::Cancelled, "Not needed any more."));
     let n2 = "n2".to_owned();
     assert_eq!(cancelled, [(n2.clone(), Reservation::Planned(200)), (n2, Reservation::Withdrawn)]);

@@ -1,7 +1,7 @@
 //! Capacity that is set aside for unbound pods, by plans and by nominations (KEP-4832), indexed by node.
 
 use super::Cluster;
-use crate::model::{Change, NodeIndex, PodIndex, Reservation};
+use crate::model::{Change, NodeIndex, Pod, PodIndex, Reservation};
 use smallvec::SmallVec;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +31,10 @@ impl Cluster {
     /// Reserves capacity of a node for the pod with this UID, instead of what a plan has reserved for it before. The reservation counts
     /// while the pod exists, is live and is not bound. Returns true if anything changed.
     pub fn reserve(&mut self, uid: &str, node: &str, reservation: Reservation) -> bool {
-        let new = (SmolStr::new(node), reservation);
-        if self.reservations.of_plans.get(uid) == Some(&new) {
+        if self.reserved_for(uid) == Some((node, reservation)) {
             return false;
         }
-        self.reservations.of_plans.insert(uid.into(), new);
+        self.reservations.of_plans.insert(uid.into(), (node.into(), reservation));
         self.renew_reservation_of(uid);
         true
     }
@@ -90,8 +89,7 @@ impl Cluster {
         if old == held {
             return;
         }
-        let class = self.pods.get(index).and_then(|_| self.kinds.get(self.row(index).class));
-        let repels = held.is_some() && class.is_some_and(|class| !class.constraints.anti_affinity.is_empty());
+        let repels = held.is_some() && self.pod_at(index).is_some_and(Pod::repels_from_other_nodes);
         let Reservations { by_node, repelling, .. } = &mut self.reservations;
         let _ = if repels { repelling.insert(index) } else { repelling.remove(&index) };
         if let Some(old) = &old
@@ -125,9 +123,8 @@ impl Cluster {
 
     /// The pods for which capacity of a node is set aside, in no defined order.
     pub(crate) fn reserved_on(&self, node: NodeIndex) -> impl Iterator<Item = (PodIndex, Reservation)> + '_ {
-        let name = Some(&self.reservations.by_node).filter(|by_node| !by_node.is_empty());
-        let name = name.and_then(|by_node| by_node.get(&self.nodes.get(node)?.name));
-        name.into_iter().flatten().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
+        let pods = self.nodes.get(node).and_then(|slot| self.reservations.by_node.get(&slot.name));
+        pods.into_iter().flatten().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
     }
 
     /// All pods for which capacity of a node that exists is set aside.
