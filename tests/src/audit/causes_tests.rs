@@ -1,20 +1,8 @@
 //! Each cause of a `Preemption` is stored once without what justifies it, in a log written by hand: the oracle must report it.
 
-use super::super::handwritten::Log;
+use super::super::handwritten::{Log, broken, two_gangs};
 use super::super::{BreachKind, Promises, SCHEDULER};
 use serde_json::{Value, json};
-
-/// Returns a log with a gang of two bound pods in mode `PodGroup`, and a pending gang of two.
-fn start() -> Log {
-    let mut log = Log::default();
-    log.group("low", 1, "PodGroup", Value::Null);
-    log.group("high", 9, "Pod", Value::Null);
-    log.pod("low-0", "low", "n");
-    log.pod("low-1", "low", "n");
-    log.pod("high-0", "high", "");
-    log.pod("high-1", "high", "");
-    log
-}
 
 /// Returns a log with a gang of two pods in mode `PodGroup`, one of which is bound.
 fn start_partially_scheduled() -> Log {
@@ -23,10 +11,6 @@ fn start_partially_scheduled() -> Log {
     log.pod("low-0", "low", "n");
     log.pod("low-1", "low", "");
     log
-}
-
-fn broken(log: &Log) -> Vec<String> {
-    Promises::new().broken(&log.history())
 }
 
 /// Evicts these pods for a `Preemption`.
@@ -58,7 +42,7 @@ type Disturb = fn(&mut Log);
 
 #[test]
 fn after_a_preemption_by_kube_scheduler_the_other_bound_pods_are_evicted() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.delete(SCHEDULER, "low-0");
     log.departure("d-1", "MemberPreempted", &["low-1"]);
     evict(&mut log, "d-1", &["low-1"]);
@@ -99,14 +83,14 @@ fn cause_member_preempted_without_a_preemption_by_kube_scheduler_is_reported() {
         ),
     ];
     for (what, before, victims) in cases {
-        let mut log = start();
+        let mut log = two_gangs();
         before(&mut log);
         log.departure("d-1", "MemberPreempted", victims);
         evict(&mut log, "d-1", victims);
         assert_eq!(broken(&log), [message], "{what}");
     }
     // A preemption after the Preemption was stored is too late.
-    let mut log = start();
+    let mut log = two_gangs();
     log.departure("d-1", "MemberPreempted", &["low-1"]);
     log.delete(SCHEDULER, "low-0");
     evict(&mut log, "d-1", &["low-1"]);
@@ -120,7 +104,7 @@ fn cause_member_preempted_with_a_replacement_pod_is_reported() {
             "Preemption {id} evicts pod low-2, but it was not a bound pod of PodGroup low when kube-scheduler preempted pod low-0"
         )
     };
-    let mut log = start();
+    let mut log = two_gangs();
     log.delete(SCHEDULER, "low-0");
     log.departure("d-1", "MemberPreempted", &["low-1"]);
     evict(&mut log, "d-1", &["low-1"]);
@@ -129,7 +113,7 @@ fn cause_member_preempted_with_a_replacement_pod_is_reported() {
     evict(&mut log, "d-2", &["low-2"]);
     assert_eq!(broken(&log), [message("d-2")]);
     // It must not even be stored as a victim.
-    let mut log = start();
+    let mut log = two_gangs();
     log.delete(SCHEDULER, "low-0");
     log.pod("low-2", "low", "n");
     log.departure("d-1", "MemberPreempted", &["low-1", "low-2"]);
@@ -137,7 +121,7 @@ fn cause_member_preempted_with_a_replacement_pod_is_reported() {
     assert_eq!(broken(&log), [message("d-1")]);
     // A pod that existed may have been bound a moment later, but not after some seconds.
     for (seconds, expected) in [(0, vec![]), (5, vec![message("d-1")])] {
-        let mut log = start();
+        let mut log = two_gangs();
         log.pod("low-2", "low", "");
         log.delete(SCHEDULER, "low-0");
         log.pass("t", seconds);
@@ -168,7 +152,7 @@ fn cause_partially_scheduled_is_reported_unless_the_test_declares_it_for_the_gan
 #[test]
 fn cause_partially_scheduled_for_a_complete_gang_is_reported() {
     let excused = |log: &Log| Promises::new().excuse_partially_scheduled("low", 2).broken(&log.history());
-    let mut log = start();
+    let mut log = two_gangs();
     log.pass("t", 5);
     log.departure("d-1", "PartiallyScheduled", &["low-0", "low-1"]);
     evict(&mut log, "d-1", &["low-0", "low-1"]);
@@ -186,7 +170,7 @@ fn cause_partially_scheduled_for_a_complete_gang_is_reported() {
 /// Returns a log in which a plan of gang `high` in this state evicts some pods, and a departure after it the pods that are `left`. Pod
 /// `low-2` is created between both if it is one of them.
 fn after_a_plan(state: &str, evicted: &[&str], preemptor: &str, left: &[&str]) -> Log {
-    let mut log = start();
+    let mut log = two_gangs();
     create_other_group(&mut log);
     log.plan_for("high", 9, state, &["low-0", "low-1", "other-0"]);
     evict(&mut log, "high", evicted);
@@ -231,7 +215,7 @@ fn cause_partially_disrupted_without_a_plan_for_these_pods_is_reported() {
     ] {
         assert_eq!(broken(&log), message, "{what}");
     }
-    let mut log = start();
+    let mut log = two_gangs();
     log.departure("d-1", "PartiallyDisrupted", &["low-0", "low-1"]);
     evict(&mut log, "d-1", &["low-0", "low-1"]);
     assert_eq!(broken(&log), message, "without a preemptor");

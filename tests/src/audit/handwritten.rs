@@ -2,12 +2,29 @@
 
 use super::history::History;
 use super::log::Line;
-use super::{OPERATOR, SCHEDULER, unanswered};
+use super::{OPERATOR, Promises, SCHEDULER, unanswered};
 use serde_json::{Value, json};
 
 /// An audit log with one line for each second.
 #[derive(Default)]
 pub struct Log(Vec<Line>);
+
+/// Returns a log with a PodGroup in mode `PodGroup` with two bound pods, and a pending gang of two.
+pub fn two_gangs() -> Log {
+    let mut log = Log::default();
+    log.group("low", 1, "PodGroup", Value::Null);
+    log.group("high", 9, "Pod", Value::Null);
+    log.pod("low-0", "low", "n");
+    log.pod("low-1", "low", "n");
+    log.pod("high-0", "high", "");
+    log.pod("high-1", "high", "");
+    log
+}
+
+/// Returns the promises that a log breaks, without excuses.
+pub fn broken(log: &Log) -> Vec<String> {
+    Promises::new().broken(&log.history())
+}
 
 impl Log {
     pub fn line(&mut self, user: &str, verb: &str, object: Value, bodies: (Value, Value), code: u16) {

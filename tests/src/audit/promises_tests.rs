@@ -1,26 +1,10 @@
 //! Each promise is broken once, in a log written by hand: the oracle must report it.
 
-use super::super::handwritten::{Log, reference};
+use super::super::handwritten::{Log, broken, reference, two_gangs};
 use super::super::preemptors::outcomes;
 use super::super::{OPERATOR, SCHEDULER};
 use super::*;
 use serde_json::{Value, json};
-
-/// Returns a log with a PodGroup in mode `PodGroup` with two bound pods, and a pending gang of two.
-fn start() -> Log {
-    let mut log = Log::default();
-    log.group("low", 1, "PodGroup", Value::Null);
-    log.group("high", 9, "Pod", Value::Null);
-    log.pod("low-0", "low", "n");
-    log.pod("low-1", "low", "n");
-    log.pod("high-0", "high", "");
-    log.pod("high-1", "high", "");
-    log
-}
-
-fn broken(log: &Log) -> Vec<String> {
-    Promises::new().broken(&log.history())
-}
 
 fn finish(log: &mut Log) {
     log.bind("high-0");
@@ -29,7 +13,7 @@ fn finish(log: &mut Log) {
 
 #[test]
 fn a_correct_preemption_breaks_no_promise() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 429);
     log.evict(OPERATOR, "low-0", 201);
@@ -44,7 +28,7 @@ fn a_correct_preemption_breaks_no_promise() {
 #[test]
 fn a_partial_disruption_by_any_component_is_reported() {
     for user in [OPERATOR, SCHEDULER] {
-        let mut log = start();
+        let mut log = two_gangs();
         log.plan(&["low-0", "low-1"]);
         log.evict(user, "low-0", 201);
         finish(&mut log);
@@ -54,7 +38,7 @@ fn a_partial_disruption_by_any_component_is_reported() {
 
 #[test]
 fn a_pod_created_after_the_evictions_is_not_part_of_the_disruption() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -65,7 +49,7 @@ fn a_pod_created_after_the_evictions_is_not_part_of_the_disruption() {
 
 #[test]
 fn a_second_accepted_eviction_of_a_pod_is_reported() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     for pod in ["low-0", "low-1", "low-1"] {
         log.evict(OPERATOR, pod, 201);
@@ -76,7 +60,7 @@ fn a_second_accepted_eviction_of_a_pod_is_reported() {
 
 #[test]
 fn an_eviction_before_the_plan_is_stored_is_reported() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.evict(OPERATOR, "low-0", 201);
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-1", 201);
@@ -88,7 +72,7 @@ fn an_eviction_before_the_plan_is_stored_is_reported() {
 
 #[test]
 fn a_victim_of_equal_priority_is_reported() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.group("low", 9, "PodGroup", Value::Null);
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -101,7 +85,7 @@ fn a_victim_of_equal_priority_is_reported() {
 
 #[test]
 fn an_incompletely_bound_preemptor_is_reported_without_an_excuse() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -114,7 +98,7 @@ fn an_incompletely_bound_preemptor_is_reported_without_an_excuse() {
 #[test]
 fn a_deletion_by_the_test_hides_no_partial_disruption() {
     let partial = ["PodGroup low was partially disrupted: 1 of 2 pods evicted, but not low-1"];
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     finish(&mut log);
@@ -122,7 +106,7 @@ fn a_deletion_by_the_test_hides_no_partial_disruption() {
     assert_eq!(broken(&log), partial);
     assert_eq!(Promises::new().allow_partial_disruptions(1).broken(&log.history()), Vec::<String>::new());
     // Evictions after the rest do not count, by any user.
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     finish(&mut log);
@@ -133,7 +117,7 @@ fn a_deletion_by_the_test_hides_no_partial_disruption() {
 
 #[test]
 fn a_pod_deleted_by_its_owner_during_the_evictions_counts_as_disrupted() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.delete("admin", "low-0");
     log.evict(OPERATOR, "low-1", 201);
@@ -144,7 +128,7 @@ fn a_pod_deleted_by_its_owner_during_the_evictions_counts_as_disrupted() {
 #[test]
 fn an_unanswered_eviction_counts_if_a_kubelet_completes_the_termination() {
     for (user, breaches) in [("kwok", 0), ("admin", 1)] {
-        let mut log = start();
+        let mut log = two_gangs();
         log.plan(&["low-0", "low-1"]);
         log.evict(OPERATOR, "low-0", 201);
         log.evict(OPERATOR, "low-1", 504);
@@ -156,7 +140,7 @@ fn an_unanswered_eviction_counts_if_a_kubelet_completes_the_termination() {
 
 #[test]
 fn a_deleted_preemptor_excuses_no_eviction() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -172,7 +156,7 @@ fn a_deleted_preemptor_excuses_no_eviction() {
 
 #[test]
 fn a_limit_applies_only_to_the_names_with_its_prefixes() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     let messages = [
@@ -191,7 +175,7 @@ fn a_limit_applies_only_to_the_names_with_its_prefixes() {
 
 #[test]
 fn a_preemptor_must_be_bound_before_the_rest() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -200,7 +184,7 @@ fn a_preemptor_must_be_bound_before_the_rest() {
     log.delete("admin", "high-0");
     assert_eq!(broken(&log), Vec::<String>::new());
     // A binding after the rest is too late.
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -211,7 +195,7 @@ fn a_preemptor_must_be_bound_before_the_rest() {
 
 #[test]
 fn placements_beyond_min_count_must_be_bound_too() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.pod("high-2", "high", "");
     log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1", "high-2"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -224,7 +208,7 @@ fn placements_beyond_min_count_must_be_bound_too() {
 
 #[test]
 fn members_bound_before_do_not_count_as_placements() {
-    let mut log = start();
+    let mut log = two_gangs();
     finish(&mut log);
     log.pod("high-2", "high", "");
     log.pod("high-3", "high", "");
@@ -240,7 +224,7 @@ fn members_bound_before_do_not_count_as_placements() {
 
 #[test]
 fn a_placed_member_bound_before_the_last_eviction_counts_once() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan_placing("high", 9, "Evicting", &["low-0", "low-1"], &["high-0", "high-1"]);
     log.evict(OPERATOR, "low-0", 201);
     finish(&mut log);
@@ -250,7 +234,7 @@ fn a_placed_member_bound_before_the_last_eviction_counts_once() {
 
 #[test]
 fn pods_of_a_recreated_preemptor_excuse_no_eviction() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -265,7 +249,7 @@ fn pods_of_a_recreated_preemptor_excuse_no_eviction() {
 
 #[test]
 fn an_eviction_for_a_plan_of_another_term_is_reported() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -277,7 +261,7 @@ fn an_eviction_for_a_plan_of_another_term_is_reported() {
 
 #[test]
 fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupted() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -285,7 +269,7 @@ fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupt
     finish(&mut log);
     let message = |pod: &str| format!("pod {pod} was evicted for plan high, which was already Cancelled");
     assert_eq!(broken(&log), [message("low-0"), message("low-1")]);
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
@@ -296,7 +280,7 @@ fn an_eviction_for_an_ended_plan_is_reported_unless_its_unit_was_already_disrupt
 
 /// Returns a log in which a plan is deleted, and both of its victims are evicted for it some seconds later.
 fn evictions_after_the_plan_was_deleted(seconds: usize) -> Log {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.delete_plan("high");
     log.pass("t", seconds);
@@ -314,7 +298,7 @@ fn an_eviction_for_a_deleted_plan_is_reported_unless_it_was_in_transit() {
     let message = |pod: &str| format!("pod {pod} was evicted for plan high, which was already deleted");
     assert_eq!(broken(&log), [message("low-0"), message("low-1")]);
     // The unit was already disrupted.
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
     log.delete_plan("high");
@@ -326,7 +310,7 @@ fn an_eviction_for_a_deleted_plan_is_reported_unless_it_was_in_transit() {
 
 #[test]
 fn an_eviction_for_an_unknown_plan_is_reported_even_if_another_plan_has_the_victim() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
     log.evict_for("low-1", "unknown", 201);
@@ -338,7 +322,7 @@ fn an_eviction_for_an_unknown_plan_is_reported_even_if_another_plan_has_the_vict
 
 #[test]
 fn a_deletion_for_another_preemptor_does_not_belong_to_this_plan() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict_for("low-0", "high", 201);
     log.mark("low-1", "other", 9);
@@ -351,14 +335,14 @@ fn a_deletion_for_another_preemptor_does_not_belong_to_this_plan() {
 
 #[test]
 fn a_plan_write_by_an_earlier_leader_is_reported() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
     log.pass("new", 5);
     log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
     assert_eq!(broken(&log), ["plan high was written as Cancelled in term t while new held the Lease"]);
     // A write in transit is carried out.
-    let mut log = start();
+    let mut log = two_gangs();
     log.lease("t");
     log.plan(&["low-0", "low-1"]);
     log.lease("new");
@@ -368,18 +352,18 @@ fn a_plan_write_by_an_earlier_leader_is_reported() {
 
 #[test]
 fn after_a_preemption_by_the_scheduler_the_others_are_evicted_for_a_stored_departure_and_never_deleted() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.evict(SCHEDULER, "low-0", 201);
     log.departure("d-1", "MemberPreempted", &["low-1"]);
     log.evict_for("low-1", "d-1", 201);
     assert_eq!(broken(&log), Vec::<String>::new());
-    let mut unplanned = start();
+    let mut unplanned = two_gangs();
     unplanned.evict(SCHEDULER, "low-0", 201);
     unplanned.evict(OPERATOR, "low-1", 201);
     let broken = broken(&unplanned);
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert!(broken[0].starts_with("pod low-1 was evicted at ") && broken[0].contains("without a plan"), "{broken:?}");
-    let mut deleted = start();
+    let mut deleted = two_gangs();
     deleted.evict(SCHEDULER, "low-0", 201);
     deleted.departure("d-1", "MemberPreempted", &["low-1"]);
     deleted.delete(OPERATOR, "low-1");
@@ -389,7 +373,7 @@ fn after_a_preemption_by_the_scheduler_the_others_are_evicted_for_a_stored_depar
 
 #[test]
 fn an_eviction_belongs_to_the_plan_in_flight() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan_for("high", 9, "Evicting", &["low-0", "low-1"]);
     log.plan_for("vip", 99, "Cancelled", &["low-0"]);
     log.evict(OPERATOR, "low-0", 201);
@@ -401,7 +385,7 @@ fn an_eviction_belongs_to_the_plan_in_flight() {
 #[test]
 fn an_eviction_belongs_to_the_plan_that_it_names() {
     for plan in ["vip", "high"] {
-        let mut log = start();
+        let mut log = two_gangs();
         log.plan_for("vip", 99, "Evicting", &["low-0"]);
         log.plan_for("high", 9, "Cancelled", &["low-0", "low-1"]);
         log.evict_for("low-0", plan, 201);
@@ -413,7 +397,7 @@ fn an_eviction_belongs_to_the_plan_that_it_names() {
 
 #[test]
 fn a_dry_run_evicts_no_pod() {
-    let mut log = start();
+    let mut log = two_gangs();
     let request = json!({"deleteOptions": {"dryRun": ["All"]}});
     log.line(OPERATOR, "create", reference("eviction", "low-0"), (request, Value::Null), 201);
     assert!(log.history().evicted().is_empty());
@@ -421,7 +405,7 @@ fn a_dry_run_evicts_no_pod() {
 
 #[test]
 fn the_time_at_which_a_preemptor_was_completely_bound_is_known() {
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     log.evict(OPERATOR, "low-1", 201);
@@ -440,7 +424,7 @@ fn a_breach_has_the_facts_for_an_excuse() {
     let kinds = |log: &Log| -> Vec<BreachKind> {
         Promises::new().breaches(&log.history()).into_iter().map(|breach| breach.kind).collect()
     };
-    let mut log = start();
+    let mut log = two_gangs();
     log.plan(&["low-0", "low-1"]);
     log.evict(OPERATOR, "low-0", 201);
     let group = ("default".to_owned(), "low".to_owned());

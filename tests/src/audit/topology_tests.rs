@@ -1,7 +1,6 @@
 //! The promise about topology domains is broken in each way, in logs written by hand.
 
-use super::super::Promises;
-use super::super::handwritten::Log;
+use super::super::handwritten::{Log, broken};
 use super::super::{OPERATOR, SCHEDULER};
 use serde_json::{Value, json};
 
@@ -13,10 +12,6 @@ fn start() -> Log {
     log.label("n3", json!({}));
     log.gang_of("train", "rack");
     log
-}
-
-fn broken(log: &Log) -> Vec<String> {
-    Promises::new().broken(&log.history())
 }
 
 #[test]

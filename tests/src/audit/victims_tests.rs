@@ -1,6 +1,6 @@
 //! Each pod that must not be a victim is evicted once, in a log written by hand.
 
-use super::super::handwritten::Log;
+use super::super::handwritten::{Log, broken};
 use crate::audit::{OPERATOR, Promises};
 use serde_json::{Value, json};
 
@@ -23,10 +23,6 @@ fn story(namespace: &str, more: Value, before: impl FnOnce(&mut Log)) -> Log {
 
 fn running() -> Value {
     json!({"spec": {"nodeName": "n"}})
-}
-
-fn broken(log: &Log) -> Vec<String> {
-    Promises::new().broken(&log.history())
 }
 
 #[test]

@@ -98,8 +98,6 @@ pub struct World {
     pub thwarted: BTreeMap<String, u64>,
     /// The watches of a kind lag until this time.
     pub lag: BTreeMap<Kind, u64>,
-    /// The operator does not reach the API server until this time.
-    pub cut: u64,
     /// Start and end of the times when the operator does not reach the API server.
     pub cuts: Vec<(u64, u64)>,
     /// The leader crashes at this call from now on, before or after the call is carried out.
@@ -165,7 +163,6 @@ impl World {
             ended: Vec::new(),
             thwarted: BTreeMap::new(),
             lag: BTreeMap::new(),
-            cut: 0,
             cuts: Vec::new(),
             crash: None,
             mode: Mode::default(),
@@ -215,6 +212,11 @@ impl World {
 
     pub fn say(&mut self, who: &str, what: impl Into<String>) {
         self.trace.say(self.now, who, what.into());
+    }
+
+    /// Returns until when the operator does not reach the API server; 0 if it was never cut off.
+    pub fn cut_until(&self) -> u64 {
+        self.cuts.last().map_or(0, |(_, end)| *end)
     }
 
     /// Returns a number of milliseconds in this range.

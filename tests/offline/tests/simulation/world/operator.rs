@@ -52,7 +52,7 @@ impl World {
 
     /// One round of the election, as in `lease.rs`.
     pub fn elect(&mut self, replica: usize, number: u32) {
-        let (now, cut) = (self.now, self.cut > self.now);
+        let (now, cut) = (self.now, self.cut_until() > self.now);
         let Some(process) = self.process(replica, number) else { return };
         if process.paused_until > now {
             let until = process.paused_until;
@@ -96,8 +96,8 @@ impl World {
     }
 
     pub fn list(&mut self, replica: usize, number: u32) {
-        if self.cut > self.now {
-            let until = self.cut;
+        if self.cut_until() > self.now {
+            let until = self.cut_until();
             return self.at(until, Event::List(replica, number));
         }
         let (now, protected) = (self.instant(), self.protected.iter().any(|(_, until)| *until > self.now));
@@ -124,7 +124,7 @@ impl World {
 
     pub fn tell(&mut self, replica: usize, number: u32, kind: Kind, upto: usize) {
         let (now, instant) = (self.now, self.instant());
-        let late = self.cut.max(self.lag.get(&kind).copied().unwrap_or(0));
+        let late = self.cut_until().max(self.lag.get(&kind).copied().unwrap_or(0));
         let Some(process) = self.process(replica, number) else { return };
         let until = late.max(process.paused_until);
         if until > now {
@@ -149,7 +149,7 @@ impl World {
     }
 
     pub fn pass(&mut self, replica: usize, number: u32, tick: bool) {
-        let (now, mut clock, cut) = (self.now, self.clock(), self.cut > self.now);
+        let (now, mut clock, cut) = (self.now, self.clock(), self.cut_until() > self.now);
         clock.epoch_seconds += self.skew[replica];
         let Some(process) = self.process(replica, number) else { return };
         if process.paused_until > now {
@@ -189,7 +189,7 @@ impl World {
 
     /// Sends a call, if its process may still make it and has not withdrawn it.
     pub fn send(&mut self, mut call: Box<Call>) {
-        let (now, cut) = (self.now, self.cut > self.now);
+        let (now, cut) = (self.now, self.cut_until() > self.now);
         let Some(process) = self.process(call.replica, call.process) else { return };
         if process.paused_until > now {
             let until = process.paused_until;
@@ -405,7 +405,7 @@ impl World {
                     }
                 }
             }
-            Turn::Cut(time) => self.cut = now + time,
+            Turn::Cut(time) => self.cuts.push((now, now + time)),
             Turn::CrashAtCall(after, before) => self.crash = Some((*after, *before)),
             _ => {}
         }

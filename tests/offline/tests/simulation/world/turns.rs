@@ -35,9 +35,6 @@ impl World {
         if let Some(fault) = turn.fault() {
             self.faults.note(fault);
         }
-        if let Turn::Cut(time) = turn {
-            self.cuts.push((self.now, self.now + time));
-        }
         match turn {
             Turn::Begin(owner) => {
                 self.say("owner", format!("{:?}", self.owners[*owner]));
@@ -180,7 +177,7 @@ impl World {
                 let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
                 self.disturb(Touch::Everybody);
                 self.server.delete(ADMIN, Kind::Preemption, &name);
-                let unheard = self.now < self.cut;
+                let unheard = self.now < self.cut_until();
                 self.deleted.push(DeletedPlan { name, groups, pods, unheard, planned, at: self.now });
             }
             trouble => self.trouble(trouble),
