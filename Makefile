@@ -130,7 +130,7 @@ bench: need-cargo ## Measure the planner (takes some minutes; BENCH="S1 S8" for 
 mutants: need-cargo ## Break the planner on purpose and see that tests notice (20 minutes)
 	$(DEV) test --workspace --test mutants -- planner $(if $(MUTANT),"$(MUTANT)")
 
-mutants-ledger: need-cargo ## Break the ledger on purpose and see that the simulation notices (30 minutes)
+mutants-operator: need-cargo ## Break the operator on purpose and see that the simulation notices (30 minutes)
 	$(DEV) test --workspace --test mutants -- operator $(if $(MUTANT),"$(MUTANT)")
 
 mutants-e2e: controlplane ## Break webhook, guard, certificates and others on purpose and see that end-to-end tests notice
@@ -175,7 +175,7 @@ soak: controlplane daemons ## Kill the operator at every write, then at random u
 		GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) \
 			GIVEWAY_SEED=$(or $(SEED),$(shell date +%s)) \
 			$(DEV) test --workspace --test e2e -- --test-threads=1 --include-ignored $$tests || exit 1; done
-	GIVEWAY_VICTIMS=10000 $(DEV) test --workspace --test e2e -- --include-ignored ledger::a_plan_of_thousands
+	GIVEWAY_VICTIMS=10000 $(DEV) test --workspace --test e2e -- --include-ignored stored_plans::a_plan_of_thousands
 	CASES=10000 SEED=$(or $(SEED),$(shell date +%s)) $(DEV) test --workspace --test offline -- --nocapture simulation::every_seed
 
 node-can-run:

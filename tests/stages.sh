@@ -81,7 +81,7 @@ test_stages() {
 }
 
 # Each stage of a release, with what it needs that may be missing here.
-RELEASE="e2e-release oldest alerts dist install book deny versions kinds upgrade mutants mutants-ledger mutants-e2e soak"
+RELEASE="e2e-release oldest alerts dist install book deny versions kinds upgrade mutants mutants-operator mutants-e2e soak"
 release_stage() {
     case $1 in
     e2e-release) stage "$1" target e2e-release E2E_THREADS="$threads" ;;
@@ -97,7 +97,7 @@ release_stage() {
     versions) stage "$1" target test-versions ;;
     kinds) stage "$1" target test-kinds ;;
     upgrade) stage "$1" target test-upgrade ;;
-    mutants | mutants-ledger | mutants-e2e | soak) stage "$1" target "$1" ;;
+    mutants | mutants-operator | mutants-e2e | soak) stage "$1" target "$1" ;;
     esac
 }
 for one in "$@"; do

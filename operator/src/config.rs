@@ -1,7 +1,7 @@
 //! The command line of the operator.
 
-use crate::rates::Most;
-use crate::words::Names;
+use crate::limits::rates::Most;
+use crate::speaker::words::Names;
 use clap::{Parser, ValueEnum};
 use giveway_crds::mode::Mode;
 use giveway_planner::{ObjectKey, Terms};

@@ -1,75 +1,53 @@
 //! The operator of Giveway. Data flows one way:
 //!
 //! ```text
-//! watch → model → queue → planner → ledger → actuate → status, event
+//! feeds → messages → model → preemption → planner → plans, departures → messages → calls → status
 //! ```
 //!
-//! One task, the [`arbiter`], owns the model and decides; [`actuate`] makes the calls. See the design, section 5.
+//! One task, the [`arbiter`], owns the model and decides; [`calls`] makes the requests. See the design, section 5.
 
-pub mod actuate;
 pub mod arbiter;
-pub mod backfill;
-pub mod capacity;
+pub mod calls;
+pub mod capacity_requests;
 pub mod certificate;
-pub mod command;
 pub mod config;
-pub mod debounce;
+pub mod critical_addons;
 pub mod departures;
-pub mod devices;
-mod event_budget;
-mod follow;
+pub mod feeds;
 pub mod gangs;
-pub mod half_bound;
-pub mod health;
-pub mod housekeeping;
-pub mod index;
-pub mod input;
-pub mod lease;
-pub mod ledger;
-pub mod metrics;
-pub mod missing;
+pub mod leadership;
+pub mod limits;
+pub mod messages;
 pub mod model;
-mod native_groups;
-pub mod observed;
-pub mod origin;
-pub mod orphans;
-pub mod provisioning;
-pub mod queue;
-pub mod rates;
-pub mod report;
-pub mod rescue;
-pub mod scheduler_liveness;
+pub mod observability;
+pub mod plans;
+pub mod preemption;
 pub mod server_time;
+pub mod speaker;
 pub mod status;
-pub mod succession;
-pub mod survey;
-pub mod switch;
 #[cfg(test)]
 mod testing;
-mod timing;
-pub mod trace;
-pub mod ungate_all;
-pub mod watch;
-pub mod watches;
-pub mod words;
+pub mod views;
 
-use actuate::Actuator;
 use anyhow::Context;
 use arbiter::Arbiter;
+use calls::Actuator;
 use config::Config;
+use feeds::watch;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use giveway_serving::patience::Patience;
 use kube::Client;
 use kube::client::ClientBuilder;
-use lease::{Election, LeaseOptions};
-use metrics::Metrics;
+use leadership::health;
+use leadership::lease::{Election, LeaseOptions};
+use leadership::watches::Watches;
+use observability::metrics::Metrics;
+use observability::timing::Timed;
+use observability::trace::Tracer;
 use server_time::ServerTime;
 use std::time::Duration;
-use timing::Timed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use trace::Tracer;
-use watches::Watches;
 
 /// Makes a panic in any task end the process after its message. Other tasks would not notice that the task is missing, for example that a
 /// call is never answered; the next leader starts from the state in the API server.

@@ -1,6 +1,6 @@
 //! Builders for unit tests: a model from Kubernetes objects.
 
-use crate::input::{Input, Update};
+use crate::messages::input::{Input, Update};
 use crate::model::Model;
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::keys;

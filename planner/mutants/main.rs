@@ -1,7 +1,7 @@
 //! Mutation tests: changes one place of the sources at a time and runs the tests that must fail because of it.
 //!
 //! * `planner` (`make mutants`): faults in the planner, `mutants.yaml`, detected by the planner's tests.
-//! * `operator` (`make mutants-ledger`): faults in the operator, `operator/mutants/mutants.yaml`, detected by the simulation.
+//! * `operator` (`make mutants-operator`): faults in the operator, `operator/mutants/mutants.yaml`, detected by the simulation.
 //! * `e2e`: faults anywhere, `tests/mutants/mutants.yaml`, each detected by one end-to-end test on a control plane, which
 //!   `make controlplane` has built.
 //!

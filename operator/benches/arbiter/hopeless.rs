@@ -1,8 +1,8 @@
 //! A full cluster with many pending gangs that do not fit. Pods are removed and created, and now and then a gang that fits is created.
 
 use super::world::{self, World, gang, node, node_name};
-use giveway_operator::command::Command;
-use giveway_operator::input::{Input, Update};
+use giveway_operator::messages::command::Command;
+use giveway_operator::messages::input::{Input, Update};
 use giveway_planner::ObjectKey;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! A cluster in which many plans are in flight: each waits for four pods that take an hour to terminate.
 
 use super::world::{self, World, gang, node, node_name};
-use giveway_operator::command::Command;
+use giveway_operator::messages::command::Command;
 use serde_json::json;
 
 /// Number of PodGroups that were created from a template, with and without a plan.

@@ -1,11 +1,11 @@
-//! Reports pending gangs to [provisioning](crate::provisioning), which requests capacity for them from a cluster
+//! Reports pending gangs to [provisioning](crate::capacity_requests), which requests capacity for them from a cluster
 //! autoscaler.
 
 use super::Arbiter;
-use crate::command::Command;
-use crate::ledger::Clock;
-use crate::provisioning::Wait;
-use crate::queue::Waiting;
+use crate::capacity_requests::Wait;
+use crate::messages::command::Command;
+use crate::plans::Clock;
+use crate::preemption::queue::Waiting;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;

@@ -2,13 +2,13 @@
 
 use super::Arbiter;
 use super::plan::stored;
-use crate::command::Command;
 use crate::departures::plan_store::Record;
-use crate::ledger::{self, Clock, Flight};
-use crate::metrics::RefusedBy;
-use crate::queue;
+use crate::messages::command::Command;
+use crate::observability::metrics::RefusedBy;
+use crate::plans::{self, Clock, Flight};
+use crate::preemption::queue;
+use crate::speaker::words;
 use crate::status::{self, WaitReason};
-use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
@@ -196,7 +196,7 @@ impl Arbiter {
         if placeholders.is_empty() {
             return giveway_planner::plan(&self.model.cluster, preemptor, context);
         }
-        let context = ledger::with_placeholders(context, &placeholders);
+        let context = plans::with_placeholders(context, &placeholders);
         giveway_planner::plan(&self.model.cluster, preemptor, &context)
     }
 
@@ -419,7 +419,7 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// Creates a plan in flight. It is not yet in the ledger.
+    /// Creates a plan in flight. It is not yet in flight.
     pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
@@ -433,7 +433,7 @@ impl Arbiter {
         stored(plan, id, term, preemptor, &self.model.cluster, clock.time())
     }
 
-    /// Puts a new plan into the ledger. A plan with victims is also stored as a `Preemption` and published as an event.
+    /// Puts a new plan in flight. A plan with victims is also stored as a `Preemption` and published as an event.
     pub(super) fn open(&mut self, mut flight: Flight) {
         let preemptor = flight.preemptor.clone();
         if flight.evicts() {

@@ -1,9 +1,9 @@
 //! Metrics about the decisions of the arbiter.
 
 use super::Arbiter;
-use crate::command::{Cause, EvictOutcome};
-use crate::ledger::{Clock, Flight};
-use crate::metrics::{ClassLabel, Metrics, Way};
+use crate::messages::command::{Cause, EvictOutcome};
+use crate::observability::metrics::{ClassLabel, Metrics, Way};
+use crate::plans::{Clock, Flight};
 use crate::status;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;

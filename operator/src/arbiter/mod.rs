@@ -1,4 +1,4 @@
-//! The arbiter: the one task that owns the model, makes all decisions, and keeps the ledger (design, section 5).
+//! The arbiter: the one task that owns the model, makes all decisions, and keeps the plans in flight (design, section 5).
 //!
 //! A pass runs after every batch of inputs. It advances the plans in flight, decides for pending preemptors, and writes the statuses that
 //! changed. The arbiter makes no call itself: [`Command`]s are sent to an actuator, and the results come back as inputs. It reads no clock
@@ -19,34 +19,34 @@ mod statuses;
 mod traces;
 mod waiters;
 
-use crate::backfill::BackFill;
-use crate::command::{Command, Dispatch};
+use crate::capacity_requests::{self, Provisioning};
 use crate::config::Config;
+use crate::critical_addons::queue::Rescues;
 use crate::departures::Departures;
 use crate::departures::history::Keeper;
 use crate::departures::plan_store::{PlanStore, Record};
-use crate::gangs::Gangs;
-use crate::half_bound::HalfStarts;
-use crate::housekeeping::Housekeeping;
-use crate::input::Input;
-use crate::lease::Leadership;
-use crate::ledger::{self, Advance, Clock, EndedReservations, Ending, Flight, Flights, Limits};
-use crate::metrics::Metrics;
+use crate::gangs::backfill::BackFill;
+use crate::gangs::half_bound::HalfStarts;
+use crate::gangs::housekeeping::Housekeeping;
+use crate::gangs::labelled::Gangs;
+use crate::gangs::succession::Succession;
+use crate::gangs::ungate_all::UngateAll;
+use crate::leadership::lease::Leadership;
+use crate::leadership::watches::Watches;
+use crate::limits::rates::Rates;
+use crate::limits::switch::Switch;
+use crate::messages::command::{Command, Dispatch};
+use crate::messages::input::Input;
 use crate::model::Model;
-use crate::observed::Observed;
-use crate::provisioning::{self, Provisioning};
-use crate::queue::Waiting;
-use crate::rates::Rates;
-use crate::rescue::Rescues;
+use crate::observability::metrics::Metrics;
+use crate::observability::trace::Tracer;
+use crate::plans::{self, Advance, Clock, EndedReservations, Ending, Flight, Flights, Limits};
+use crate::preemption::observed::Observed;
+use crate::preemption::queue::Waiting;
+use crate::preemption::survey::Survey;
 use crate::server_time::ServerTime;
+use crate::speaker::words;
 use crate::status::{self, Victimhood, WaitReason};
-use crate::succession::Succession;
-use crate::survey::Survey;
-use crate::switch::Switch;
-use crate::trace::Tracer;
-use crate::ungate_all::UngateAll;
-use crate::watches::Watches;
-use crate::words;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_planner::Preemptor;
@@ -159,7 +159,7 @@ impl Arbiter {
             departures: Departures::default(),
             half_starts: HalfStarts::default(),
             succession: Succession::default(),
-            provisioning: Provisioning::new(provisioning::Options::of(&config)),
+            provisioning: Provisioning::new(capacity_requests::Options::of(&config)),
             repeated: Repeated::default(),
             rescues: Rescues::default(),
             survey: Survey::default(),
@@ -350,7 +350,7 @@ impl Arbiter {
 
     /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
     fn context(&self, priority: i32) -> Context {
-        let mut departing = ledger::departing(&self.flights, priority);
+        let mut departing = plans::departing(&self.flights, priority);
         departing.extend(self.departures.leaving().chain(self.evicted.keys()).cloned());
         Context { departing, ..Context::default() }
     }
@@ -531,7 +531,7 @@ impl Arbiter {
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let whole = victim.kind == "PodGroup";
-            let message = ledger::victim_message(&flight, &victim.kind, victim.priority, None);
+            let message = plans::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole {
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
@@ -540,7 +540,7 @@ impl Arbiter {
             if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                let (preemptor, reason) = (Some(ledger::taker(&flight)), Reason::PreemptionByScheduler);
+                let (preemptor, reason) = (Some(plans::taker(&flight)), Reason::PreemptionByScheduler);
                 self.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
             }
         }

@@ -1,8 +1,8 @@
 //! Events on preemptors and on the objects that prevent a preemption. Events that every decision would repeat are published at intervals.
 
 use super::Arbiter;
-use crate::command::{Command, Notice};
-use crate::words::Sentence;
+use crate::messages::command::{Command, Notice};
+use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_planner::Preemptor;
 use giveway_planner::Shortfall;

@@ -3,10 +3,10 @@
 use super::Arbiter;
 use crate::departures::history::Keep;
 use crate::departures::plan_store::{Answer, Record, Written, controller};
-use crate::ledger::{Clock, Flight};
+use crate::limits::rates::MINUTE;
+use crate::messages::report::CallError;
 use crate::model::plans::dropped;
-use crate::rates::MINUTE;
-use crate::report::CallError;
+use crate::plans::{Clock, Flight};
 use giveway_crds::plan::{
     Cause, PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor,
     StoredVictim, StoredVictimPod,

@@ -7,9 +7,9 @@
 
 use super::Arbiter;
 use super::notices::Repeated;
-use crate::command::{Command, EvictCall, EvictOutcome};
-use crate::ledger::{Clock, Flight};
-use crate::rates::{Full, MINUTE, Need, Tally};
+use crate::limits::rates::{Full, MINUTE, Need, Tally};
+use crate::messages::command::{Command, EvictCall, EvictOutcome};
+use crate::plans::{Clock, Flight};
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;

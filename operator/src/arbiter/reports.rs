@@ -2,11 +2,11 @@
 
 use super::Arbiter;
 use super::departures::action_of;
-use crate::command::{Cause, Command, EvictOutcome, Notice};
-use crate::ledger;
-use crate::metrics::RefusedBy;
-use crate::missing::Missing;
-use crate::report::{CallError, Report};
+use crate::messages::command::{Cause, Command, EvictOutcome, Notice};
+use crate::messages::report::{CallError, Report};
+use crate::observability::metrics::RefusedBy;
+use crate::plans;
+use crate::views::missing::Missing;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -69,7 +69,7 @@ impl Arbiter {
                 let victim = flight.victims.iter().find(|victim| victim.uid == uid);
                 let sentence = victim.and_then(|victim| {
                     let unit = flight.plan.victims.get(victim.unit)?;
-                    Some(ledger::victim_message(flight, &unit.kind, unit.priority, victim.shortened))
+                    Some(plans::victim_message(flight, &unit.kind, unit.priority, victim.shortened))
                 });
                 (sentence, flight.plan.preemptor.uid.clone())
             }

@@ -2,10 +2,10 @@
 //! Taints of Giveway without a plan in flight are removed.
 
 use super::Arbiter;
-use crate::command::{Command, Notice, Owner};
-use crate::ledger::{self, Clock, Flight, Rescue as Rescuing};
-use crate::report::CallError;
-use crate::words::Sentence;
+use crate::messages::command::{Command, Notice, Owner};
+use crate::messages::report::CallError;
+use crate::plans::{self, Clock, Flight, Rescue as Rescuing};
+use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::critical;
 use giveway_crds::mode::Mode;
@@ -192,7 +192,7 @@ impl Arbiter {
             || Sentence::from("the critical add-on"),
             |flight| {
                 flight.taint_answered(add, done, now);
-                Sentence::from("critical add-on ").then(ledger::describe(flight))
+                Sentence::from("critical add-on ").then(plans::describe(flight))
             },
         );
         if result.is_err() {

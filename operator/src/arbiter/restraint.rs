@@ -5,11 +5,11 @@
 //! accepted continues, so that its preemptor can use the capacity.
 
 use super::Arbiter;
-use crate::command::{Command, Notice};
 use crate::departures::plan_store::Record;
-use crate::ledger::{Clock, Flight};
+use crate::messages::command::{Command, Notice};
+use crate::plans::{Clock, Flight};
+use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
-use crate::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::PlanState;

@@ -2,12 +2,12 @@
 //! Important changes are written at once; changes that only concern numbers are collected for a moment.
 
 use super::{Arbiter, measures};
-use crate::command::Command;
-use crate::debounce::Debounced;
-use crate::ledger::Clock;
-use crate::report::CallError;
+use crate::messages::command::Command;
+use crate::messages::report::CallError;
+use crate::plans::Clock;
+use crate::preemption::survey;
+use crate::status::debounce::Debounced;
 use crate::status::{self, Facts};
-use crate::survey;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;

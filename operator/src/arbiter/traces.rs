@@ -1,8 +1,8 @@
-//! Exports the ended plans as [traces](crate::trace).
+//! Exports the ended plans as [traces](crate::observability::trace).
 
 use super::Arbiter;
-use crate::ledger::{Clock, Ending, Flight};
-use crate::trace::{Stage, Trace, id_of};
+use crate::observability::trace::{Stage, Trace, id_of};
+use crate::plans::{Clock, Ending, Flight};
 use giveway_crds::plan::PlanState;
 use opentelemetry::KeyValue;
 use std::time::Duration;

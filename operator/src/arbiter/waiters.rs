@@ -5,9 +5,9 @@
 //! limited, and PodGroups take turns.
 
 use super::Arbiter;
-use crate::command::{Command, Notice, Subject};
-use crate::event_budget::EventBudget;
-use crate::ledger::Clock;
+use crate::messages::command::{Command, Notice, Subject};
+use crate::plans::Clock;
+use crate::speaker::event_budget::EventBudget;
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::{Cluster, ObjectKey};

@@ -16,11 +16,11 @@ pub mod replicas;
 pub mod rotation;
 pub mod store;
 
-use crate::actuate::FIELD_MANAGER;
+use crate::calls::FIELD_MANAGER;
 use crate::config::{Certificates, Config};
-use crate::lease::Leadership;
-use crate::metrics::Metrics;
-use crate::report::CallError;
+use crate::leadership::lease::Leadership;
+use crate::messages::report::CallError;
+use crate::observability::metrics::Metrics;
 use futures::StreamExt as _;
 use giveway_crds::condition::Reason;
 use jiff::{SignedDuration, Timestamp};

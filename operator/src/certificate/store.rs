@@ -7,9 +7,9 @@
 
 use super::material::{Authority, Leaf};
 use super::rotation::Stored;
-use crate::actuate::FIELD_MANAGER;
-use crate::lease::Leadership;
-use crate::report::CallError;
+use crate::calls::FIELD_MANAGER;
+use crate::leadership::lease::Leadership;
+use crate::messages::report::CallError;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

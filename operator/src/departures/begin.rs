@@ -1,10 +1,10 @@
 //! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin).
 
 use super::{evictable, is_evictable};
-use crate::ledger::Rest;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
-use crate::words::{Sentence, pods};
+use crate::plans::Rest;
+use crate::speaker::words::{Sentence, pods};
 use giveway_crds::plan::{Cause, StoredPreemptor};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;

@@ -3,7 +3,7 @@
 //! eviction, so a new leader finishes it. `spec.cause` is the cause:
 //!
 //! - `MemberPreempted`: [kube-scheduler preempted](crate::model::preempted_by_scheduler) one pod of a PodGroup in mode `PodGroup`.
-//! - `PartiallyScheduled`: a gang has been [partially scheduled](crate::half_bound) for too long.
+//! - `PartiallyScheduled`: a gang has been [partially scheduled](crate::gangs::half_bound) for too long.
 //! - `PartiallyDisrupted`: a plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`.
 //!
 //! Only the last one continues a disruption that Giveway began. The other two violate no budget, and end when the gang has `minCount` bound
@@ -18,11 +18,11 @@ pub mod plan_store;
 #[cfg(test)]
 mod tests;
 
-use crate::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
-use crate::half_bound;
-use crate::ledger::{Call, Clock};
+use crate::gangs::half_bound;
+use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
-use crate::words::Sentence;
+use crate::plans::{Call, Clock};
+use crate::speaker::words::Sentence;
 use begin::Request;
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::SmolStr;

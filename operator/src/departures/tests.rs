@@ -3,7 +3,7 @@
 use super::begin::{member_preempted, partially_disrupted, partially_scheduled};
 use super::plan_store::PlanStore;
 use super::*;
-use crate::ledger::Rest;
+use crate::plans::Rest;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::preemption::PreemptionStatus;

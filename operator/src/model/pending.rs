@@ -1,6 +1,6 @@
 //! The live pods without a node, by PodGroup.
 
-use crate::index::Index;
+use crate::model::index::Index;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 

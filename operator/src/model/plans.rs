@@ -1,7 +1,7 @@
 //! Stored plans as the watch shows them. Complete objects are kept only until a new leader has resumed the plans. After that, and for ended
 //! plans, only the fields that the history needs are kept.
 
-use crate::rates::Need;
+use crate::limits::rates::Need;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_crds::{Preemption, critical};

@@ -2,18 +2,18 @@
 //!
 //! Each kind has a watch of its own, and one may lag behind another or restart. A bound pod that names an unknown PodGroup may belong to a
 //! group that is disrupted together, with its own priority. Such a pod is not a victim until it is so old that its PodGroup would be known:
-//! by then the watch of PodGroups is complete, or has been broken for so long that nothing is decided ([`watches`](crate::watches)). After
+//! by then the watch of PodGroups is complete, or has been broken for so long that nothing is decided ([`watches`](crate::leadership::watches)). After
 //! that the PodGroup is treated as missing, because users can write any name on a pod.
 
 use super::preempted_by_scheduler::PreemptedByScheduler;
-use crate::watches::TRUSTED;
+use crate::leadership::watches::TRUSTED;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_serving::patience;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds after its creation during which the PodGroup of a pod may be unknown: the time until a watch without [answers](patience::WATCH)
-/// is no longer [trusted](crate::watches::TRUSTED), and the difference of two clocks.
+/// is no longer [trusted](crate::leadership::watches::TRUSTED), and the difference of two clocks.
 const LAG: i64 = 20;
 /// Rounding to whole seconds, and a clock that is wrong by less than three seconds.
 const CLOCKS: u64 = 4;

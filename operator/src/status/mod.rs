@@ -1,14 +1,15 @@
 //! Computes the status of a PodGroup. Pure; the status is written only if it differs from the stored one.
 
+pub mod debounce;
 mod domain;
 #[cfg(test)]
 mod tests;
 
 pub use domain::{contradiction, within};
 
-use crate::ledger::{Flight, Rescue, describe};
 use crate::model::{GroupRecord, Model};
-use crate::words::{Names, Sentence, pods};
+use crate::plans::{Flight, Rescue, describe};
+use crate::speaker::words::{Names, Sentence, pods};
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};

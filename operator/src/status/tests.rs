@@ -1,7 +1,7 @@
 //! Tests of the status of a PodGroup in each state.
 
 use super::*;
-use crate::ledger::{taker, victim_message};
+use crate::plans::{taker, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};

@@ -1,6 +1,6 @@
 //! The time between plans of a group grows after each cancelled plan, but free capacity is used immediately.
 
-use crate::ledger::planned;
+use crate::stored_plans::planned;
 use crate::{MINUTE, SCHEDULED};
 use giveway_crds::Preemption;
 use giveway_crds::condition::find;

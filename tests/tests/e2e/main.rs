@@ -32,7 +32,6 @@ mod guard;
 mod guard_cost;
 mod guard_seats;
 mod helm;
-mod ledger;
 mod malformed;
 mod metrics;
 mod native;
@@ -48,6 +47,7 @@ mod roles;
 mod served;
 mod smoke;
 mod statuses;
+mod stored_plans;
 mod switch;
 mod topology;
 mod traces;
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         guard_cost::tests(),
         guard_seats::tests(),
         helm::tests(),
-        ledger::tests(),
+        stored_plans::tests(),
         malformed::tests(),
         metrics::tests(),
         native::tests(),

@@ -80,9 +80,9 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
             "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
         }
     });
-    let ledger = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
+    let preemptions = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
     let operator = world.client_of(OPERATOR).await;
-    Call::post(ledger, &plan).allowed(&operator, "a plan").await;
+    Call::post(preemptions, &plan).allowed(&operator, "a plan").await;
     let token = world.kubectl(&["create", "token", "giveway-operator", "-n", NAMESPACE]).await.unwrap();
     let config = world.plane().kubeconfig_with_token("operator", token.trim());
     let operator = kubeconfig::impatient_client(config).await.unwrap();
@@ -121,7 +121,7 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
         assert!(!left.contains("giveway"), "{left}");
     }
     // The stored plans can still be read.
-    Call::get(&format!("{ledger}/critical")).allowed(&admin, "the history").await;
+    Call::get(&format!("{preemptions}/critical")).allowed(&admin, "the history").await;
 }
 
 /// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.

@@ -12,7 +12,11 @@ use std::fs;
 
 /// Returns the metrics of both daemons.
 fn catalogue() -> Vec<&'static About> {
-    giveway_operator::metrics::CATALOGUE.iter().chain(giveway_webhook::metrics::CATALOGUE).chain(PROCESS).collect()
+    giveway_operator::observability::metrics::CATALOGUE
+        .iter()
+        .chain(giveway_webhook::metrics::CATALOGUE)
+        .chain(PROCESS)
+        .collect()
 }
 
 /// Expects that a file of the repository has the generated text. With `GIVEWAY_WRITE` set, the file is written first.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Metrics
 
-<!-- Generated from operator/src/metrics/catalogue.rs and webhook/src/metrics/catalogue.rs by `make metrics`; do not edit. -->
+<!-- Generated from operator/src/observability/metrics/catalogue.rs and webhook/src/metrics/catalogue.rs by `make metrics`; do not edit. -->
 
 The operator shows its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to those who ask for it,
 and to everybody else in Prometheus' text format. The chart makes what the Prometheus operator and Grafana need:
@@ -36,7 +36,7 @@ fn table(text: &mut String, title: &str, metrics: &[About]) {
 
 fn page() -> String {
     let mut text = HEAD.to_owned();
-    table(&mut text, "Operator", giveway_operator::metrics::CATALOGUE);
+    table(&mut text, "Operator", giveway_operator::observability::metrics::CATALOGUE);
     table(&mut text, "Webhook", giveway_webhook::metrics::CATALOGUE);
     table(&mut text, "Both, as processes", PROCESS);
     text

@@ -1,4 +1,4 @@
-//! Deterministic simulation: the real arbiter, ledger and queue of the operator in one thread, with a simulated API server and a simulated
+//! Deterministic simulation: the real arbiter of the operator in one thread, with a simulated API server and a simulated
 //! clock. A seed determines all events: workloads, deletions, cordons, failed calls, process crashes and watch lag. `make simulation SEED=7
 //! CASES=1` runs one seed.
 

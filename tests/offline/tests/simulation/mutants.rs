@@ -1,4 +1,4 @@
-//! Checks the edits of `make mutants-ledger`: every text to replace occurs once in the sources, and its replacement differs.
+//! Checks the edits of `make mutants-operator`: every text to replace occurs once in the sources, and its replacement differs.
 
 use giveway_tests::paths;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Replicas of the operator, the Lease that they share, and their calls.
 
 use crate::simulation::process::Process;
-use giveway_operator::command::Command;
+use giveway_operator::messages::command::Command;
 
 /// A replica of the operator, in which processes run one after the other.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use crate::simulation::server::{EPOCH, Server};
 use crate::simulation::trace::Trace;
 use giveway_crds::mode::Mode;
 use giveway_operator::config::Config;
-use giveway_operator::ledger::Clock;
+use giveway_operator::plans::Clock;
 use giveway_tests::random::Random;
 use jiff::Timestamp;
 use serde_json::{Value, json};

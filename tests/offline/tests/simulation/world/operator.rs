@@ -8,9 +8,9 @@ use crate::simulation::object::{Kind, text};
 use crate::simulation::plot::Turn;
 use crate::simulation::process::{Process, namespace, switched};
 use crate::simulation::replica::{Call, Lease};
-use giveway_operator::command::{Cause, Command, EvictOutcome};
-use giveway_operator::input::Input;
-use giveway_operator::report::CallError;
+use giveway_operator::messages::command::{Cause, Command, EvictOutcome};
+use giveway_operator::messages::input::Input;
+use giveway_operator::messages::report::CallError;
 
 /// How long a Lease is valid without renewal, in milliseconds.
 const LEASE: u64 = 15_000;

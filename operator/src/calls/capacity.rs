@@ -1,0 +1,86 @@
+//! API calls that request capacity from a cluster autoscaler: ProvisioningRequests and placeholder pods.
+
+use crate::messages::capacity::{CapacityRequest, Placeholder, Waiter};
+use crate::messages::report::CallError;
+use giveway_crds::autoscaling::ProvisioningRequest;
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::{Pod, PodTemplate};
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Creates the ProvisioningRequest and those of its PodTemplates that do not exist. The templates are created second
+/// because the request owns them: after an interrupted call, they are garbage-collected with the request, or the next
+/// call creates the missing ones.
+pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<(), CallError> {
+    let namespace = &asked.gang.group.namespace;
+    let mut members = Vec::new();
+    for (waiter, _) in &asked.sets {
+        members.push(read(client, waiter).await?);
+    }
+    let requests: Api<ProvisioningRequest> = Api::namespaced(client.clone(), namespace);
+    let made = match create(&requests, &asked.request()).await? {
+        Some(made) => made,
+        None => requests.get(&asked.name).await?,
+    };
+    let is_its = made.owner_references().iter().any(|owner| owner.uid == asked.gang.uid.as_str());
+    if !is_its {
+        return Err(CallError::Failed(format!("a ProvisioningRequest {} of somebody else exists", asked.name)));
+    }
+    let templates: Api<PodTemplate> = Api::namespaced(client.clone(), namespace);
+    for (at, member) in members.iter().enumerate() {
+        create(&templates, &asked.template(at, member, &made.uid().unwrap_or_default())).await?;
+    }
+    Ok(())
+}
+
+/// Deletes a ProvisioningRequest. Its PodTemplates are garbage-collected with it.
+pub(super) async fn withdraw(client: &Client, request: &ObjectKey, uid: &str) -> Result<(), CallError> {
+    let requests: Api<ProvisioningRequest> = Api::namespaced(client.clone(), &request.namespace);
+    delete(&requests, &request.name, uid).await
+}
+
+/// Creates a placeholder pod.
+pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
+    let member = read(client, &placeholder.member).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.group.namespace);
+    create(&pods, &placeholder.pod(&member)).await?;
+    Ok(())
+}
+
+/// Deletes a placeholder pod.
+pub(super) async fn remove(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
+    delete(&Api::<Pod>::namespaced(client.clone(), &pod.namespace), &pod.name, uid).await
+}
+
+/// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
+async fn read(client: &Client, waiter: &Waiter) -> Result<Pod, CallError> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &waiter.pod.namespace);
+    let pod = pods.get(&waiter.pod.name).await?;
+    if pod.uid().as_deref() == Some(waiter.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }
+}
+
+/// Creates an object. Returns `None` if an object of that name exists already.
+async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, CallError>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
+    match api.create(&PostParams::default(), object).await {
+        Ok(made) => Ok(Some(made)),
+        Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => Ok(None),
+        // A 404 on a creation means that the namespace or the kind does not exist.
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(CallError::Failed(status.message)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn delete<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), CallError>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    api.delete(name, &DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }).await?;
+    Ok(())
+}

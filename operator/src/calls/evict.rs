@@ -1,0 +1,164 @@
+//! Eviction of one pod, always with its UID as a precondition (design, section 5, "Evict").
+//!
+//! One call is enough: the Eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
+//! PodDisruptionBudget selects it. It would overwrite a condition that was written before, so none is written before.
+//! If the Eviction API refuses and the pod may be deleted all the same, the operator writes the condition itself,
+//! because DELETE writes none. An annotation of the Eviction object names the plan; it is visible only in the audit log
+//! of the API server.
+
+use super::FIELD_MANAGER;
+use crate::messages::command::{EvictCall, EvictOutcome};
+use crate::messages::report::CallError;
+use crate::speaker::words::Names;
+use giveway_crds::condition::{Reason, types};
+use giveway_crds::keys;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+/// Evicts a pod, or only dry-runs that if `call.rehearsal` is set. The caller may retry after any `Err` except
+/// [`CallError::Gone`].
+pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Result<EvictOutcome, CallError> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
+    if call.rehearsal {
+        return match request(&pods, call).await {
+            Ok(()) => Ok(EvictOutcome::Allowed),
+            // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
+            // rejects the deletion.
+            Err(kube::Error::Api(status)) if is_for_budget(&status) && call.may_force => {
+                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Allowed))
+            }
+            Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
+            Err(error) => unless_denied(error),
+        };
+    }
+    if call.again {
+        // The response to an earlier call may have been lost. A terminating pod is not evicted a second time, unless it
+        // was deleted with a longer grace period than this call gives it.
+        let pod = pods.get(&call.pod.name).await?;
+        if pod.uid().as_deref() != Some(call.uid.as_str()) {
+            return Ok(EvictOutcome::Gone);
+        }
+        let longer = |given: i64| call.grace.is_some_and(|grace| given > grace);
+        if pod.metadata.deletion_timestamp.is_some() && !pod.metadata.deletion_grace_period_seconds.is_some_and(longer)
+        {
+            return Ok(EvictOutcome::Accepted);
+        }
+    }
+    match request(&pods, call).await {
+        Ok(()) => Ok(EvictOutcome::Accepted),
+        Err(kube::Error::Api(status)) if is_for_budget(&status) => {
+            if call.may_force {
+                mark(&pods, call, names).await?;
+                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Forced))
+            } else {
+                Ok(EvictOutcome::Refused(reason(&status)))
+            }
+        }
+        Err(error) => unless_denied(error),
+    }
+}
+
+/// Returns a final rejection by the API server as an outcome, and any other error as an `Err` that may be retried.
+fn unless_denied(error: kube::Error) -> Result<EvictOutcome, CallError> {
+    match error {
+        kube::Error::Api(status) if is_definite(&status) => Ok(denied(status)),
+        error => Err(error.into()),
+    }
+}
+
+/// Returns true if a PodDisruptionBudget is the reason of the failure: it does not allow the eviction (429), or more
+/// than one budget selects the pod, which the Eviction API cannot handle (500). Throttling is a 429 too, and other
+/// failures are a 500 too.
+fn is_for_budget(status: &kube::core::Status) -> bool {
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    match status.code {
+        429 => {
+            causes.into_iter().any(|c| c.reason == "DisruptionBudget") || status.message.contains("disruption budget")
+        }
+        500 => status.message.contains("more than one PodDisruptionBudget"),
+        _ => false,
+    }
+}
+
+/// Returns true if the API server rejected the call for good: any 4xx except 404, 408, 409 and 429, and except a failed
+/// UID precondition.
+fn is_definite(status: &kube::core::Status) -> bool {
+    (400..500).contains(&status.code)
+        && !matches!(status.code, 404 | 408 | 409 | 429)
+        && !crate::messages::report::names_another_uid(status)
+}
+
+/// Classifies a rejection: `Unauthorized` if it comes from authentication or authorization, `Forbidden` if it comes
+/// from admission.
+fn denied(status: Box<kube::core::Status>) -> EvictOutcome {
+    let by_authorizer = status.code == 401 || (status.code == 403 && status.message.contains("is forbidden: User "));
+    if by_authorizer { EvictOutcome::Unauthorized(status.message) } else { EvictOutcome::Forbidden(status.message) }
+}
+
+/// Returns the API server's message about the budget. The detail, if there is one, names the budget and counts its
+/// pods.
+fn reason(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    let detail = causes.map(|c| c.message.as_str()).find(|message| !message.is_empty());
+    detail.unwrap_or(&status.message).to_owned()
+}
+
+/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted.
+async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), CallError> {
+    let patch = json!({
+        "metadata": { "uid": call.uid.as_str() },
+        "status": { "conditions": [{
+            "type": types::DISRUPTION_TARGET,
+            "status": "True",
+            "reason": Reason::PreemptionByScheduler.as_str(),
+            "message": names.told(&call.message, &call.pod.namespace),
+            "lastTransitionTime": Timestamp::now().to_string(),
+        }]}
+    });
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
+        // A response that cannot be parsed is a success too: the condition is written, and the response body is not
+        // used.
+        Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a
+/// subresource.
+async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
+    let eviction = Eviction {
+        metadata: ObjectMeta {
+            name: Some(call.pod.name.to_string()),
+            namespace: Some(call.pod.namespace.to_string()),
+            annotations: Some([(keys::ANNOTATION_PLAN.to_owned(), call.cause.id().to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        delete_options: Some(DeleteOptions {
+            grace_period_seconds: call.grace,
+            preconditions: Some(Preconditions { uid: Some(call.uid.to_string()), resource_version: None }),
+            ..DeleteOptions::default()
+        }),
+    };
+    let params = PostParams { dry_run: call.rehearsal, ..PostParams::default() };
+    pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
+}
+
+async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
+    let params = DeleteParams {
+        dry_run: call.rehearsal,
+        grace_period_seconds: call.grace.and_then(|seconds| u32::try_from(seconds).ok()),
+        preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    pods.delete(&call.pod.name, &params).await.map(|_| ())
+}
+
+#[cfg(test)]
+#[path = "evict_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! Limits on the number of API calls in flight, in lanes that do not wait for each other.
+//!
+//! * Evictions. Most of their time is waiting: the API server lists the PodDisruptionBudgets for each eviction, and
+//!   answers a list only when it has confirmed with etcd that its cache is current, which takes up to 0.1 s. So more of
+//!   them are allowed in flight.
+//! * Plans. There are few: one call at a time for each plan, and every other call for the plan waits for it.
+//! * PodGroups that are created for pods or get another `minCount`, and reads of their owners: any tenant can cause
+//!   thousands of them.
+//! * All other calls, among them the nominations of a large gang.
+//!
+//! In each lane, calls are ordered by priority, then by age.
+
+use super::lane::{Lane, Turn};
+use crate::messages::command::Command;
+
+/// Number of evictions allowed in flight for each other call.
+const EVICTIONS: usize = 3;
+/// Maximum number of calls in flight that create PodGroups, set their `minCount`, or read owners.
+const GROUPS: usize = 4;
+
+/// All lanes of the operator. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    evictions: Lane,
+    plans: Lane,
+    groups: Lane,
+    others: Lane,
+}
+
+impl Lanes {
+    /// Returns lanes for this many calls in flight; evictions and PodGroup creation have their own limits on top of it.
+    pub(super) fn new(calls: usize) -> Self {
+        let plans = (calls / 4).max(1);
+        Self {
+            evictions: Lane::new(calls.saturating_mul(EVICTIONS)),
+            plans: Lane::new(plans),
+            groups: Lane::new(GROUPS),
+            others: Lane::new(calls.saturating_sub(plans).max(1)),
+        }
+    }
+
+    /// Waits until the command may be carried out.
+    pub(super) async fn turn(&self, command: &Command) -> Turn {
+        let lane = match command {
+            Command::Evict(_) => &self.evictions,
+            Command::StorePlan { .. } | Command::WritePlan { .. } => &self.plans,
+            Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => &self.groups,
+            _ => &self.others,
+        };
+        lane.take(command.priority()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use giveway_planner::model::ObjectKey;
+
+    fn other() -> Command {
+        Command::ReadSchedulerLease(ObjectKey::new("kube-system", "kube-scheduler"))
+    }
+
+    #[test]
+    fn a_plan_is_written_although_all_other_turns_are_taken_and_their_number_is_bounded() {
+        let lanes = Lanes::new(4);
+        let turn = |command: &Command| lanes.turn(command).now_or_never();
+        let taken: Vec<_> = std::iter::from_fn(|| turn(&other())).take(10).collect();
+        assert_eq!(taken.len(), 3, "one of four is kept for plans");
+        let plan = turn(&Command::WritePlan { plan: "p-1".to_owned(), priority: 0, status: Box::default() });
+        assert!(plan.is_some());
+        drop(taken);
+        assert!(turn(&other()).is_some());
+    }
+}

@@ -1,0 +1,279 @@
+//! Carries [`Command`]s out as API calls and reports their results.
+//!
+//! Every command runs in a task of its own, limited in number and in time, so that a decision never waits for a call
+//! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
+//! eviction is a 429, which the client library would retry for minutes.
+
+mod background;
+mod capacity;
+mod evict;
+mod lane;
+mod lanes;
+mod limiter;
+mod node;
+mod object;
+mod owner;
+mod plan;
+mod pod;
+
+use crate::config::Config;
+use crate::leadership::lease::Leadership;
+use crate::messages::command::{Command, Dispatch, EvictOutcome};
+use crate::messages::input::{Input, key_of};
+use crate::messages::report::{CallError, Report};
+use crate::observability::metrics::Metrics;
+use crate::speaker::words::Names;
+use background::Background;
+use giveway_crds::plan::StoredPlan;
+use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
+use giveway_serving::shares::Shares;
+use kube::Client;
+use kube::runtime::events::Recorder;
+use lanes::Lanes;
+use limiter::Limiter;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Timeout of one command.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of events that wait to be written. A plan with ten thousand victims has one event for each. A tenant
+/// with many pending pods can cause as many repeatedly, so events above this number are dropped.
+const MOST_EVENTS: usize = 20_000;
+/// Field manager of all writes (`managedFields`), and reporting controller of events.
+pub const FIELD_MANAGER: &str = "giveway-operator";
+
+/// Carries commands out. Cheap to clone.
+#[derive(Clone)]
+pub struct Actuator {
+    client: Client,
+    leadership: Leadership,
+    lanes: Lanes,
+    background: Background,
+    /// Limits events separately, so that they delay no other background call.
+    events: Background,
+    /// Queue slots of events that wait to be written. One namespace gets at most half of them.
+    waiting_events: Shares,
+    limiter: Arc<Limiter>,
+    recorder: Recorder,
+    metrics: Metrics,
+    names: Names,
+    reports: mpsc::Sender<Input>,
+}
+
+impl Actuator {
+    /// Returns an actuator that sends its reports to `reports`. `client` must not retry by itself.
+    pub fn new(
+        client: Client,
+        leadership: Leadership,
+        metrics: Metrics,
+        config: &Config,
+        reports: mpsc::Sender<Input>,
+    ) -> Self {
+        let reporter = kube::runtime::events::Reporter {
+            controller: FIELD_MANAGER.to_owned(),
+            instance: Some(leadership.term().to_owned()),
+        };
+        let background = Background::new();
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            leadership,
+            lanes: Lanes::new(config.concurrent_calls as usize),
+            events: background.events(),
+            background,
+            waiting_events: Shares::new(MOST_EVENTS),
+            limiter: Arc::new(Limiter::new(config.evictions_per_second)),
+            metrics,
+            names: config.names(),
+            reports,
+        }
+    }
+
+    /// Runs one write if this process is the leader, with a timeout.
+    async fn write<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = Result<T, CallError>> + Send,
+    ) -> Result<T, CallError> {
+        let _under_way = self.leadership.writing();
+        // A call must not outlive the lease: the next leader starts to act as soon as the lease has expired.
+        let Some(limit) = self.leadership.remaining().map(|left| left.min(CALL_TIMEOUT)) else {
+            return Err(CallError::NotLeader);
+        };
+        let result = match tokio::time::timeout(limit, call).await {
+            Ok(result) => result,
+            Err(_) => Err(CallError::Unanswered(format!("no answer within {:.1} s", limit.as_secs_f32()))),
+        };
+        self.metrics.call(what, result.is_ok());
+        result
+    }
+
+    /// Creates the objects of a plan one after the other, each with a timeout, and writes the plan's status last.
+    async fn store_plan(&self, plan: &StoredPlan, status: &PreemptionStatus) -> Result<(), CallError> {
+        for part in parts_of(plan, PART_BYTES) {
+            self.write("store-plan", plan::create(&self.client, &part)).await?;
+        }
+        self.write("plan-status", plan::write_status(&self.client, &plan.id, status)).await
+    }
+
+    async fn carry_out(&self, command: Command) -> Option<Report> {
+        let client = &self.client;
+        Some(match command {
+            Command::Nominate { preemptor, plan, pod, uid, node, .. } => {
+                let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
+                if node.is_none() {
+                    if let Err(error) = result {
+                        tracing::debug!(%pod, %error, "nomination not withdrawn");
+                    }
+                    return None;
+                }
+                Report::Member { preemptor, plan, uid, release: false, result }
+            }
+            Command::Release { preemptor, plan, pod, uid, domain, .. } => {
+                let result = self.write("release", pod::release(client, &pod, &uid, domain.as_ref())).await;
+                Report::Member { preemptor, plan, uid, release: true, result }
+            }
+            Command::Evict(call) => {
+                let outcome = if call.permission.is_cancelled() {
+                    EvictOutcome::Withdrawn
+                } else {
+                    let what = if call.rehearsal { "rehearse-eviction" } else { "evict" };
+                    match self.write(what, evict::evict(client, &call, self.names)).await {
+                        Ok(outcome) => outcome,
+                        Err(CallError::Gone) => EvictOutcome::Gone,
+                        Err(CallError::Unanswered(why)) => EvictOutcome::Unanswered(why),
+                        Err(error) => EvictOutcome::Error(error.to_string()),
+                    }
+                };
+                tracing::info!(pod = %call.pod, cause = %call.cause, ?outcome, "eviction");
+                Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
+            }
+            Command::BackFill { pod, uid, missing } => {
+                let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
+                Report::BackFilled { pod, uid, result }
+            }
+            Command::WriteGroupStatus { group, uid, from, to, .. } => {
+                let write = object::write_group_status(client, &group, &uid, &from, &to);
+                let result = self.write("group-status", write).await;
+                Report::GroupStatus { group, status: to, result }
+            }
+            Command::WriteWorkloadStatus { workload, uid, status } => {
+                let write = object::write_workload_status(client, &workload, &uid, &status);
+                let result = self.write("workload-status", write).await;
+                Report::Object { what: format!("status of workload {workload}"), result }
+            }
+            Command::StorePlan { plan, status, .. } => {
+                let result = self.store_plan(&plan, &status).await;
+                Report::Plan { plan: plan.id, status, result }
+            }
+            Command::WritePlan { plan, status, .. } => {
+                let result = self.write("plan-status", plan::write_status(client, &plan, &status)).await;
+                Report::Plan { plan, status, result }
+            }
+            Command::ForgetPlan { name, uid } => {
+                let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
+                Report::Object { what: format!("preemption {name}"), result }
+            }
+            Command::LetNodeGo { plan } => {
+                let result = self.write("let-node-go", plan::let_node_go(client, &plan)).await;
+                Report::Object { what: format!("label of preemption {plan}"), result }
+            }
+            Command::CreateGroup(group) => {
+                let result = self.write("create-group", object::create_group(client, &group)).await;
+                Report::GroupMade { group: key_of(&*group), result }
+            }
+            Command::DeleteGroup { group, uid, version } => {
+                let result = self.write("delete-group", object::delete_group(client, &group, &uid, &version)).await;
+                Report::Object { what: format!("deletion of pod group {group}"), result }
+            }
+            Command::ReadOwner(owner) => {
+                let result = self.write("read-owner", owner::read(client, &owner)).await;
+                Report::Owner { owner, result }
+            }
+            Command::SetMinCount { group, uid, min_count } => {
+                let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
+                Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
+            }
+            Command::Protect { group, uid, protect } => {
+                let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
+                Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
+            }
+            Command::Taint { node, uid, add, owner } => {
+                let what = if add { "taint" } else { "untaint" };
+                let result = self.write(what, node::taint(client, &node, &uid, add)).await;
+                Report::Taint { node, uid, add, owner, result }
+            }
+            Command::RequestCapacity(asked) => {
+                let group = asked.gang.group.clone();
+                let what = format!("provisioning request {}/{}", group.namespace, asked.name);
+                let result = self.write("request-capacity", capacity::request(client, &asked)).await;
+                Report::Capacity { group: Some(group), what, result }
+            }
+            Command::WithdrawRequest { request, uid } => {
+                let result = self.write("withdraw-request", capacity::withdraw(client, &request, &uid)).await;
+                Report::Capacity { group: None, what: format!("end of request {request}"), result }
+            }
+            Command::MakePlaceholder(placeholder) => {
+                let group = placeholder.gang.group.clone();
+                let what = format!("placeholder {}/{}", group.namespace, placeholder.name());
+                let result = self.write("make-placeholder", capacity::make(client, &placeholder)).await;
+                Report::Capacity { group: Some(group), what, result }
+            }
+            Command::RemovePlaceholder { pod, uid } => {
+                let result = self.write("remove-placeholder", capacity::remove(client, &pod, &uid)).await;
+                Report::Capacity { group: None, what: format!("end of placeholder {pod}"), result }
+            }
+            Command::ReadSchedulerLease(lease) => {
+                Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
+            }
+            Command::Publish(notice) => {
+                let result = self.write("event", object::publish(&self.recorder, &notice, self.names)).await;
+                if let Err(error) = result {
+                    tracing::debug!(object = %notice.key, %error, "event not emitted");
+                }
+                return None;
+            }
+        })
+    }
+}
+
+impl Dispatch for Actuator {
+    fn dispatch(&self, command: Command) {
+        let (this, asked) = (self.clone(), Instant::now());
+        let place = match &command {
+            Command::Publish(notice) => match this.waiting_events.take(&notice.key.namespace) {
+                Some(place) => Some(place),
+                None => return tracing::debug!(object = %notice.key, "event not emitted: too many wait"),
+            },
+            _ => None,
+        };
+        tokio::spawn(async move {
+            let _place = place;
+            let background = command.in_background();
+            let turns = if matches!(command, Command::Publish(_)) { &this.events } else { &this.background };
+            let _turn = if background { turns.turn(asked).await } else { None };
+            let _permit = match &command {
+                Command::Evict(call) => tokio::select! {
+                    turn = this.lanes.turn(&command) => Some(turn),
+                    // The outcome `Withdrawn` is reported at once, without waiting for a turn.
+                    () = call.permission.cancelled() => None,
+                },
+                _ => Some(this.lanes.turn(&command).await),
+            };
+            if let Command::Evict(call) = &command
+                && !call.rehearsal
+            {
+                this.limiter.acquire(call.priority, &call.permission).await;
+            }
+            if !background {
+                this.background.stand_back().await;
+            }
+            if let Some(report) = this.carry_out(command).await {
+                drop(this.reports.send(Input::Report(report)).await);
+            }
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes on nodes (the taint that reserves a node for a critical add-on) and reads of kube-scheduler's Lease.
+
+use super::FIELD_MANAGER;
+use crate::messages::report::CallError;
+use giveway_crds::critical;
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+/// Adds or removes the taint for the pod with this UID and keeps every other taint. The list of taints can only be
+/// written as a whole, so the resourceVersion of the node is a precondition, and a node that changes meanwhile is read
+/// again.
+pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> Result<(), CallError> {
+    const ATTEMPTS: usize = 8;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let mut attempt = 1;
+    loop {
+        let current = nodes.get(node).await?;
+        let taints = current.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let Some(taints) = changed(taints, uid, add) else { return Ok(()) };
+        let metadata = json!({ "uid": current.uid(), "resourceVersion": current.resource_version() });
+        let patch = json!({ "metadata": metadata, "spec": { "taints": taints } });
+        match nodes.patch(node, &params, &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            result => return result.map(|_| ()).map_err(CallError::from),
+        }
+    }
+}
+
+/// Returns the taints with or without Giveway's, or `None` if nothing has to change. A node can have only one taint of
+/// a key and effect: if it has one of the same key and effect that Giveway did not add, Giveway's is not added.
+fn changed(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
+    let ours = critical::taint(uid);
+    let before = taints.len();
+    if add {
+        if !taints.iter().any(|taint| taint.key == ours.key && taint.effect == ours.effect) {
+            taints.push(ours);
+        }
+    } else {
+        taints.retain(|t| (&t.key, &t.value, &t.effect) != (&ours.key, &ours.value, &ours.effect));
+    }
+    (taints.len() != before).then_some(taints)
+}
+
+/// Returns when a Lease was last renewed, or `None` if it does not exist.
+pub(super) async fn renewed(client: &Client, lease: &ObjectKey) -> Result<Option<MicroTime>, CallError> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
+    let found = leases.get_opt(&lease.name).await?;
+    Ok(found.and_then(|lease| lease.spec?.renew_time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(value: Option<&str>, effect: &str) -> Taint {
+        let value = value.map(str::to_owned);
+        Taint { key: "CriticalAddonsOnly".into(), value, effect: effect.into(), time_added: None }
+    }
+
+    #[test]
+    fn only_our_taint_comes_and_goes() {
+        let foreign = vec![taint(Some("true"), "NoExecute"), taint(Some("u-2"), "PreferNoSchedule")];
+        let with = changed(foreign.clone(), "u-1", true).unwrap();
+        assert_eq!(with[2], taint(Some("u-1"), "NoSchedule"));
+        assert_eq!(changed(with.clone(), "u-1", true), None, "once");
+        assert_eq!(changed(with, "u-1", false), Some(foreign.clone()));
+        assert_eq!(changed(foreign, "u-1", false), None);
+    }
+
+    #[test]
+    fn a_node_that_somebody_else_keeps_stays_as_it_is() {
+        for value in [None, Some(""), Some("true"), Some("u-2")] {
+            let foreign = vec![taint(value, "NoSchedule")];
+            assert_eq!(changed(foreign.clone(), "u-1", true), None);
+            assert_eq!(changed(foreign, "u-1", false), None);
+        }
+    }
+}

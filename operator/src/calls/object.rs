@@ -1,0 +1,259 @@
+//! Writes on Giveway's own kinds, and on events.
+
+use super::FIELD_MANAGER;
+use crate::messages::command::{Notice, Subject};
+use crate::messages::report::CallError;
+use crate::speaker::words::Names;
+use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::fmt::Debug;
+
+pub(super) fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+fn failed(error: impl std::fmt::Display) -> CallError {
+    CallError::Failed(error.to_string())
+}
+
+/// Replaces the whole status of a Workload.
+pub(super) async fn write_workload_status(
+    client: &Client,
+    workload: &ObjectKey,
+    uid: &str,
+    status: &WorkloadStatus,
+) -> Result<(), CallError> {
+    patch_status::<Workload>(client, workload, uid, json!([{ "op": "add", "path": "/status", "value": status }])).await
+}
+
+/// Writes the status of a PodGroup. Marks of preempted pods that the webhook adds at the same time are kept.
+pub(super) async fn write_group_status(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    from: &PodGroupStatus,
+    to: &PodGroupStatus,
+) -> Result<(), CallError> {
+    patch_status::<PodGroup>(client, group, uid, group_status_patch(from, to).map_err(failed)?).await
+}
+
+/// Patches the status of an object of one of Giveway's kinds. The API server ignores a UID in the metadata of a status
+/// patch, so the patch tests the UID like any other field.
+async fn patch_status<K>(client: &Client, object: &ObjectKey, uid: &str, changes: Value) -> Result<(), CallError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let objects: Api<K> = Api::namespaced(client.clone(), &object.namespace);
+    let mut patch = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+    patch.extend(changes.as_array().cloned().unwrap_or_default());
+    let patch = serde_json::from_value(Value::Array(patch)).map_err(failed)?;
+    objects.patch_status(&object.name, &params(), &Patch::<()>::Json(patch)).await?;
+    Ok(())
+}
+
+/// Returns the JSON patch that turns one status of a PodGroup into another. Every field except the marks
+/// (`preemptedPods`) is replaced whatever its stored value is; of the marks, only those are removed that the new status
+/// does not have. The patch that creates the first status fails if the PodGroup has a status by then.
+fn group_status_patch(from: &PodGroupStatus, to: &PodGroupStatus) -> serde_json::Result<Value> {
+    const MARKS: &str = "preemptedPods";
+    let fields = |status: &PodGroupStatus| -> serde_json::Result<Map<String, Value>> {
+        let mut fields: Map<String, Value> = serde_json::from_value(serde_json::to_value(status)?)?;
+        fields.remove(MARKS);
+        Ok(fields)
+    };
+    let (before, after) = (fields(from)?, fields(to)?);
+    if *from == PodGroupStatus::default() {
+        return Ok(json!([
+            { "op": "test", "path": "/status", "value": null },
+            { "op": "add", "path": "/status", "value": after },
+        ]));
+    }
+    let removed = before.keys().filter(|field| !after.contains_key(*field)).map(|field| format!("/status/{field}"));
+    let marks = from.preempted_pods.keys().filter(|uid| !to.preempted_pods.contains_key(*uid));
+    let marks = marks.map(|uid| format!("/status/{MARKS}/{}", uid.replace('~', "~0").replace('/', "~1")));
+    let removed = removed.chain(marks).map(|path| json!({ "op": "remove", "path": path }));
+    let added =
+        after.iter().map(|(field, value)| json!({ "op": "add", "path": format!("/status/{field}"), "value": value }));
+    Ok(added.chain(removed).collect())
+}
+
+/// Creates a PodGroup. Succeeds also if it exists already.
+pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<(), CallError> {
+    let groups: Api<PodGroup> =
+        Api::namespaced(client.clone(), group.metadata.namespace.as_deref().unwrap_or_default());
+    match groups.create(&PostParams::default(), group).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Deletes a PodGroup if it has not changed. Succeeds also if it has changed or does not exist.
+pub(super) async fn delete_group(
+    client: &Client,
+    group: &ObjectKey,
+    uid: &str,
+    version: &str,
+) -> Result<(), CallError> {
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) });
+    match groups.delete(&group.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds or removes Giveway's finalizer and keeps all others. A PodGroup that changes meanwhile is read again.
+pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, protect: bool) -> Result<(), CallError> {
+    const ATTEMPTS: usize = 5;
+    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
+    let mut attempt = 1;
+    loop {
+        let current = groups.get(&group.name).await?;
+        if current.uid().as_deref() != Some(uid) {
+            return Err(CallError::Gone);
+        }
+        let mut finalizers: Vec<String> =
+            current.finalizers().iter().filter(|f| *f != keys::FINALIZER_PROTECTION).cloned().collect();
+        if protect {
+            finalizers.push(keys::FINALIZER_PROTECTION.to_owned());
+        }
+        let patch = json!({ "metadata": { "resourceVersion": current.resource_version(), "finalizers": finalizers } });
+        match groups.patch(&group.name, &params(), &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            result => return result.map(|_| ()).map_err(CallError::from),
+        }
+    }
+}
+
+/// Emits an event.
+pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) -> Result<(), CallError> {
+    let event = event(notice, names);
+    let api_version = match &notice.kind {
+        Subject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
+        Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
+        Subject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
+        Subject::Other { api_version, .. } => api_version.clone(),
+    };
+    let reference = ObjectReference {
+        api_version: Some(api_version),
+        kind: Some(notice.kind.to_string()),
+        name: Some(notice.key.name.to_string()),
+        // The API server stores events about cluster-scoped objects in the namespace `default`.
+        namespace: Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+        uid: Some(notice.uid.to_string()),
+        ..ObjectReference::default()
+    };
+    recorder.publish(&event, &reference).await?;
+    Ok(())
+}
+
+fn event(notice: &Notice, names: Names) -> Event {
+    Event {
+        type_: if notice.warning { EventType::Warning } else { EventType::Normal },
+        reason: notice.reason.as_str().to_owned(),
+        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
+        action: shorten(&notice.action, ACTION),
+        secondary: None,
+    }
+}
+
+/// Maximum length of an event's `note` in bytes; the API server rejects longer ones.
+const NOTE: usize = 1024;
+/// Maximum length of an event's `action` in bytes.
+const ACTION: usize = 128;
+
+fn shorten(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_crds::condition::Reason;
+    use giveway_crds::finished::FinishedMembers;
+    use giveway_crds::pod_group::PreemptedPod;
+    use giveway_planner::model::ObjectKey;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_patch_of_a_status_keeps_marks_that_were_added_meanwhile_and_removes_only_those_that_are_handled() {
+        let pod = |name: &str| PreemptedPod { name: name.to_owned(), time: Time(Timestamp::UNIX_EPOCH) };
+        let marks = |uids: &[&str]| uids.iter().map(|uid| ((*uid).to_owned(), pod("p"))).collect();
+        let patched = |stored: &PodGroupStatus, from: &PodGroupStatus, to: &PodGroupStatus| -> PodGroupStatus {
+            let mut object = json!({});
+            if *stored != PodGroupStatus::default() {
+                object["status"] = serde_json::to_value(stored).unwrap();
+            }
+            let patch: json_patch::Patch = serde_json::from_value(group_status_patch(from, to).unwrap()).unwrap();
+            json_patch::patch(&mut object, &patch).unwrap();
+            serde_json::from_value(object["status"].take()).unwrap()
+        };
+        let finished = FinishedMembers { spare: 1, ..FinishedMembers::default() };
+        let from = PodGroupStatus {
+            scheduled: Some("1/2".to_owned()),
+            finished,
+            preempted_pods: marks(&["a/b~", "c"]),
+            ..PodGroupStatus::default()
+        };
+        let to = PodGroupStatus {
+            scheduled: Some("2/2".to_owned()),
+            observed_generation: Some(3),
+            preempted_pods: marks(&["c"]),
+            ..PodGroupStatus::default()
+        };
+        let stored = PodGroupStatus { preempted_pods: marks(&["a/b~", "c", "new"]), ..from.clone() };
+        let expected: PodGroupStatus = PodGroupStatus { preempted_pods: marks(&["c", "new"]), ..to.clone() };
+        assert_eq!(patched(&stored, &from, &to), expected);
+        // JSON Patch cannot test that a field is absent. The API server treats an absent field as null.
+        let none = PodGroupStatus::default();
+        let first = PodGroupStatus { preempted_pods: BTreeMap::new(), ..to.clone() };
+        let patch = group_status_patch(&none, &first).unwrap();
+        assert_eq!(patch[0], json!({ "op": "test", "path": "/status", "value": null }), "a mark is not overwritten");
+        assert_eq!(patch[1]["value"], serde_json::to_value(&first).unwrap());
+        let marked = PodGroupStatus { preempted_pods: marks(&["new"]), ..none };
+        let with_mark = PodGroupStatus { preempted_pods: marks(&["new"]), ..first.clone() };
+        assert_eq!(patched(&marked, &marked, &with_mark), with_mark);
+    }
+
+    #[test]
+    fn an_event_is_never_longer_than_the_api_server_takes() {
+        let notice = |text: &str| Notice {
+            kind: "Pod".into(),
+            key: ObjectKey::new("default", "p"),
+            uid: "u".into(),
+            warning: true,
+            reason: Reason::Preempted,
+            action: text.to_owned(),
+            note: text.into(),
+        };
+        let said = |text: &str| {
+            let event = event(&notice(text), Names::default());
+            (event.action, event.note.unwrap())
+        };
+        let fits = "a".repeat(128);
+        assert_eq!(said(&fits), (fits.clone(), fits));
+        for letter in ["a", "é", "…"] {
+            let (action, note) = said(&letter.repeat(3_000));
+            assert!(action.len() <= 128 && note.len() <= 1024 && action.ends_with('…') && note.ends_with('…'));
+            assert!(action.len() > 120 && note.len() > 1000, "{letter}: as much as fits");
+        }
+    }
+}

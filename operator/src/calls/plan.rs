@@ -1,0 +1,60 @@
+//! Writes on `Preemption` objects, which store plans.
+
+use super::FIELD_MANAGER;
+use crate::messages::report::CallError;
+use giveway_crds::keys;
+use giveway_crds::preemption::{Preemption, PreemptionStatus};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+/// Creates one part of a plan. If an object of that name exists with the same spec, an earlier call succeeded whose
+/// response was lost.
+pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), CallError> {
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    match preemptions.create(&params(), part).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let found = preemptions.get(&part.name_any()).await?;
+            if found.spec == part.spec {
+                Ok(())
+            } else {
+                Err(CallError::Failed(format!("another Preemption has the name {}", part.name_any())))
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes the status of a plan.
+pub(super) async fn write_status(client: &Client, plan: &str, status: &PreemptionStatus) -> Result<(), CallError> {
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    preemptions.patch_status(plan, &params, &Patch::Merge(json!({ "status": status }))).await?;
+    Ok(())
+}
+
+/// Removes the label by which admission reserves the node for the preemptor. The state of the plan ends the reservation
+/// too, but admission evaluates every plan that has the label.
+pub(super) async fn let_node_go(client: &Client, plan: &str) -> Result<(), CallError> {
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patch = json!({ "metadata": { "labels": { keys::LABEL_KEEPS_NODE: null } } });
+    preemptions.patch(plan, &params, &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Deletes a `Preemption` that is not needed any more. Succeeds also if it does not exist.
+pub(super) async fn forget(client: &Client, name: &str, uid: &str) -> Result<(), CallError> {
+    let preemptions: Api<Preemption> = Api::all(client.clone());
+    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+    match preemptions.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
+}

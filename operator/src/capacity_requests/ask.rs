@@ -1,0 +1,288 @@
+//! The capacity request for one gang.
+
+use super::{Options, Wait, waiting};
+use crate::config::ProvisioningMethod;
+use crate::messages::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
+use crate::messages::command::Command;
+use crate::model::{Model, RequestRecord};
+use crate::plans::{Calls, Clock};
+use crate::speaker::words::pods;
+use crate::status::Word;
+use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
+use giveway_crds::condition::Reason;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::quantity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+/// How long placeholders may take to be bound before the attempt counts as failed.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Delay after the first failed attempt. It doubles with each further one.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Longest delay after a failed attempt.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// ProvisioningRequests with their names, by PodGroup.
+pub(super) type Requests<'m> = BTreeMap<&'m ObjectKey, Vec<(&'m ObjectKey, &'m RequestRecord)>>;
+
+/// Input and output of one pass.
+pub(super) struct Step<'s> {
+    /// The current state of the cluster.
+    pub(super) model: &'s Model,
+    /// The ProvisioningRequests that exist.
+    pub(super) requests: Requests<'s>,
+    /// The current time.
+    pub(super) clock: Clock,
+    /// Calls in flight.
+    pub(super) calls: &'s mut Calls,
+    /// Existing placeholders and requests that must be kept.
+    pub(super) kept: BTreeSet<ObjectKey>,
+    /// The calls to make.
+    pub(super) commands: Vec<Command>,
+}
+
+impl<'s> Step<'s> {
+    /// Returns the ProvisioningRequests of this PodGroup, by name.
+    pub(super) fn requests_of(&self, group: &ObjectKey) -> impl Iterator<Item = (&'s ObjectKey, &'s RequestRecord)> {
+        self.requests.get(group).into_iter().flatten().copied()
+    }
+}
+
+/// The state of the capacity request for one gang.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// UID of the PodGroup.
+    pub(super) uid: SmolStr,
+    /// The message for the PodGroup's status, if there is one.
+    pub(super) word: Option<Word>,
+    /// Since when the gang has been pending.
+    since: Instant,
+    /// Number of failed attempts.
+    failed: u32,
+    /// When the current attempt with placeholders started.
+    begun: Option<Instant>,
+    /// When the next attempt may start after a failed one, and why the last one failed.
+    refused: Option<(Instant, String)>,
+    /// The request whose creation the API server has confirmed completely.
+    made: String,
+}
+
+impl Ask {
+    /// Returns the state of a gang that is pending from `now` on.
+    pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
+        Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: String::new() }
+    }
+
+    /// Records that a call succeeded.
+    pub(super) fn done(&mut self, what: &str) {
+        what.clone_into(&mut self.made);
+    }
+
+    /// Records that the current attempt has failed, and why.
+    pub(super) fn give_up(&mut self, why: &str, now: Instant) {
+        if self.refused.is_none() {
+            let wait = AGAIN * (1 << self.failed.min(10));
+            self.refused = Some((now + wait.min(LONGEST), why.to_owned()));
+            self.failed = self.failed.saturating_add(1);
+            self.begun = None;
+        }
+    }
+
+    /// Compares what exists with what is needed: records what must be kept, and adds the calls for what is missing.
+    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
+        let (model, now) = (step.model, step.clock.now);
+        // An earlier leader may have requested capacity already.
+        let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
+        let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
+        let members = waiting(model, key, &options.schedulers);
+        if members.is_empty() || !(due || asked) {
+            self.word = None;
+            return;
+        }
+        self.refused.take_if(|(until, _)| *until <= now);
+        let gang = Gang { group: key.clone(), uid: self.uid.clone() };
+        let outcome = match options.method {
+            _ if members.len() > options.limit => Err(format!(
+                "{} wait, and room is asked for {} at the most (chart value provisioning.limit)",
+                pods(members.len()),
+                options.limit
+            )),
+            ProvisioningMethod::Off => return,
+            ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
+            ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
+        };
+        self.word = Some(match (outcome, &self.refused) {
+            (_, Some((until, why))) => Word {
+                reason: Reason::CapacityFailed,
+                message: format!(
+                    "No room from the cluster autoscaler: {why}. It is asked again at {}.",
+                    step.clock.at(*until)
+                ),
+            },
+            (Ok(word), None) => word,
+            (Err(why), None) => {
+                Word { reason: Reason::CapacityFailed, message: format!("The cluster autoscaler is not asked: {why}.") }
+            }
+        });
+    }
+
+    /// Requests capacity for all members by one ProvisioningRequest.
+    fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
+        let now = step.clock.now;
+        let sets = sets(members);
+        if sets.len() > MOST_POD_SETS {
+            return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
+        }
+        let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
+        // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
+        let attempt = |request: &ObjectKey| request.name.strip_prefix(stem.as_str())?.parse::<u32>().ok();
+        let last = step.requests_of(&gang.group).filter_map(|(request, _)| attempt(request)).max();
+        if self.refused.is_none() {
+            self.failed = self.failed.max(last.unwrap_or(0));
+        }
+        let name = format!("{stem}{}", if self.refused.is_some() { last.unwrap_or(0) } else { self.failed });
+        let request = ObjectKey::new(&gang.group.namespace, &name);
+        let what = format!("provisioning request {request}");
+        let found = step.requests_of(&gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
+        if found.is_some() {
+            step.kept.insert(request.clone());
+        }
+        if self.refused.is_none() && (found.is_none() || self.made != what) && step.calls.start(what, now) {
+            step.commands.push(Command::RequestCapacity(Box::new(CapacityRequest {
+                gang: gang.clone(),
+                name: name.clone(),
+                sets: sets.iter().map(|(pod, count)| (waiter(pod), *count)).collect(),
+            })));
+        }
+        let asked = format!(
+            "Room for {} is asked of the cluster autoscaler by ProvisioningRequest {name}",
+            pods(members.len())
+        );
+        let (reason, message) = match found.map(|record| &record.progress) {
+            None | Some(Progress::Pending) => {
+                (Reason::CapacityAsked, format!("{asked}, which nobody has accepted yet."))
+            }
+            Some(Progress::Accepted) => (Reason::CapacityAccepted, format!("{asked}, which was accepted.")),
+            Some(Progress::Provisioned) => {
+                (Reason::CapacityProvisioned, format!("{asked}: it says that there is room."))
+            }
+            Some(Progress::Failed(why)) => {
+                self.give_up(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
+                (Reason::CapacityFailed, String::new())
+            }
+        };
+        Ok(Word { reason, message })
+    }
+
+    /// Requests capacity by one placeholder pod for each member.
+    fn placeholders(
+        &mut self,
+        options: &Options,
+        gang: &Gang,
+        members: &[&Pod],
+        step: &mut Step<'_>,
+    ) -> Result<Word, String> {
+        let (model, now) = (step.model, step.clock.now);
+        let class = class_that_never_preempts(model, &gang.group)?;
+        let existing: BTreeMap<&str, &Pod> =
+            model.placeholders(&gang.group).map(|pod| (pod.key.name.as_str(), pod)).collect();
+        let mut bound = 0;
+        for member in members {
+            let name = name_for(&member.uid);
+            bound += usize::from(existing.get(name.as_str()).is_some_and(|pod| pod.bound()));
+        }
+        let begun = *self.begun.get_or_insert(now);
+        if self.refused.is_none() && bound < members.len() && now.duration_since(begun) >= PATIENCE {
+            let minutes = PATIENCE.as_secs() / 60;
+            self.give_up(&format!("{bound} of {} placeholders had a node after {minutes} minutes", members.len()), now);
+        }
+        if self.refused.is_some() {
+            self.begun = None;
+            return Ok(Word { reason: Reason::CapacityFailed, message: String::new() });
+        }
+        for member in members {
+            let name = name_for(&member.uid);
+            if let Some(pod) = existing.get(name.as_str()) {
+                step.kept.insert(pod.key.clone());
+            } else if step.calls.start(format!("placeholder {}/{name}", gang.group.namespace), now) {
+                step.commands.push(Command::MakePlaceholder(Box::new(Placeholder {
+                    gang: gang.clone(),
+                    member: waiter(member),
+                    requests: amounts(model, member),
+                    class: class.clone(),
+                    image: options.image.clone(),
+                })));
+            }
+        }
+        let have = if bound == 1 { "has" } else { "have" };
+        Ok(Word {
+            reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
+            message: format!(
+                "Room for {} is asked of the cluster autoscaler by as many placeholders, of which {bound} {have} a node.",
+                pods(members.len())
+            ),
+        })
+    }
+}
+
+fn waiter(pod: &Pod) -> Waiter {
+    Waiter { pod: pod.key.clone(), uid: pod.uid.clone() }
+}
+
+/// Returns the first member of each set of members with the same requirements, and the number of members in the set.
+fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
+    let mut sets: Vec<(&Pod, i32)> = Vec::new();
+    for member in members {
+        match sets.iter_mut().find(|(first, _)| first.asks_as(member)) {
+            Some((_, count)) => *count += 1,
+            None => sets.push((member, 1)),
+        }
+        // A request with more sets is rejected, so counting can stop.
+        if sets.len() > MOST_POD_SETS {
+            break;
+        }
+    }
+    sets
+}
+
+/// Returns a hash of the request's content. It is part of the name because a ProvisioningRequest cannot be changed.
+fn fingerprint(gang: &Gang, sets: &[(&Pod, i32)]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    gang.uid.hash(&mut hasher);
+    for (pod, count) in sets {
+        (&pod.uid, count).hash(&mut hasher);
+    }
+    u32::try_from(hasher.finish() >> 32).unwrap_or(0)
+}
+
+/// Returns the PriorityClass of the gang. It is an error if the class has another preemption policy than `Never`: its
+/// placeholders would have the same policy, because the API server requires that, and kube-scheduler would preempt for
+/// them.
+fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, String> {
+    let classes = model.cluster.classes();
+    let named =
+        model.cluster.group(group).and_then(|group| group.class_name.as_deref()).filter(|name| !name.is_empty());
+    let class = match named {
+        Some(name) => classes.get(name),
+        None => classes.global_default(),
+    };
+    match class {
+        Some(class) if class.scheduler_policy == PreemptionPolicy::Never => Ok(Some(class.name.clone())),
+        _ => Err("kube-scheduler would evict others for placeholders of a priority class that is not managed; \
+                  `kubectl giveway adopt priorityclass` makes it one that is"
+            .to_owned()),
+    }
+}
+
+/// Returns the resource requests of a pod as quantities.
+fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
+    let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
+    offered
+        .chain(pod.requests.unoffered())
+        .filter(|(name, _)| !name.is_empty() && *name != "pods")
+        .map(|(name, amount)| (name.to_owned(), quantity::format(name, amount)))
+        .collect()
+}

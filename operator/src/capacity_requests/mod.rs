@@ -1,0 +1,191 @@
+//! Requests capacity for gangs from a cluster autoscaler. Autoscalers ignore gated pods, so capacity is requested by a
+//! [`ProvisioningRequest`](giveway_crds::autoscaling) or by placeholders: pods with the same requests and without a
+//! scheduling gate.
+//!
+//! What should exist follows from which gangs are pending, since when, and which requests and placeholders exist; each
+//! pass creates and deletes the difference. A failed attempt is retried after a delay that grows with each attempt. Its
+//! placeholders are deleted until then, so that a gang does not reserve insufficient capacity for ever.
+
+mod ask;
+
+use crate::config::{Config, ProvisioningMethod};
+use crate::messages::command::Command;
+use crate::messages::report::CallError;
+use crate::model::Model;
+use crate::plans::{Calls, Clock};
+use crate::status::Word;
+use ask::{Ask, Requests, Step};
+use giveway_planner::model::{ObjectKey, Pod};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Interval between two passes.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Options of provisioning.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How capacity is requested.
+    pub method: ProvisioningMethod,
+    /// For how long a gang must be pending before capacity is requested for it.
+    pub after: Duration,
+    /// Whether capacity is requested at once if a plan exists that is postponed until provisioning has been tried.
+    pub first: bool,
+    /// No capacity is requested for a gang with more pending pods than this.
+    pub limit: usize,
+    /// Image of placeholder pods.
+    pub image: String,
+    /// Names of the schedulers for whose pods capacity is requested.
+    pub schedulers: Vec<String>,
+}
+
+impl Options {
+    /// Returns the options from the command line.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            method: config.provisioning_method,
+            after: config.provisioning_after,
+            first: config.provisioning_first,
+            limit: config.provisioning_limit as usize,
+            image: config.placeholder_image.clone(),
+            schedulers: config.scheduler_names.clone(),
+        }
+    }
+}
+
+/// Why a gang is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// No capacity is available.
+    Room,
+    /// Its plan is postponed, so that provisioning is tried before preemption.
+    PutOff,
+    /// Its members are being placed. Nothing more is requested, and existing placeholders and requests stay.
+    Placed,
+}
+
+/// The capacity requests of all gangs.
+#[derive(Debug)]
+pub struct Provisioning {
+    options: Options,
+    asks: BTreeMap<ObjectKey, Ask>,
+    calls: Calls,
+    /// PodGroups whose message has changed.
+    news: BTreeSet<ObjectKey>,
+    next: Option<Instant>,
+}
+
+impl Provisioning {
+    /// Returns the state in which no capacity has been requested.
+    pub fn new(options: Options) -> Self {
+        Self { options, asks: BTreeMap::new(), calls: Calls::default(), news: BTreeSet::new(), next: None }
+    }
+
+    /// Records the result of a call.
+    pub fn answered(&mut self, group: Option<&ObjectKey>, what: &str, result: Result<(), CallError>, now: Instant) {
+        self.calls.answered(what, matches!(result, Ok(()) | Err(CallError::Gone)), now);
+        if let Some(ask) = group.and_then(|group| self.asks.get_mut(group)) {
+            match result {
+                Ok(()) => ask.done(what),
+                Err(CallError::Failed(why)) => ask.give_up(&why, now),
+                Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
+            }
+        }
+    }
+
+    /// Returns the message for the PodGroup's status, if there is one.
+    pub fn word(&self, group: &ObjectKey) -> Option<&Word> {
+        self.asks.get(group)?.word.as_ref()
+    }
+
+    /// Returns the PodGroups whose message has changed since the last call of this function.
+    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Returns the calls to make for the gangs that are pending. `waits` returns these gangs.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        waits: impl FnOnce() -> BTreeMap<ObjectKey, Wait>,
+        clock: Clock,
+    ) -> Vec<Command> {
+        let off = self.options.method == ProvisioningMethod::Off;
+        if (off && model.groups_with_placeholders().next().is_none()) || self.next.is_some_and(|at| clock.now < at) {
+            return Vec::new();
+        }
+        self.next = Some(clock.now + EVERY);
+        self.calls.forget(clock.now);
+        let waits = if off { BTreeMap::new() } else { waits() };
+        let gone: Vec<ObjectKey> = self.asks.keys().filter(|key| !waits.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.asks.remove(&key);
+            self.news.insert(key);
+        }
+        let (kept, commands) = (BTreeSet::new(), Vec::new());
+        let requests = requests_by_group(model);
+        let mut step = Step { model, requests, clock, calls: &mut self.calls, kept, commands };
+        for (key, wait) in &waits {
+            if *wait == Wait::Placed {
+                step.kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
+                let its: Vec<ObjectKey> = step.requests_of(key).map(|(request, _)| request.clone()).collect();
+                step.kept.extend(its);
+            } else if let Some(record) = model.groups.get(key) {
+                let ask = self.asks.entry(key.clone()).or_insert_with(|| Ask::new(&record.uid, clock.now));
+                if ask.uid != record.uid {
+                    *ask = Ask::new(&record.uid, clock.now);
+                }
+                let before = ask.word.clone();
+                ask.look(&self.options, key, *wait, &mut step);
+                if ask.word != before {
+                    self.news.insert(key.clone());
+                }
+            }
+        }
+        remove_the_rest(&mut step);
+        step.commands
+    }
+}
+
+/// Deletes placeholders and requests that are not needed any more.
+fn remove_the_rest(step: &mut Step<'_>) {
+    let Step { model, requests: _, clock, calls, kept, commands } = step;
+    let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
+    for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
+        if calls.start(format!("end of placeholder {}", pod.key), clock.now) {
+            commands.push(Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() });
+        }
+    }
+    for (request, record) in &model.requests {
+        let stays = kept.contains(request) || record.deleting;
+        if !stays && calls.start(format!("end of request {request}"), clock.now) {
+            commands.push(Command::WithdrawRequest { request: request.clone(), uid: record.uid.clone() });
+        }
+    }
+}
+
+/// Returns the ProvisioningRequests of PodGroups that exist, by PodGroup, without requests that are being deleted.
+fn requests_by_group(model: &Model) -> Requests<'_> {
+    let mut found = Requests::new();
+    for (request, record) in model.requests.iter().filter(|(_, record)| !record.deleting) {
+        if model.groups.get(&record.group).is_some_and(|group| group.uid == record.group_uid) {
+            found.entry(&record.group).or_default().push((request, record));
+        }
+    }
+    found
+}
+
+/// Returns the members, by name, that are pending only for lack of capacity.
+fn waiting<'m>(model: &'m Model, key: &ObjectKey, schedulers: &[String]) -> Vec<&'m Pod> {
+    let Some(group) = model.cluster.group(key) else { return Vec::new() };
+    let waits = |pod: &&Pod| {
+        pod.live() && !pod.bound() && pod.held && !pod.gated_by_others && schedulers.contains(&pod.scheduler_name)
+    };
+    let mut found: Vec<&Pod> =
+        model.cluster.members(key).filter(waits).filter(|pod| !group.is_above(pod) && pod.unknown.is_empty()).collect();
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Tests for which gangs capacity is requested, by which method, and when the request ends.
+
+use super::*;
+use crate::messages::input::{Input, Update};
+use crate::testing::{TestPod, World};
+use giveway_crds::condition::Reason;
+use giveway_crds::keys::LABEL_PLACEHOLDER;
+use serde_json::json;
+
+const METHOD: ProvisioningMethod = ProvisioningMethod::ProvisioningRequest;
+
+struct Scene {
+    world: World,
+    provisioning: Provisioning,
+    start: Instant,
+}
+
+impl Scene {
+    /// Returns a scene with gang `g` of two gated pods of a managed priority class.
+    fn new(method: ProvisioningMethod) -> Self {
+        let mut world = World::new();
+        world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"}));
+        world.node("n1", 1).group_of_class("g", 2, 10, "high");
+        for name in ["g0", "g1"] {
+            world.pod(TestPod::new(name, 10).of("g").held());
+        }
+        let options = Options {
+            method,
+            after: Duration::from_secs(30),
+            first: true,
+            limit: 4,
+            image: "pause".to_owned(),
+            schedulers: vec!["default-scheduler".to_owned()],
+        };
+        Self { world, provisioning: Provisioning::new(options), start: Instant::now() }
+    }
+
+    fn pass(&mut self, wait: Option<Wait>, second: u64) -> Vec<Command> {
+        let key = self.world.key("g");
+        let waits = || wait.map(|wait| (key, wait)).into_iter().collect();
+        let now = self.start + Duration::from_secs(second);
+        let clock = Clock { now, epoch_seconds: i64::try_from(second).unwrap() };
+        self.provisioning.pass(&self.world.model, waits, clock)
+    }
+
+    fn word(&self) -> (Reason, &str) {
+        let word = self.provisioning.word(&self.world.key("g")).unwrap();
+        (word.reason, &word.message)
+    }
+
+    /// Simulates that the operator's calls succeeded, and that the watch shows the request with this condition.
+    fn request(&mut self, name: &str, condition: &str) {
+        let owner = json!([{"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": "g", "uid": "uid-g",
+            "controller": true}]);
+        let request = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "ownerReferences": owner,
+                "labels": {"scheduling.giveway.dev/provisioning": "g"}},
+            "spec": {"podSets": [], "provisioningClassName": "c"},
+            "status": {"conditions": [{"type": condition, "status": "True", "reason": "R", "message": "No quota.",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+        });
+        let request = Box::new(serde_json::from_value(request).unwrap());
+        self.world.model.apply(Input::Request(Update::Applied(request)));
+    }
+
+    fn placeholder(&mut self, member: &str, node: Option<&str>) {
+        let name = format!("placeholder-uid-{member}");
+        let pod = TestPod::new(&name, 10).labelled(LABEL_PLACEHOLDER, "g").owned_by_group("g");
+        self.world.pod(match node {
+            Some(node) => pod.on(node),
+            None => pod.unschedulable(),
+        });
+    }
+}
+
+fn name(commands: &[Command]) -> String {
+    let [Command::RequestCapacity(asked)] = commands else { panic!("{commands:?}") };
+    assert_eq!(asked.sets.len(), 1, "both are alike");
+    assert_eq!(asked.sets[0].1, 2);
+    asked.name.clone()
+}
+
+#[test]
+fn it_is_asked_after_a_time_or_at_once_where_a_plan_waits_for_it_and_withdrawn_when_nobody_waits() {
+    let mut scene = Scene::new(METHOD);
+    assert!(scene.pass(Some(Wait::Room), 0).is_empty());
+    assert!(scene.pass(Some(Wait::Room), 29).is_empty());
+    let asked = name(&scene.pass(Some(Wait::Room), 30));
+    assert_eq!(scene.word().0, Reason::CapacityAsked);
+    scene.request(&asked, "Accepted");
+    scene.provisioning.answered(
+        Some(&scene.world.key("g")),
+        &format!("provisioning request default/{asked}"),
+        Ok(()),
+        scene.start + Duration::from_secs(31),
+    );
+    assert!(scene.pass(Some(Wait::Room), 40).is_empty(), "it is made, and complete");
+    assert_eq!(scene.word().0, Reason::CapacityAccepted);
+    assert!(scene.pass(Some(Wait::Placed), 41).is_empty(), "until the members have their places");
+    let commands = scene.pass(None, 42);
+    assert!(
+        matches!(&commands[..], [Command::WithdrawRequest { request, .. }] if request.name == asked),
+        "{commands:?}"
+    );
+    let mut other = Scene::new(METHOD);
+    name(&other.pass(Some(Wait::PutOff), 0));
+}
+
+#[test]
+fn one_that_failed_is_told_and_made_anew_under_another_name_after_a_while() {
+    let mut scene = Scene::new(METHOD);
+    let first = name(&scene.pass(Some(Wait::PutOff), 0));
+    scene.request(&first, "Failed");
+    assert!(scene.pass(Some(Wait::PutOff), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
+    let (reason, message) = scene.word();
+    assert_eq!(reason, Reason::CapacityFailed);
+    assert!(message.contains("Failed: No quota. It is asked again at 1970-01-01T00:01:01Z."), "{message}");
+    assert!(scene.pass(Some(Wait::PutOff), 60).is_empty());
+    let commands = scene.pass(Some(Wait::PutOff), 62);
+    let [Command::RequestCapacity(again), Command::WithdrawRequest { request, .. }] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_ne!(again.name, first);
+    assert_eq!(request.name, first);
+}
+
+#[test]
+fn placeholders_are_made_for_each_member_and_room_is_there_when_all_have_a_node() {
+    let mut scene = Scene::new(ProvisioningMethod::Placeholder);
+    let commands = scene.pass(Some(Wait::PutOff), 0);
+    let names: Vec<String> = commands
+        .iter()
+        .map(|command| match command {
+            Command::MakePlaceholder(placeholder) => placeholder.name(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(names, ["placeholder-uid-g0", "placeholder-uid-g1"]);
+    scene.placeholder("g0", Some("n1"));
+    scene.placeholder("g1", None);
+    assert!(scene.pass(Some(Wait::PutOff), 1).is_empty());
+    let words = "Room for 2 pods is asked of the cluster autoscaler by as many placeholders, of which 1 has a node.";
+    assert_eq!(scene.word(), (Reason::CapacityAsked, words));
+    // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
+    scene.placeholder("gone", Some("n1"));
+    let commands = scene.pass(Some(Wait::PutOff), 2);
+    assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
+    assert_eq!(scene.pass(None, 10).len(), 2, "the third one is being removed already");
+}
+
+#[test]
+fn placeholders_do_not_keep_room_for_ever_that_is_not_enough() {
+    let mut scene = Scene::new(ProvisioningMethod::Placeholder);
+    scene.pass(Some(Wait::PutOff), 0);
+    scene.placeholder("g0", Some("n1"));
+    scene.placeholder("g1", None);
+    assert!(scene.pass(Some(Wait::Room), 599).is_empty());
+    assert_eq!(scene.pass(Some(Wait::Room), 600).len(), 2, "both are removed");
+    let (reason, message) = scene.word();
+    assert_eq!(reason, Reason::CapacityFailed);
+    assert!(message.contains("1 of 2 placeholders had a node after 10 minutes"), "{message}");
+}
+
+#[test]
+fn a_refusal_is_told_and_the_others_are_not_kept() {
+    let mut scene = Scene::new(ProvisioningMethod::Placeholder);
+    scene.pass(Some(Wait::PutOff), 0);
+    scene.placeholder("g0", Some("n1"));
+    let refused = Err(CallError::Failed("exceeded quota: few (403)".to_owned()));
+    let (key, what) = (scene.world.key("g"), "placeholder default/placeholder-uid-g1");
+    scene.provisioning.answered(Some(&key), what, refused, scene.start + Duration::from_secs(1));
+    let commands = scene.pass(Some(Wait::PutOff), 2);
+    assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
+    assert!(scene.word().1.contains("exceeded quota: few (403). It is asked again at"), "{:?}", scene.word());
+}
+
+#[test]
+fn nothing_is_asked_for_a_gang_that_is_too_large_or_whose_placeholders_would_preempt() {
+    let mut scene = Scene::new(ProvisioningMethod::Placeholder);
+    for name in ["g2", "g3", "g4"] {
+        scene.world.pod(TestPod::new(name, 10).of("g").held());
+    }
+    assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());
+    assert!(scene.word().1.contains("5 pods wait, and room is asked for 4 at the most"), "{:?}", scene.word());
+    let mut scene = Scene::new(ProvisioningMethod::Placeholder);
+    scene.world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "PreemptLowerPriority"}));
+    assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());
+    assert!(scene.word().1.contains("a priority class that is not managed"), "{:?}", scene.word());
+}
+
+#[test]
+fn what_an_earlier_group_of_the_name_left_is_no_room_and_is_removed_also_when_it_is_switched_off() {
+    let mut scene = Scene::new(ProvisioningMethod::Off);
+    assert!(scene.pass(Some(Wait::Room), 0).is_empty());
+    scene.world.pod(TestPod::new("stray", 10).labelled(LABEL_PLACEHOLDER, "g").owned_by_group("other").on("n1"));
+    scene.placeholder("g0", Some("n1"));
+    assert_eq!(scene.world.model.placeholders(&scene.world.key("g")).count(), 1);
+    assert_eq!(scene.pass(Some(Wait::Room), 1).len(), 1);
+}

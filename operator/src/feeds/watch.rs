@@ -1,0 +1,85 @@
+//! Watches the API server and merges all changes into one stream of [`Input`]s for the arbiter.
+
+use crate::config::ProvisioningMethod;
+use crate::feeds::follow::{Feed, Outcome, follow, lasting};
+use crate::feeds::native_groups;
+use crate::leadership::watches::{AGAIN, Watches};
+use crate::messages::input::{Input, Update};
+use giveway_crds::answers::Salvaged;
+use giveway_crds::keys::LABEL_PROVISIONING;
+use giveway_crds::mode;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Page size of lists of `Preemption` objects.
+const PLANS_A_PAGE: u32 = 16;
+
+async fn follow_kind<K>(feed: Feed, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api = Api::all(feed.client.clone());
+    follow_in(feed, api, config, wrap).await;
+}
+
+async fn follow_in<K>(feed: Feed, api: Api<Salvaged<K>>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let kind = K::kind(&());
+    loop {
+        match follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
+            Outcome::Unheard => return,
+            Outcome::Missing | Outcome::Expired => tokio::time::sleep(AGAIN).await,
+        }
+    }
+}
+
+/// Watches the ProvisioningRequests of this operator, if that method is configured.
+async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
+    if provisioning == ProvisioningMethod::ProvisioningRequest {
+        return follow_kind(feed, lasting().labels(LABEL_PROVISIONING), Input::Request).await;
+    }
+    // An error means that the receiver was dropped; the process is ending.
+    let _ = feed.inputs.send(Input::Request(Update::Replaced(Vec::new()))).await;
+    std::future::pending().await
+}
+
+/// Starts one watch for each kind. `namespace` is Giveway's own. No task ends before the receiver of `inputs` is
+/// dropped.
+pub fn start(
+    client: &Client,
+    namespace: &str,
+    inputs: &mpsc::Sender<Input>,
+    watches: &Watches,
+    provisioning: ProvisioningMethod,
+) -> JoinSet<()> {
+    let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
+    let all = lasting;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow_kind(feed(), all(), Input::Class));
+    tasks.spawn(follow_kind(feed(), all(), Input::Namespace));
+    tasks.spawn(follow_kind(feed(), all(), Input::Node));
+    tasks.spawn(follow_kind(feed(), all(), Input::Group));
+    tasks.spawn(native_groups::watch(feed()));
+    tasks.spawn(follow_kind(feed(), all(), Input::Workload));
+    tasks.spawn(follow_kind(feed(), all(), Input::Budget));
+    tasks.spawn(follow_kind(feed(), all(), Input::Pod));
+    tasks.spawn(follow_kind(feed(), all(), Input::Volume));
+    tasks.spawn(follow_kind(feed(), all(), Input::Claim));
+    tasks.spawn(follow_kind(feed(), all(), Input::StorageClass));
+    tasks.spawn(follow_kind(feed(), all(), Input::DeviceClass));
+    tasks.spawn(requests(feed(), provisioning));
+    let switch = Api::namespaced(client.clone(), namespace);
+    let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));
+    tasks.spawn(follow_in::<ConfigMap>(feed(), switch, by_name, Input::Switch));
+    // A part of a plan may be almost a mebibyte large, so a page contains only few of them.
+    tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
+    tasks
+}

@@ -1,0 +1,192 @@
+//! Back-filling: a pod that was created without the webhook gets the annotations that admission would have copied from
+//! its PriorityClass (design, section 3, rule 3).
+//!
+//! The webhook configuration for pods without a PodGroup has failure policy `Ignore`, so pods can be created while the
+//! webhook is unavailable. Such a pod must be distinguished from a pod that has no threshold because its class had
+//! none: the threshold of a class may change, and existing pods keep theirs. The time distinguishes them:
+//! `metadata.managedFields` of the class contains when its annotation was last written, with a precision of one second.
+//! A pod that was created in that second or later, and does not have the annotation, was not seen by admission. If the
+//! managedFields of a class were removed, its threshold is not back-filled. The policy of a managed class never
+//! changes, so for it the creation time of the class is used.
+//!
+//! The webhook is never called for pods in kube-system and in Giveway's own namespace, so that its outage cannot block
+//! their creation. They too get the annotations of their class here; otherwise neither kube-scheduler nor Giveway would
+//! preempt for a pod of a managed class.
+//!
+//! Guarantees: annotations are only added, never changed or removed; a pod for which kube-scheduler preempts
+//! (`spec.preemptionPolicy` other than `Never`) never gets a policy annotation. Limitation: an annotation that a user
+//! set while the webhook was unavailable is kept as it is.
+
+use crate::messages::command::Command;
+use crate::model::Model;
+use crate::plans::Call;
+use giveway_planner::SmolStr;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Maximum number of calls in flight, so that thousands of them do not delay other calls.
+const AT_ONCE: usize = 64;
+
+/// The calls that back-fill annotations.
+#[derive(Debug, Default)]
+pub struct BackFill {
+    /// Calls in flight, by UID of the pod.
+    calls: BTreeMap<SmolStr, Call>,
+}
+
+impl BackFill {
+    /// Records the result of a call.
+    pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
+        if let Some(call) = self.calls.get_mut(uid) {
+            call.answered(ok, now);
+        }
+    }
+
+    /// Returns the calls to make now. A call is repeated until the watch shows its effect.
+    pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
+        if model.unfilled.is_empty() {
+            self.calls.clear();
+            return Vec::new();
+        }
+        let mut calls = BTreeMap::new();
+        let mut commands = Vec::new();
+        let mut free = AT_ONCE.saturating_sub(self.calls.values().filter(|call| call.pending()).count());
+        for (key, missing) in &model.unfilled {
+            let Some(pod) = model.cluster.pod(key) else { continue };
+            let mut call = self.calls.remove(&pod.uid).unwrap_or_default();
+            if free > 0 && call.due(now) {
+                free -= 1;
+                call.start();
+                let (pod, uid, missing) = (key.clone(), pod.uid.clone(), missing.clone());
+                commands.push(Command::BackFill { pod, uid, missing });
+            }
+            calls.insert(pod.uid.clone(), call);
+        }
+        self.calls = calls;
+        commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    /// Returns class `guarded`, which was created at second 100 and whose threshold was written at second `written`.
+    fn class(written: Option<i64>) -> Value {
+        let stamp = |second: i64| k8s_openapi::jiff::Timestamp::from_second(second).unwrap().to_string();
+        let fields = json!({"f:metadata": {"f:annotations": {format!("f:{ANNOTATION_THRESHOLD}"): {}}}});
+        let entry = |time: i64| {
+            json!({"manager": "kubectl", "operation": "Update", "apiVersion": "scheduling.k8s.io/v1",
+                "time": stamp(time), "fieldsType": "FieldsV1", "fieldsV1": fields})
+        };
+        let other = json!({"manager": "other", "operation": "Update", "time": stamp(900), "fieldsV1": {"f:value": {}}});
+        json!({
+            "metadata": {
+                "name": "guarded", "creationTimestamp": stamp(100),
+                "annotations": {ANNOTATION_THRESHOLD: "5000"},
+                "managedFields": written.map(entry).into_iter().chain([other]).collect::<Vec<_>>(),
+            },
+            "value": 10
+        })
+    }
+
+    fn managed() -> Value {
+        json!({
+            "metadata": {"name": "managed", "creationTimestamp": "1970-01-01T00:01:40Z", "annotations": {
+                giveway_crds::keys::ANNOTATION_MANAGED: "true", ANNOTATION_PREEMPTION_POLICY: "PreemptLowerPriority",
+            }},
+            "value": 10, "preemptionPolicy": "Never"
+        })
+    }
+
+    fn of(world: &World) -> Vec<String> {
+        let lines = world.model.unfilled.iter().map(|(key, missing)| {
+            let list: Vec<&str> = missing.annotations.values().map(String::as_str).collect();
+            format!("{} {}", key.name, list.join(" "))
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn a_pod_that_is_younger_than_the_threshold_of_its_class_lacks_it_and_an_older_one_does_not() {
+        let mut world = World::new();
+        world.class(class(Some(200)));
+        world.pod(TestPod::new("older", 10).class("guarded").created(199));
+        world.pod(TestPod::new("younger", 10).class("guarded").created(200));
+        world.pod(TestPod::new("other", 10).class("plain").created(300));
+        world.pod(TestPod::new("seen", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "7"));
+        assert_eq!(of(&world), ["younger 5000"]);
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("younger")).unwrap()), Some(5000));
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("seen")).unwrap()), Some(7));
+    }
+
+    #[test]
+    fn classes_that_arrive_after_the_pods_count_as_well() {
+        let mut world = World::new();
+        world.pod(TestPod::new("p", 10).class("guarded").created(300));
+        assert_eq!(of(&world), Vec::<String>::new());
+        world.class(class(Some(200)));
+        assert_eq!(of(&world), ["p 5000"]);
+        world.class(class(Some(400)));
+        assert_eq!(of(&world), Vec::<String>::new(), "it changed after the pod was created");
+        world.class(class(None));
+        assert_eq!(of(&world), Vec::<String>::new(), "nobody knows since when");
+    }
+
+    #[test]
+    fn the_policy_of_a_managed_class_is_filled_back_only_if_kube_scheduler_never_preempts_for_the_pod() {
+        let mut world = World::new();
+        world.class(managed());
+        world.pod(TestPod::new("never", 10).class("managed").created(100).spec("preemptionPolicy", json!("Never")));
+        world.pod(TestPod::new("stock", 10).class("managed").created(100));
+        world.pod(TestPod::new("before", 10).class("managed").created(99).spec("preemptionPolicy", json!("Never")));
+        assert_eq!(of(&world), ["never PreemptLowerPriority"]);
+    }
+
+    #[test]
+    fn a_pod_is_written_once_and_again_only_if_that_failed() {
+        let (mut world, mut backfill, now) = (World::new(), BackFill::default(), Instant::now());
+        world.class(class(Some(200))).pod(TestPod::new("p", 10).class("guarded").created(300));
+        let commands = backfill.pass(&world.model, now);
+        let [Command::BackFill { pod, missing, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(pod.name, "p");
+        assert_eq!(
+            missing.sentence(),
+            "Added scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000 from priority class guarded: Giveway's webhook did not see the pod when it was created."
+        );
+        assert!(backfill.pass(&world.model, now).is_empty(), "the call has no answer yet");
+        backfill.answered("uid-p", false, now);
+        assert_eq!(backfill.pass(&world.model, now + Duration::from_secs(1)).len(), 1, "tried again");
+        world.pod(TestPod::new("p", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "5000"));
+        assert!(backfill.pass(&world.model, now + Duration::from_secs(9)).is_empty());
+    }
+
+    #[test]
+    fn mirror_pods_and_pods_that_go_are_left_alone_and_where_admission_never_looks_pods_are_filled_back() {
+        let mut world = World::new();
+        world.class(class(Some(200)));
+        let pod = |name: &str| TestPod::new(name, 10).class("guarded").created(300);
+        world.pod(pod("mirror").annotated("kubernetes.io/config.mirror", "x")).pod(pod("going").terminating());
+        assert!(BackFill::default().pass(&world.model, Instant::now()).is_empty());
+        world.pod(pod("system").in_namespace("kube-system")).pod(pod("ours").in_namespace("giveway-system"));
+        assert_eq!(BackFill::default().pass(&world.model, Instant::now()).len(), 2);
+    }
+
+    #[test]
+    fn so_many_calls_are_under_way_at_once_and_no_more() {
+        let (mut world, now) = (World::new(), Instant::now());
+        world.class(class(Some(200)));
+        for number in 0..100 {
+            world.pod(TestPod::new(&format!("p-{number:02}"), 10).class("guarded").created(300));
+        }
+        let mut backfill = BackFill::default();
+        assert_eq!(backfill.pass(&world.model, now).len(), 64);
+        assert_eq!(backfill.pass(&world.model, now).len(), 0);
+        (0..10).for_each(|number| backfill.answered(&format!("uid-p-{number:02}"), true, now));
+        assert_eq!(backfill.pass(&world.model, now).len(), 10);
+    }
+}

@@ -1,0 +1,151 @@
+//! Writes that do not depend on a placement decision, one file for each task: [creation of PodGroups from
+//! templates](template) and events for pods whose PodGroup does not exist, [deletion of unused PodGroups](unused), the
+//! [finalizer](finalizer) of PodGroups, the [status of Workloads](workloads), and withdrawal of
+//! [nominations](nominations) that belong to no plan.
+
+mod finalizer;
+mod nominations;
+mod template;
+mod unused;
+mod workloads;
+
+use crate::gangs::orphans::Orphans;
+use crate::messages::command::{Command, what_makes};
+use crate::messages::report::CallError;
+use crate::model::Model;
+use crate::plans::{Calls, Clock};
+use giveway_crds::native;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+use unused::Unused;
+
+/// What was done already, so that nothing is done twice.
+#[derive(Debug, Default)]
+pub struct Housekeeping {
+    /// Events for pods whose PodGroup does not exist.
+    orphans: Orphans,
+    /// PodGroups that do not exist and for some of whose pods no event was queued yet, by namespace.
+    untold: BTreeMap<SmolStr, BTreeSet<ObjectKey>>,
+    /// Calls in flight, by what they write.
+    calls: Calls,
+    /// PodGroups to examine again in the next pass, because the effect of a call for them has not been observed yet.
+    again: BTreeSet<ObjectKey>,
+    /// Workloads to summarize again, because the write has not been observed yet, or because the last summary was less
+    /// than [`workloads::EVERY`] ago.
+    again_workloads: BTreeSet<ObjectKey>,
+    /// When Workloads were summarized, for those summarized within the last second.
+    summarized: BTreeMap<ObjectKey, Instant>,
+    unused: Unused,
+    /// When stray nominations were last searched for.
+    looked_for_nominations: Option<Instant>,
+}
+
+impl Housekeeping {
+    /// Records the result of a call.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        self.calls.answered(what, ok, now);
+    }
+
+    /// Records whether a PodGroup was created from a template. If the API server rejected it, its pods get an event
+    /// with the reason.
+    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
+        if self.calls.answered(&what_makes(group), result.is_ok(), now)
+            && let Err(CallError::Failed(why)) = result
+        {
+            self.refused(model, group, why);
+        }
+    }
+
+    /// Returns true if the call must be made now.
+    fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
+        // The PodGroup is examined again until the watch shows the effect of the call, or the call is repeated.
+        self.again.insert(group.clone());
+        self.calls.start(what, now)
+    }
+
+    /// Returns the calls to make for PodGroups and Workloads with changes.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        touched: &BTreeSet<ObjectKey>,
+        mut workloads: BTreeSet<ObjectKey>,
+        clock: Clock,
+    ) -> Vec<Command> {
+        let now = clock.now;
+        self.calls.forget(now);
+        let mut commands = Vec::new();
+        workloads.append(&mut self.again_workloads);
+        let mut keys: BTreeSet<ObjectKey> =
+            std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
+        keys.append(&mut self.next_untold());
+        for key in &keys {
+            match model.groups.get(key) {
+                Some(record) => {
+                    if let Some((workload, _)) = &record.template {
+                        workloads.insert(ObjectKey::new(&key.namespace, workload));
+                    }
+                    commands.extend(self.protect(model, key, record, now));
+                    self.note_use(model, key, record, now);
+                }
+                None if native::is_native(&key.name) || !model.cluster.serves_groups_in(&key.namespace) => {}
+                None => self.missing(model, key, now, &mut commands),
+            }
+        }
+        self.orphans.emit(model, now, &mut commands);
+        self.summarized.retain(|_, at| now.duration_since(*at) < workloads::EVERY);
+        for workload in workloads {
+            commands.extend(self.summarize(model, workload, clock));
+        }
+        commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::input::{Input, Update};
+    use crate::plans::Flights;
+    use crate::testing::{TestPod, World};
+    use serde_json::json;
+    use std::time::Duration;
+
+    pub(super) fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
+        let touched = std::mem::take(&mut world.model.touched);
+        housekeeping.pass(&world.model, &touched, BTreeSet::new(), Clock { now, epoch_seconds: 0 })
+    }
+
+    #[test]
+    fn a_native_group_gets_no_word_no_finalizer_and_no_nomination_withdrawn() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).native_group("a", 10, "all");
+        for group in ["a", "missing"] {
+            let pod = TestPod::new(&format!("of-{group}"), 0).native(group);
+            world.pod(pod.managed().unschedulable().nominated("n1").spec("preemptionPolicy", json!("Never")));
+        }
+        let commands = pass(&mut housekeeping, &mut world, now);
+        assert!(commands.is_empty(), "{commands:?}");
+        // The arbiter examines the PodGroups of all victims, also native ones.
+        let touched = BTreeSet::from([world.key(&native::key_name("a"))]);
+        let clock = Clock { now, epoch_seconds: 0 };
+        let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
+        let commands = housekeeping.stray_nominations(&world.model, &Flights::default(), clock);
+        assert!(commands.is_empty(), "{commands:?}");
+    }
+
+    #[test]
+    fn a_call_for_a_group_that_is_gone_is_forgotten() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
+        pass(&mut housekeeping, &mut world, now);
+        housekeeping.answered("finalizer of pod group default/g: true", false, now);
+        world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
+        world.remove_pod("p");
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));
+        assert_eq!(housekeeping.calls.len(), 1);
+        pass(&mut housekeeping, &mut world, now + Duration::from_secs(61));
+        assert!(housekeeping.calls.len() == 0 && housekeeping.again.is_empty(), "{housekeeping:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! PodGroups that pods refer to and that do not exist: they are created from the template that the pods refer to, or
+//! reported as missing.
+
+use super::Housekeeping;
+use crate::gangs::orphans::{self, MOST_QUEUED};
+use crate::messages::command::{Command, what_makes};
+use crate::model::Model;
+use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
+use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource as _;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+impl Housekeeping {
+    /// Handles a PodGroup that pods refer to and that does not exist: creates it from its template, or emits an event
+    /// that it is missing. PodGroups requested by a label are created in [`crate::gangs::labelled`].
+    pub(super) fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
+        let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
+        if members.iter().any(|pod| model.gang_of(pod).is_some()) {
+            return;
+        }
+        if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
+            // The PodGroup is examined again until the watch shows it.
+            self.again.insert(key.clone());
+            if self.calls.start_in_patience(what_makes(key), now) {
+                commands.push(Command::CreateGroup(Box::new(group)));
+            }
+            return;
+        }
+        let note = |pod: &Pod| match &pod.template {
+            Some((workload, template)) => format!(
+                "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
+                key.name, key.namespace
+            ),
+            None => format!(
+                "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
+                key.name, key.namespace
+            ),
+        };
+        if !self.orphans.tell(members.into_iter(), note) {
+            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
+        }
+    }
+
+    /// Queues events for the pods of a PodGroup that the API server rejected when it was created from a template.
+    pub(super) fn refused(&mut self, model: &Model, key: &ObjectKey, why: &str) {
+        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
+        if !self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note) {
+            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
+        }
+    }
+
+    /// Returns missing PodGroups with pods that did not fit into the event queue of their namespace, once that queue is
+    /// empty: as many as fill the queue if each of them has one pod.
+    pub(super) fn next_untold(&mut self) -> BTreeSet<ObjectKey> {
+        let mut next = BTreeSet::new();
+        self.untold.retain(|namespace, keys| {
+            if self.orphans.is_through(namespace) {
+                let rest = keys.iter().nth(MOST_QUEUED).cloned().map(|first| keys.split_off(&first));
+                next.append(keys);
+                *keys = rest.unwrap_or_default();
+            }
+            !keys.is_empty()
+        });
+        next
+    }
+}
+
+/// Returns the PodGroup that a pod's template describes. Its owner is the pod's controller, or the Workload if the pod
+/// has no controller, so that it is garbage-collected with its owner.
+fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
+    let (workload, name) = pod.template.as_ref()?;
+    let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
+    let template = record.object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
+    let of_pod = pod.owner.clone().map(|owner| OwnerReference { block_owner_deletion: None, ..owner });
+    let owner = of_pod.or_else(|| record.object.controller_owner_ref(&()));
+    let spec = PodGroupSpec {
+        pod_group_template_ref: Some(PodGroupTemplateRef {
+            workload: WorkloadTemplateRef { workload_name: workload.clone(), pod_group_template_name: name.clone() },
+        }),
+        scheduling_policy: template.scheduling_policy.clone(),
+        scheduling_constraints: template.scheduling_constraints.clone(),
+        disruption_mode: template.disruption_mode,
+        priority_class_name: template.priority_class_name.clone(),
+        ..PodGroupSpec::default()
+    };
+    Some(PodGroup {
+        metadata: ObjectMeta {
+            name: Some(key.name.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            labels: Some([(LABEL_MANAGED_BY.to_owned(), MANAGED_BY.to_owned())].into()),
+            owner_references: owner.map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::pass;
+    use super::*;
+    use crate::testing::{TestPod, World};
+    use std::time::Duration;
+
+    #[test]
+    fn the_first_pod_of_a_template_makes_its_group_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.workload("serve", "worker").pod(TestPod::new("p", 0).templated("serve", "worker"));
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::CreateGroup(group)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(group.metadata.name.as_deref(), Some("serve-worker"));
+        assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
+        assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
+        let owners = group.metadata.owner_references.iter().flatten().map(|o| (o.kind.as_str(), o.name.as_str()));
+        assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
+        housekeeping.answered("pod group default/serve-worker", false, now);
+        let later = now + Duration::from_secs(1);
+        assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
+    }
+
+    #[test]
+    fn a_pod_without_its_group_is_told_once() {
+        let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        world.pod(TestPod::new("p", 0).of("g").held());
+        let commands = pass(&mut housekeeping, &mut world, now);
+        let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!(
+            notice.note.to_string(),
+            "Pod group g does not exist in namespace default. The pod waits until it is created."
+        );
+        world.pod(TestPod::new("p", 0).of("g").held());
+        assert!(pass(&mut housekeeping, &mut world, now).is_empty());
+    }
+}

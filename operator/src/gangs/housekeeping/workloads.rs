@@ -1,0 +1,33 @@
+//! The status of Workloads, which summarizes their PodGroups.
+
+use super::Housekeeping;
+use crate::messages::command::Command;
+use crate::model::Model;
+use crate::plans::Clock;
+use crate::status;
+use giveway_planner::model::ObjectKey;
+use kube::ResourceExt;
+use std::time::Duration;
+
+/// Minimum interval between two summaries of a Workload, because it may have thousands of PodGroups.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+
+impl Housekeeping {
+    /// Writes the summary if it differs from the status.
+    pub(super) fn summarize(&mut self, model: &Model, workload: ObjectKey, clock: Clock) -> Option<Command> {
+        let record = model.workloads.get(&workload)?;
+        if self.summarized.contains_key(&workload) {
+            self.again_workloads.insert(workload);
+            return None;
+        }
+        self.summarized.insert(workload.clone(), clock.now);
+        let wanted = status::workload_status(model, &workload, clock.time());
+        if record.object.status.as_ref() == Some(&wanted) {
+            return None;
+        }
+        self.again_workloads.insert(workload.clone());
+        let due = self.calls.start(format!("status of workload {workload}"), clock.now);
+        let uid = record.object.uid().unwrap_or_default().into();
+        due.then(|| Command::WriteWorkloadStatus { workload, uid, status: Box::new(wanted) })
+    }
+}

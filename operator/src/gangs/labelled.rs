@@ -1,0 +1,456 @@
+//! PodGroups that are created because of the gang label. Such a PodGroup is created with the first pod, is owned by the owner of the pods,
+//! and has the size that the owner specifies while there are pods.
+//!
+//! Owners are read one by one: when a PodGroup is missing, when its number of pods changed, and in addition a few per second in turn,
+//! because the size can change without a pod. Kinds of owners without such pods are not read. A PodGroup that a user created with this name
+//! is not changed.
+
+use crate::gangs::orphans::{self, Orphans};
+use crate::gangs::succession::Controllers;
+use crate::messages::command::{Command, what_makes};
+use crate::messages::report::CallError;
+use crate::model::{GroupRecord, Model};
+use crate::plans::{Call, Calls, Clock};
+use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::{GroupSize, Sizes};
+use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
+use giveway_crds::policy::SchedulingPolicy;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+/// How long the last read of an owner is used.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long an owner counts as missing after it was not found.
+const ABSENT: Duration = Duration::from_secs(15);
+/// Maximum number of doublings of [`ABSENT`], after several reads in a row did not find the owner.
+const ABSENCES: u32 = 3;
+/// Maximum number of PodGroups that a pass handles, in turn: a user can have thousands that cannot be created.
+const LOOKS: usize = 500;
+/// Maximum number of concurrent reads of owners in one namespace.
+const READS: usize = 8;
+/// How long a PodGroup whose first pods were created waits for a read of its owner: it may have been resized while it had no pods.
+const SETTLES: Duration = Duration::from_secs(10);
+/// Maximum number of PodGroups whose owners have the same controller and are read again when another such PodGroup gets its first pods.
+const SIBLINGS: usize = 8;
+/// Number of PodGroups per second whose owner is read in turn.
+const TURNS: usize = 5;
+/// Maximum number of removed PodGroups that leave the queue at a time.
+const MOST_GONE: usize = 10_000;
+
+/// The last read of an owner.
+#[derive(Debug, Default)]
+struct Owner {
+    call: Call,
+    /// Time of the last request.
+    asked: Option<Instant>,
+    /// Result of the last read, and the time of its request.
+    read: Option<(Instant, Result<OwnerFacts, String>)>,
+    /// Number of reads in a row that failed or did not find the owner.
+    absences: u32,
+}
+
+impl Owner {
+    /// Returns how long the owner counts as missing.
+    fn absent(&self) -> Duration {
+        ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
+    }
+
+    /// Returns true if the last read is kept in memory.
+    fn is_remembered(&self, now: Instant) -> bool {
+        self.call.pending() || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.absent())
+    }
+}
+
+/// PodGroups that are created because of the gang label, and calls that were made for them.
+#[derive(Debug, Default)]
+pub struct Gangs {
+    owners: BTreeMap<OwnerKey, Owner>,
+    /// PodGroups that must be handled, and since when.
+    pending: BTreeMap<ObjectKey, Instant>,
+    /// The last PodGroup in `pending` that was handled.
+    looked: Option<ObjectKey>,
+    /// Number of reads in flight by namespace; never zero.
+    reading: BTreeMap<SmolStr, usize>,
+    /// Number of pods when a PodGroup was last handled.
+    followed: BTreeMap<ObjectKey, usize>,
+    /// The time when a PodGroup got its first live member, for recent times only.
+    risen: BTreeMap<ObjectKey, Instant>,
+    /// Number of members that may finish and are replaced by the owner, by PodGroup, with the UID of the PodGroup.
+    spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
+    /// PodGroups whose number in `spares` has changed.
+    news: BTreeSet<ObjectKey>,
+    /// PodGroups in the order in which their owners are read in turn.
+    turns: VecDeque<ObjectKey>,
+    turned: Option<Instant>,
+    /// Calls in flight, by what they write.
+    calls: Calls,
+    /// Pods that have an event that their PodGroup cannot be created.
+    orphans: Orphans,
+    /// The controllers of the owners of PodGroups.
+    controllers: Controllers,
+}
+
+impl Gangs {
+    /// Handles the answer to a call.
+    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
+        self.calls.answered(what, ok, now);
+    }
+
+    /// Handles the answer to the creation of a PodGroup. Its pods get an event if it failed.
+    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
+        if self.calls.answered(&what_makes(group), result.is_ok(), now)
+            && let Err(CallError::Failed(why)) = result
+        {
+            self.tell(model, group, why);
+        }
+    }
+
+    /// Handles the result of reading an owner.
+    pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
+        if let Some(reading) = self.reading.get_mut(&owner.namespace) {
+            *reading = reading.saturating_sub(1);
+            if *reading == 0 {
+                self.reading.remove(&owner.namespace);
+            }
+        }
+        let Some(known) = self.owners.get_mut(owner) else { return };
+        let kind = owner.kind;
+        known.absences = match result {
+            Ok(_) => 0,
+            Err(CallError::Gone) => known.absences.saturating_add(1),
+            Err(_) => known.absences,
+        };
+        let result = match result {
+            Ok(facts) => Ok(facts),
+            Err(CallError::Gone) => {
+                Err(format!("{kind} {} was not found in namespace {}", owner.name, owner.namespace))
+            }
+            Err(CallError::Failed(why)) => Err(format!("{kind} {} cannot be read: {why}", owner.name)),
+            Err(CallError::Unanswered(_) | CallError::NotLeader) => {
+                known.call.unanswered(now);
+                return;
+            }
+        };
+        known.call.answered(true, now);
+        known.read = Some((known.asked.unwrap_or(now), result));
+    }
+
+    /// Returns how many members of this PodGroup may finish and are replaced by the owner; `None` if the owner has not been read.
+    pub fn spare(&self, key: &ObjectKey, group: &GroupRecord) -> Option<i32> {
+        self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
+    }
+
+    /// Returns the controllers of the owners of PodGroups, as far as they were read.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// Returns the PodGroups whose number in `spares` has changed since the last call.
+    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Records the changed PodGroups, before anything is decided for them.
+    pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
+        self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
+        for key in touched {
+            self.note(model, key, now);
+            if !model.groups.contains_key(key) && members(model, key).0.is_none() {
+                self.controllers.forget(key);
+            }
+        }
+    }
+
+    /// Returns true if the size of a PodGroup agrees with its owner: the owner was read after the first pods were created, and the size is
+    /// equal, or the time limit has passed. Owners of PodGroups without pods are not read.
+    pub fn settled(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
+        let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES);
+        let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
+        let (Some(made_for), (Some(pod), _)) = (&record.made_for, members(model, key)) else { return true };
+        let Some(owner) = pod.owner(&key.namespace) else { return true };
+        match self.owners.get(&owner).and_then(|owner| owner.read.as_ref()) {
+            Some((asked, Ok(facts))) if asked >= risen => {
+                let size = facts.size(pod).filter(|_| !facts.deleting && facts.uid == *made_for);
+                size.is_none_or(|size| record.min_count == Some(size.start))
+            }
+            Some((asked, Err(_))) => asked >= risen,
+            _ => false,
+        }
+    }
+
+    /// The PodGroups whose owners have the same controller and that have bound pods which are not terminating, at most [`SIBLINGS`], each with
+    /// its owner.
+    fn running_siblings<'a>(
+        &'a self,
+        model: &'a Model,
+        key: &'a ObjectKey,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a GangPod)> {
+        let runs = |sibling: &&ObjectKey| model.cluster.members(sibling).any(|pod| pod.live() && pod.bound());
+        let siblings = self.controllers.siblings(key).filter(runs).take(SIBLINGS);
+        siblings.filter_map(|sibling| Some((sibling, members(model, sibling).0?)))
+    }
+
+    /// Returns the predecessor of a PodGroup while it has bound pods that are not terminating: a PodGroup whose owner has the same
+    /// controller and is deleted, or has not been read since the first pods of this one were created. `None` after its first seconds.
+    pub fn predecessor<'a>(&'a self, model: &'a Model, key: &'a ObjectKey, now: Instant) -> Option<&'a ObjectKey> {
+        let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES)?;
+        let mut siblings = self.running_siblings(model, key);
+        let predecessor = siblings.find(|(sibling, pod)| {
+            let Some(owner) = pod.owner(&sibling.namespace) else { return false };
+            let Some(owner) = self.owners.get(&owner) else { return true };
+            match &owner.read {
+                Some((asked, Ok(facts))) if asked >= risen => facts.deleting || !pod.is_of(&facts.uid),
+                Some((asked, Err(_))) if asked >= risen => owner.absences > 0,
+                _ => true,
+            }
+        });
+        predecessor.map(|(sibling, _)| sibling)
+    }
+
+    /// Returns the calls for the PodGroups in `pending`, and for some others in turn.
+    pub fn pass(&mut self, model: &Model, clock: Clock) -> Vec<Command> {
+        let (now, mut commands) = (clock.now, Vec::new());
+        self.calls.forget(now);
+        self.take_turns(model, now);
+        for (key, since) in self.next() {
+            if self.look(model, &key, since, now, &mut commands) {
+                self.pending.remove(&key);
+            }
+        }
+        self.orphans.emit(model, now, &mut commands);
+        commands
+    }
+
+    /// Records a changed PodGroup: it is handled if it does not exist, or if its number of pods changed.
+    fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
+        let (first, count) = members(model, key);
+        if first.is_none() || !model.cluster.serves_groups_in(&key.namespace) {
+            // The turn of the PodGroup removes its entry.
+            self.followed.entry(key.clone()).and_modify(|known| *known = count);
+            self.pending.remove(key);
+            return;
+        }
+        let known = self.followed.insert(key.clone(), count);
+        if known.is_none_or(|known| known == 0) {
+            self.risen.insert(key.clone(), now);
+        }
+        if known.is_none() {
+            self.turns.push_back(key.clone());
+        }
+        if known != Some(count) || !model.groups.contains_key(key) {
+            self.pending.entry(key.clone()).or_insert(now);
+        }
+    }
+
+    /// Returns the next PodGroups in `pending` to handle.
+    fn next(&mut self) -> Vec<(ObjectKey, Instant)> {
+        let after = self.looked.take();
+        let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));
+        let earlier = after
+            .as_ref()
+            .map(|key| self.pending.range(..=key))
+            .unwrap_or_else(|| self.pending.range::<ObjectKey, _>(..));
+        let next: Vec<_> =
+            later.into_iter().flatten().chain(earlier).take(LOOKS).map(|(key, since)| (key.clone(), *since)).collect();
+        self.looked = next.last().map(|(key, _)| key.clone());
+        next
+    }
+
+    fn take_turns(&mut self, model: &Model, now: Instant) {
+        if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
+            return;
+        }
+        self.turned = Some(now);
+        let mut left = TURNS;
+        // Removed PodGroups do not use up a turn: otherwise a user who creates and deletes many could delay the PodGroups of other users.
+        for _ in 0..self.turns.len().min(MOST_GONE) {
+            if left == 0 {
+                break;
+            }
+            let Some(key) = self.turns.pop_front() else { break };
+            if self.followed.contains_key(&key) && members(model, &key).0.is_some() {
+                self.pending.entry(key.clone()).or_insert(now);
+                self.turns.push_back(key);
+                left -= 1;
+            } else {
+                self.followed.remove(&key);
+                self.spares.remove(&key);
+            }
+        }
+        // Owners that are no longer requested are removed.
+        self.owners.retain(|_, owner| owner.is_remembered(now));
+    }
+
+    /// Makes the calls that a PodGroup needs now. Returns true if it needs nothing more.
+    fn look(
+        &mut self,
+        model: &Model,
+        key: &ObjectKey,
+        since: Instant,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        let (Some(pod), _) = members(model, key) else { return true };
+        let record = model.groups.get(key);
+        if record.is_some_and(|record| record.made_for.is_none() || record.deleting) {
+            return true;
+        }
+        let facts = match self.facts(pod, key, since, now, commands) {
+            Some(Ok(facts)) => facts,
+            Some(Err(why)) => {
+                if record.is_none() {
+                    self.tell(model, key, &why);
+                }
+                return record.is_some();
+            }
+            None => return false,
+        };
+        if facts.deleting || !pod.is_of(&facts.uid) {
+            // The pods belong to an owner that is being deleted, or to one that was created after the read.
+            return record.is_some();
+        }
+        self.controllers.note(key, &facts.controller);
+        if self.risen.contains_key(key) {
+            // The owner of a predecessor may be deleted while its pods are not yet terminating.
+            let siblings: Vec<ObjectKey> =
+                self.running_siblings(model, key).map(|(sibling, _)| sibling.clone()).collect();
+            for sibling in siblings {
+                self.pending.entry(sibling).or_insert(now);
+            }
+        }
+        let Some(size) = facts.size(pod) else { return record.is_some() };
+        match record {
+            Some(record) => self.follow(key, record, &facts, size, now, commands),
+            None => {
+                if self.calls.start_in_patience(what_makes(key), now) {
+                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start))));
+                }
+                // The PodGroup stays in `pending` until the watch shows it.
+                false
+            }
+        }
+    }
+
+    /// Sets `minCount` to the size that the owner specifies. Returns true if they agree.
+    fn follow(
+        &mut self,
+        key: &ObjectKey,
+        record: &GroupRecord,
+        facts: &OwnerFacts,
+        size: GroupSize,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        // A PodGroup of a deleted owner with the same name is deleted together with that owner.
+        if record.made_for.as_deref() != Some(facts.uid.as_str()) {
+            return true;
+        }
+        let spare = (record.uid.clone(), size.spare);
+        if self.spares.get(key) != Some(&spare) {
+            self.spares.insert(key.clone(), spare);
+            self.news.insert(key.clone());
+        }
+        let min_count = size.start;
+        if record.min_count == Some(min_count) {
+            return true;
+        }
+        if self.calls.start(format!("minCount of pod group {key}: {min_count}"), now) {
+            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count });
+        }
+        false
+    }
+
+    /// Returns the fields of a pod's owner. For an unknown kind they come from the pod at once; otherwise the owner is read. `None` while
+    /// it is being read.
+    fn facts(
+        &mut self,
+        pod: &GangPod,
+        key: &ObjectKey,
+        since: Instant,
+        now: Instant,
+        commands: &mut Vec<Command>,
+    ) -> Option<Result<OwnerFacts, String>> {
+        let Some(owner) = pod.owner(&key.namespace) else {
+            let uid = pod.origin.uid.clone().unwrap_or_default();
+            let (controller, sizes, min_count) = (uid.clone(), Sizes::Unknown, pod.min_count);
+            return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count }));
+        };
+        let risen = self.risen.get(key).copied();
+        let known = self.owners.entry(owner.clone()).or_default();
+        // A read before the first pods were created does not count: they wait for a new one.
+        let early = known.read.as_ref().is_some_and(|(at, _)| risen.is_some_and(|risen| *at < risen));
+        if let Some((at, result)) = &known.read {
+            let age = now.duration_since(*at);
+            match result {
+                Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
+                    return Some(result.clone());
+                }
+                // The owner may have changed after the last read: it is read again in a moment.
+                Ok(_) if age < FRESH && !early => return None,
+                Err(_) if age < known.absent() => return Some(result.clone()),
+                _ => {}
+            }
+        }
+        let reading = self.reading.get(&key.namespace).copied().unwrap_or_default();
+        let answered_early = early && matches!(known.call, Call::Done(_));
+        if (known.call.due(now) || answered_early) && reading < READS {
+            known.call.start();
+            known.asked = Some(now);
+            self.reading.insert(key.namespace.clone(), reading + 1);
+            commands.push(Command::ReadOwner(owner));
+        }
+        None
+    }
+
+    /// Publishes one event on each pod of a PodGroup that cannot be created.
+    fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
+        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
+        // Pods that did not fit into the queue are added when the PodGroup is handled again.
+        let _all = self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
+    }
+}
+
+/// Returns the gang fields of the first live member with the gang label, and the number of live members.
+fn members<'m>(model: &'m Model, key: &ObjectKey) -> (Option<&'m GangPod>, usize) {
+    let live = || model.cluster.members(key).filter(|pod| pod.live());
+    (live().find_map(|pod| model.gang_of(pod)), live().count())
+}
+
+/// Returns the PodGroup of a gang, owned by the owner with this UID. It has the lowest priority class of its members, because members must
+/// not have a lower class than their PodGroup.
+fn made(model: &Model, key: &ObjectKey, pod: &GangPod, uid: &str, size: i32) -> PodGroup {
+    let live = model.cluster.members(key).filter(|pod| pod.live());
+    let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));
+    let owner = OwnerReference {
+        api_version: pod.origin.api_version.clone(),
+        kind: pod.origin.kind.clone(),
+        name: pod.origin.owner.clone(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    };
+    PodGroup {
+        metadata: ObjectMeta {
+            name: Some(key.name.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            labels: Some([(LABEL_GANG.to_owned(), "true".to_owned())].into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: PodGroupSpec {
+            scheduling_policy: SchedulingPolicy::gang(size),
+            disruption_mode: pod.mode,
+            priority_class_name: lowest.and_then(|pod| pod.priority_class_name.clone()),
+            ..PodGroupSpec::default()
+        },
+        status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! What administrators limit: evictions per minute, and the mode.
+
+pub mod rates;
+pub mod switch;

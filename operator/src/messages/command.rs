@@ -1,0 +1,394 @@
+//! The calls that the decision logic requests: plain data, created by the arbiter and its parts and carried out by
+//! [`crate::calls`].
+
+use crate::messages::capacity::{CapacityRequest, Placeholder};
+use crate::speaker::words::Sentence;
+use crate::views::missing::Missing;
+use crate::views::origin::OwnerKey;
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::{StoredDomain, StoredPlan};
+use giveway_crds::preemption::PreemptionStatus;
+use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
+use giveway_planner::Preemptor;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use tokio_util::sync::CancellationToken;
+
+/// Carries out commands. The result of each is sent to the arbiter later, as a [`Report`](crate::messages::report::Report).
+pub trait Dispatch {
+    /// Starts to carry a command out and returns without waiting for the result.
+    fn dispatch(&self, command: Command);
+}
+
+/// One API call, or a few that belong together.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Set (`Some`) or withdraw (`None`) `status.nominatedNodeName` of a pod.
+    Nominate {
+        /// The preemptor whose placement is reserved.
+        preemptor: Preemptor,
+        /// The preemptor's priority, by which calls are ordered.
+        priority: i32,
+        /// ID of the plan.
+        plan: String,
+        /// The member.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The node; `None` withdraws the nomination.
+        node: Option<SmolStr>,
+    },
+    /// Remove Giveway's scheduling gate from a pod, and add a node selector for the topology domain of its PodGroup.
+    Release {
+        /// The PodGroup or pod of the plan.
+        preemptor: Preemptor,
+        /// Its priority, by which calls are ordered.
+        priority: i32,
+        /// ID of the plan.
+        plan: String,
+        /// The member.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The domain, if the PodGroup must stay within one.
+        domain: Option<StoredDomain>,
+    },
+    /// Evict a pod.
+    Evict(Box<EvictCall>),
+    /// Write the status of a PodGroup. The arbiter has at most one such write in flight for a PodGroup.
+    WriteGroupStatus {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The last known status. Fields of it that the new status does not have are removed.
+        from: Box<PodGroupStatus>,
+        /// The new status.
+        to: Box<PodGroupStatus>,
+        /// The PodGroup's priority, by which calls are ordered.
+        priority: i32,
+        /// True if no decision depends on the write.
+        background: bool,
+    },
+    /// Write the status of a workload.
+    WriteWorkloadStatus {
+        /// The workload.
+        workload: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// Its new status.
+        status: Box<WorkloadStatus>,
+    },
+    /// Create the objects of a plan, and write its first status.
+    StorePlan {
+        /// The plan.
+        plan: Box<StoredPlan>,
+        /// The preemptor's priority, by which calls are ordered. For a critical add-on it is the priority of critical
+        /// pods.
+        priority: i32,
+        /// The status of the plan.
+        status: Box<PreemptionStatus>,
+    },
+    /// Write the status of a stored plan.
+    WritePlan {
+        /// Its name.
+        plan: String,
+        /// The preemptor's priority, by which calls are ordered.
+        priority: i32,
+        /// The status of the plan.
+        status: Box<PreemptionStatus>,
+    },
+    /// Delete the `Preemption` of an ended plan, or a part of a plan that was never stored completely.
+    ForgetPlan {
+        /// Name of the object.
+        name: SmolStr,
+        /// Its UID.
+        uid: SmolStr,
+    },
+    /// Remove the label of a plan by which admission reserves a node.
+    LetNodeGo {
+        /// Name of the plan.
+        plan: String,
+    },
+    /// Add annotations that a pod does not have and that admission would have copied from its PriorityClass.
+    BackFill {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The missing annotations.
+        missing: Missing,
+    },
+    /// Create a PodGroup, from a Workload's template or for an owner with the label that requests it.
+    CreateGroup(Box<PodGroup>),
+    /// Delete an unused PodGroup that Giveway created.
+    DeleteGroup {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// Its resourceVersion: a PodGroup that has changed is not deleted.
+        version: SmolStr,
+    },
+    /// Read what an owner specifies about its PodGroups.
+    ReadOwner(OwnerKey),
+    /// Set `minCount` of a PodGroup.
+    SetMinCount {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The new `minCount`.
+        min_count: i32,
+    },
+    /// Add or remove the finalizer that protects a group with live members.
+    Protect {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// True to add the finalizer, false to remove it.
+        protect: bool,
+    },
+    /// Add or remove the taint that reserves a node for a critical add-on.
+    Taint {
+        /// The node.
+        node: SmolStr,
+        /// UID of the add-on, which is the value of the taint.
+        uid: SmolStr,
+        /// True to add the taint, false to remove it.
+        add: bool,
+        /// The plan; `None` if a stray taint is removed.
+        owner: Option<Owner>,
+    },
+    /// Create a ProvisioningRequest and its PodTemplates, as far as they do not exist.
+    RequestCapacity(Box<CapacityRequest>),
+    /// Delete a ProvisioningRequest.
+    WithdrawRequest {
+        /// The ProvisioningRequest.
+        request: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+    },
+    /// Create a placeholder pod, unless it exists.
+    MakePlaceholder(Box<Placeholder>),
+    /// Delete a placeholder pod.
+    RemovePlaceholder {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+    },
+    /// Read when kube-scheduler last renewed its Lease.
+    ReadSchedulerLease(ObjectKey),
+    /// Emit an event.
+    Publish(Notice),
+}
+
+/// The plan that needs the result of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its preemptor.
+    pub preemptor: Preemptor,
+    /// Its ID.
+    pub plan: String,
+}
+
+impl Command {
+    /// Returns the priority of the call: calls are ordered by priority, then by age. A call that serves no preemptor
+    /// has priority 0, like a pod without a PriorityClass.
+    pub fn priority(&self) -> i32 {
+        match self {
+            Self::Nominate { priority, .. }
+            | Self::Release { priority, .. }
+            | Self::WriteGroupStatus { priority, .. }
+            | Self::StorePlan { priority, .. }
+            | Self::WritePlan { priority, .. } => *priority,
+            Self::Evict(call) => call.priority,
+            // These calls serve critical add-ons.
+            Self::Taint { .. } | Self::ReadSchedulerLease(_) => i32::MAX,
+            _ => 0,
+        }
+    }
+
+    /// Returns true if no decision depends on the call, so that it may be delayed in favour of other calls.
+    pub fn in_background(&self) -> bool {
+        match self {
+            Self::WriteGroupStatus { background, .. } => *background,
+            Self::WriteWorkloadStatus { .. }
+            | Self::Protect { .. }
+            | Self::Publish(_)
+            | Self::LetNodeGo { .. }
+            | Self::ForgetPlan { .. }
+            | Self::DeleteGroup { .. } => true,
+            Self::Nominate { .. }
+            | Self::Release { .. }
+            | Self::Evict(_)
+            | Self::StorePlan { .. }
+            | Self::WritePlan { .. }
+            | Self::BackFill { .. }
+            | Self::Taint { .. }
+            | Self::ReadSchedulerLease(_)
+            | Self::ReadOwner(_)
+            | Self::RequestCapacity(_)
+            | Self::WithdrawRequest { .. }
+            | Self::MakePlaceholder(_)
+            | Self::RemovePlaceholder { .. }
+            | Self::SetMinCount { .. }
+            | Self::CreateGroup(_) => false,
+        }
+    }
+}
+
+/// Returns the key under which the call that creates a PodGroup is recorded.
+pub fn what_makes(group: &ObjectKey) -> String {
+    format!("pod group {group}")
+}
+
+/// Why a pod is evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It is a victim of a plan.
+    Plan {
+        /// The preemptor.
+        preemptor: Preemptor,
+        /// ID of the plan.
+        id: String,
+    },
+    /// It belongs to a [departure](crate::departures).
+    Departure {
+        /// The PodGroup.
+        group: ObjectKey,
+        /// ID of the departure.
+        id: String,
+    },
+}
+
+impl Cause {
+    /// Returns the name of the `Preemption` that lists the pod.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Plan { id, .. } | Self::Departure { id, .. } => id,
+        }
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Plan { id, .. } => write!(f, "plan {id}"),
+            Self::Departure { group, id } => write!(f, "departure {id} of PodGroup {group}"),
+        }
+    }
+}
+
+/// One eviction.
+#[derive(Clone, Debug)]
+pub struct EvictCall {
+    /// The preemptor's priority, by which evictions are ordered.
+    pub priority: i32,
+    /// Why the pod is evicted.
+    pub cause: Cause,
+    /// The victim.
+    pub pod: ObjectKey,
+    /// Its UID, which is a precondition of the eviction.
+    pub uid: SmolStr,
+    /// True if a known PodDisruptionBudget selects the pod.
+    pub budgeted: bool,
+    /// True if the pod may be deleted when a budget refuses its eviction: its unit has no threshold, or the preemptor's
+    /// priority reaches it (KEP-3280).
+    pub may_force: bool,
+    /// The grace period in seconds; `None` keeps the pod's own.
+    pub grace: Option<i64>,
+    /// True for a dry run.
+    pub rehearsal: bool,
+    /// True if an earlier eviction of this pod failed. The pod is then read first, because that call may have taken
+    /// effect.
+    pub again: bool,
+    /// The message of the pod's condition `DisruptionTarget`.
+    pub message: Sentence,
+    /// Cancelled with the plan; then the eviction is not made.
+    pub permission: CancellationToken,
+}
+
+impl EvictCall {
+    /// Returns true if a known budget can refuse the eviction.
+    pub fn refusable(&self) -> bool {
+        self.budgeted && !self.may_force
+    }
+}
+
+/// The outcome of an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvictOutcome {
+    /// The API server accepted the eviction. The pod terminates.
+    Accepted,
+    /// A budget refused the eviction, and the pod was deleted all the same. The pod terminates.
+    Forced,
+    /// A dry run succeeded: the eviction would be accepted now.
+    Allowed,
+    /// The pod with this UID does not exist any more.
+    Gone,
+    /// A guaranteed budget refused the eviction; with the reason.
+    Refused(String),
+    /// Admission rejected the eviction for good, or the operator lacks the permission; with the reason.
+    Forbidden(String),
+    /// Authentication or authorization failed; with the reason. This can be temporary on an API server that has just
+    /// started, so the caller may retry.
+    Unauthorized(String),
+    /// The call failed for another reason and may be retried.
+    Error(String),
+    /// The API server did not respond, or not in time.
+    Unanswered(String),
+    /// The plan ended before the call was made.
+    Withdrawn,
+}
+
+/// The kind of the object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
+    Known(&'static str),
+    /// An owner of pods, of any kind.
+    Other {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+    },
+}
+
+impl From<&'static str> for Subject {
+    fn from(kind: &'static str) -> Self {
+        Self::Known(kind)
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Known(kind) => f.write_str(kind),
+            Self::Other { kind, .. } => f.write_str(kind),
+        }
+    }
+}
+
+/// An event on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Kind of the object.
+    pub kind: Subject,
+    /// The object.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: SmolStr,
+    /// True for events of type `Warning`.
+    pub warning: bool,
+    /// Reason of the event.
+    pub reason: Reason,
+    /// The `action` of the event. It distinguishes events with the same reason, so that the recorder does not merge
+    /// them into one series.
+    pub action: String,
+    /// The `note` of the event.
+    pub note: Sentence,
+}

@@ -1,0 +1,68 @@
+//! The input of the arbiter: changes of objects, and results of API calls.
+
+use crate::messages::report::Report;
+use crate::views::devices::DeviceClass;
+use giveway_crds::autoscaling::ProvisioningRequest;
+use giveway_crds::native::{MemberPod, NativeGroup};
+use giveway_crds::{PodGroup, Preemption, Workload};
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::ResourceExt;
+
+/// A change of the objects of one kind.
+#[derive(Debug)]
+pub enum Update<K> {
+    /// The complete list: an object that is not in it does not exist.
+    Replaced(Vec<Update<K>>),
+    /// An object was added or modified.
+    Applied(Box<K>),
+    /// An object was deleted.
+    Deleted(ObjectKey),
+    /// An object exists, but cannot be decoded.
+    Invalid(ObjectKey, String),
+}
+
+/// One input of the arbiter.
+#[derive(Debug)]
+pub enum Input {
+    /// Namespaces, whose labels pods may select.
+    Namespace(Update<Namespace>),
+    /// Nodes.
+    Node(Update<Node>),
+    /// Pods.
+    Pod(Update<MemberPod>),
+    /// Pod groups.
+    Group(Update<PodGroup>),
+    /// Kubernetes' own PodGroups (scheduling.k8s.io).
+    NativeGroup(Update<NativeGroup>),
+    /// Workloads.
+    Workload(Update<Workload>),
+    /// Priority classes.
+    Class(Update<PriorityClass>),
+    /// PodDisruptionBudgets.
+    Budget(Update<PodDisruptionBudget>),
+    /// PersistentVolumes, which can restrict pods to nodes.
+    Volume(Update<PersistentVolume>),
+    /// PersistentVolumeClaims.
+    Claim(Update<PersistentVolumeClaim>),
+    /// StorageClasses.
+    StorageClass(Update<StorageClass>),
+    /// DeviceClasses.
+    DeviceClass(Update<DeviceClass>),
+    /// ProvisioningRequests; an empty list if they are not used.
+    Request(Update<ProvisioningRequest>),
+    /// The ConfigMap that sets Giveway's mode.
+    Switch(Update<ConfigMap>),
+    /// Stored plans.
+    Preemption(Update<Preemption>),
+    /// The result of one of the operator's API calls.
+    Report(Report),
+}
+
+/// Namespace and name of an object; cluster-scoped objects have an empty namespace.
+pub fn key_of<K: ResourceExt>(object: &K) -> ObjectKey {
+    ObjectKey::new(object.namespace().unwrap_or_default(), object.name_any())
+}

@@ -1,0 +1,149 @@
+//! Results of the operator's API calls.
+
+use crate::messages::command::{Cause, EvictOutcome, Owner};
+use crate::views::missing::Missing;
+use crate::views::origin::{OwnerFacts, OwnerKey};
+use giveway_crds::preemption::PreemptionStatus;
+use giveway_planner::Preemptor;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+/// Why a call had no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The object with this UID does not exist any more.
+    #[error("the object is gone")]
+    Gone,
+    /// This process is not the leader, or not any more.
+    #[error("this process is not the leader")]
+    NotLeader,
+    /// The API server is unreachable, or reports that it cannot respond now.
+    #[error("{0}")]
+    Unanswered(String),
+    /// Any other error. A retry may succeed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 404 || names_another_uid(&status) => Self::Gone,
+            kube::Error::Api(status) if matches!(status.code, 429 | 503 | 504) => {
+                Self::Unanswered(format!("{} ({})", status.message, status.code))
+            }
+            kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
+            error @ (kube::Error::Service(_) | kube::Error::HyperError(_)) => Self::Unanswered(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a
+/// conflict, or as a change of an immutable field.
+pub(crate) fn names_another_uid(status: &kube::core::Status) -> bool {
+    matches!(status.code, 409 | 422)
+        && (status.message.contains("UID in precondition") || status.message.contains("metadata.uid"))
+}
+
+/// The result of a command.
+#[derive(Debug)]
+pub enum Report {
+    /// Of [`Command::Nominate`] with a node, or of [`Command::Release`].
+    Member {
+        /// The preemptor.
+        preemptor: Preemptor,
+        /// ID of the plan.
+        plan: String,
+        /// UID of the member.
+        uid: SmolStr,
+        /// True for [`Command::Release`].
+        release: bool,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::Evict`].
+    Evicted {
+        /// Why the pod was evicted.
+        cause: Cause,
+        /// The victim.
+        pod: ObjectKey,
+        /// UID of the victim.
+        uid: SmolStr,
+        /// The outcome.
+        outcome: EvictOutcome,
+    },
+    /// Of [`Command::WriteGroupStatus`].
+    GroupStatus {
+        /// The group.
+        group: ObjectKey,
+        /// The status that was written.
+        status: Box<giveway_crds::PodGroupStatus>,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::StorePlan`] or [`Command::WritePlan`].
+    Plan {
+        /// Name of the plan.
+        plan: String,
+        /// The status that was to be written.
+        status: Box<PreemptionStatus>,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::BackFill`].
+    BackFilled {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// The annotations that were added.
+        result: Result<Missing, CallError>,
+    },
+    /// Of [`Command::Taint`].
+    Taint {
+        /// The node.
+        node: SmolStr,
+        /// UID of the critical add-on, which is the value of the taint.
+        uid: SmolStr,
+        /// True if the taint was to be added, false if it was to be removed.
+        add: bool,
+        /// The plan that needs the result.
+        owner: Option<Owner>,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::ReadSchedulerLease`]: when the Lease was last renewed, if it exists.
+    SchedulerLease(Result<Option<MicroTime>, CallError>),
+    /// Of [`Command::ReadOwner`].
+    Owner {
+        /// The owner.
+        owner: OwnerKey,
+        /// What the owner specifies about its PodGroups.
+        result: Result<OwnerFacts, CallError>,
+    },
+    /// Of the commands for capacity requests.
+    Capacity {
+        /// The PodGroup of the request; `None` if an object was deleted.
+        group: Option<ObjectKey>,
+        /// The key under which the call is recorded.
+        what: String,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of [`Command::CreateGroup`](crate::messages::command::Command::CreateGroup).
+    GroupMade {
+        /// The group.
+        group: ObjectKey,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+    /// Of the other commands.
+    Object {
+        /// The key under which the call is recorded, which is also logged.
+        what: String,
+        /// The result of the call.
+        result: Result<(), CallError>,
+    },
+}

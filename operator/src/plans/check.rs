@@ -1,0 +1,291 @@
+//! Checks whether a plan is still valid. It is checked before every step, because the cluster changes while the plan is
+//! carried out.
+
+use super::{Clock, Ending, Flight, current};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::PlanState;
+use giveway_crds::policy::DisruptionMode;
+use giveway_planner::SmolStr;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use giveway_planner::{Context, Decision, Preemptor};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::time::Duration;
+
+/// Minimum interval between two checks of a plan in state `Evicting`.
+const RECHECK: Duration = Duration::from_millis(100);
+
+/// When the members of a plan fit. The result holds until an object changes on which the plan depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// They fit now.
+    FitsNow,
+    /// They fit when the terminating pods and the pods that will be evicted have terminated.
+    FitsThen,
+}
+
+/// Returns the context of a preemptor for which these placeholder pods reserve capacity: they count as terminating, and
+/// the preemptor waits for their capacity even if its preemption policy is `Never`.
+pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) -> Context {
+    let departing = context.departing.union(placeholders).cloned().collect();
+    Context { departing, waits: true, ..context.clone() }
+}
+
+impl Flight {
+    /// Returns the call that failed so often that the plan must fail, as a sentence. A PodGroup of which a pod was
+    /// evicted is not a reason to fail, because its other pods have to be evicted too.
+    pub(super) fn given_up(&self) -> Option<Sentence> {
+        let begun = LazyCell::new(|| self.begun_units());
+        let members = self.members.iter().flat_map(|m| {
+            [(m.nominate, "Nominating a node for"), (m.release, "Removing the scheduling gate of")]
+                .map(|(call, what)| (call, what, m.pod.clone(), &m.uid))
+        });
+        let victims = self.victims.iter().flat_map(|v| {
+            let dry_run = (v.rehearsal, "Trying the eviction of", v.pod.clone(), &v.uid);
+            let is_without_prospect = v.call.exhausted() && !begun.contains(&v.unit);
+            let eviction = is_without_prospect.then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
+            iter::once(dry_run).chain(eviction)
+        });
+        let node = self
+            .rescue
+            .as_ref()
+            .zip(self.members.first())
+            .map(|(rescue, m)| (rescue.add, "Keeping a node by a taint for", m.pod.clone(), &m.uid));
+        let mut calls = members.chain(node).chain(victims);
+        let (call, what, key, uid) = calls.find(|(call, ..)| call.exhausted())?;
+        Some(
+            Sentence::from(format!("{what} "))
+                .object("pod", &key, uid)
+                .text(format!(" failed {} times; the operator's log has the answers of the API server.", call.tries())),
+        )
+    }
+
+    /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than
+    /// needed are left, or all members are bound. Members that other plans evict count as deleted.
+    pub(super) fn overtaken(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
+        let ending = |state, message: String| Ending { state, message: message.into(), again: false };
+        let cancelled = |message: String| Some(ending(PlanState::Cancelled, message));
+        // A member was lost and enough members are left, so a new plan is made for them.
+        let without = |message: String| Some(Ending { again: true, ..ending(PlanState::Cancelled, message) });
+        if let Preemptor::Group(key) = &self.preemptor {
+            let Some(group) = cluster.group(key).filter(|group| group.uid == self.plan.preemptor.uid) else {
+                return cancelled("The pod group was deleted.".into());
+            };
+            if let Some(min) = group.min_count {
+                let placed: BTreeSet<&str> = self.members.iter().map(|m| m.uid.as_str()).collect();
+                let have = cluster
+                    .members(key)
+                    .filter(|p| p.live() && !context.departing.contains(&p.uid))
+                    .filter(|p| p.node.is_some() || placed.contains(p.uid.as_str()))
+                    .count();
+                let missing = min.saturating_sub(cluster.finished(group));
+                if have < missing {
+                    return cancelled(format!("Only {have} of the {missing} pods needed are left with a place."));
+                }
+            }
+        }
+        let released = self.plan.state == PlanState::Releasing;
+        let mut unbound = 0;
+        for member in &self.members {
+            match current(cluster, &member.pod, &member.uid) {
+                None if !released => {
+                    return without(format!("Pod {}, for which there was to be a place, was deleted.", member.pod));
+                }
+                Some(pod) if !pod.live() && !released => {
+                    return without(format!(
+                        "Pod {}, for which there was to be a place, has ended or is being deleted.",
+                        member.pod
+                    ));
+                }
+                Some(pod) if pod.live() && pod.node.is_none() => unbound += 1,
+                _ => {}
+            }
+        }
+        if unbound > 0 {
+            return None;
+        }
+        let bound = self.bound(cluster);
+        Some(if self.plan.state == PlanState::Planned && self.evicts() {
+            ending(PlanState::Cancelled, "The scheduler found a place meanwhile; nobody was evicted.".to_owned())
+        } else {
+            ending(PlanState::Completed, format!("{bound} of {} placed pods were bound.", self.members.len()))
+        })
+    }
+
+    /// Returns true if all members fit now without any further eviction.
+    pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
+        self.places_now(cluster, context).is_some_and(|places| places >= self.members.len())
+    }
+
+    /// Returns how many members fit now without any further eviction, or `None` if fewer fit than must be scheduled
+    /// together.
+    pub(super) fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
+        if self.rescue.is_some() {
+            return self.has_other_room(cluster, context).then_some(self.members.len());
+        }
+        match giveway_planner::plan(cluster, &self.preemptor, context) {
+            Decision::Fits { placements, .. } => Some(placements.len()),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the placeholder pods reserve enough capacity for the members, so that no eviction is needed.
+    fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
+        !self.placeholders.is_empty()
+            && matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
+    }
+
+    /// Returns true if a new plan would evict fewer pods, because capacity became available while this plan was
+    /// postponed.
+    pub(super) fn fewer_would_go(&self, cluster: &Cluster, context: &Context) -> bool {
+        let there = self.victims.iter().filter(|v| current(cluster, &v.pod, &v.uid).is_some()).count();
+        matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
+    }
+
+    /// Returns what the planner decides now, without this plan.
+    fn anew(&self, cluster: &Cluster, context: &Context) -> Decision {
+        let mut context = match self.placeholders.is_empty() {
+            true => context.clone(),
+            false => with_placeholders(context, &self.placeholders),
+        };
+        // The victims of this plan do not count as terminating, because their evictions have not been requested yet.
+        for victim in self.departing() {
+            context.departing.remove(victim);
+        }
+        giveway_planner::plan(cluster, &self.preemptor, &context)
+    }
+
+    /// Checks that the members fit when all pods have terminated that terminate now or will be evicted.
+    ///
+    /// # Errors
+    /// A sentence with the reason why they do not fit.
+    pub(super) fn fits_then(&self, cluster: &Cluster, context: &Context) -> Result<(), String> {
+        self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
+    }
+
+    /// Checks the plan against the current state right before the first eviction (KEP-5710, delayed preemption).
+    /// Returns the reason why it is outdated, if it is.
+    pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
+        let cluster = &model.cluster;
+        // Capacity for the minimum number of members is enough, even if not all members fit.
+        if self.places_now(cluster, context).is_some() || self.room_is_kept(cluster, context) {
+            return Some("Room appeared; nobody was evicted.".into());
+        }
+        if let Some(why) = self.must_stay(model) {
+            return Some(Sentence::from("Nobody was evicted: ").then(why));
+        }
+        if let Some(why) = self.another_unit(cluster) {
+            return Some(Sentence::from("Nobody was evicted: ").then(why));
+        }
+        let fits = self.fits_then(cluster, context);
+        fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
+    }
+
+    /// Returns the reason if a unit of which no pod was evicted yet is not the same as in the plan: its priority is not
+    /// lower any more, it has more pods, or a pod belongs to another unit, so that the plan would disrupt the unit only
+    /// partially.
+    fn another_unit(&self, cluster: &Cluster) -> Option<Sentence> {
+        if self.rescue.is_some() {
+            return None;
+        }
+        let begun = self.begun_units();
+        for victim in self.victims.iter().filter(|v| !v.asked() && !begun.contains(&v.unit)) {
+            let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
+            let why = if cluster.effective_priority(pod) >= self.priority {
+                " is not of lower priority any more."
+            } else if cluster.is_critical_addon(pod) {
+                " is a critical add-on now."
+            } else if pod.live() && !self.goes_with(cluster, pod, victim.unit) {
+                " gives way with another unit now."
+            } else {
+                continue;
+            };
+            return Some(Sentence::default().object("pod", &victim.pod, &victim.uid).text(why));
+        }
+        let (key, uid) = self.grown_units(cluster).into_iter().map(|unit| self.group_of(cluster, unit)).next()?;
+        let named = Sentence::default().object("pod group", &key, &uid);
+        Some(named.text(" has more pods than when the plan was made."))
+    }
+
+    /// Returns true if a pod is disrupted together with the unit that lists it in the plan: with its PodGroup in
+    /// disruption mode `PodGroup`, or else alone.
+    pub(super) fn goes_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
+        let unit = &self.plan.victims[unit];
+        let key = ObjectKey::new(&unit.namespace, &unit.name);
+        let whole = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup);
+        match unit.kind.as_str() {
+            "PodGroup" => whole.is_some_and(|group| group.key == key),
+            _ => whole.is_none() && pod.key == key,
+        }
+    }
+
+    fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {
+        let victim = &self.plan.victims[unit];
+        let key = ObjectKey::new(&victim.namespace, &victim.name);
+        let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
+        (key, uid)
+    }
+
+    /// Returns the PodGroups in disruption mode `PodGroup` of which no pod was evicted yet and which have more bound
+    /// pods than the plan lists.
+    pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
+        let begun = self.begun_units();
+        let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+        for victim in &self.victims {
+            listed.entry(victim.unit).or_default().insert(victim.uid.as_str());
+        }
+        let whole =
+            self.plan.victims.iter().enumerate().filter(|(unit, v)| v.kind == "PodGroup" && !begun.contains(unit));
+        let grown = whole.filter(|(unit, _)| {
+            let (key, _) = self.group_of(cluster, *unit);
+            let mut bound = cluster.members(&key).filter(|p| p.live() && p.node.is_some());
+            let known = listed.get(unit);
+            bound.any(|p| known.is_none_or(|known| !known.contains(p.uid.as_str())))
+        });
+        grown.map(|(unit, _)| unit).collect()
+    }
+
+    /// Cancels the plan between two evictions if it is not valid any more. It is checked when an object changed on
+    /// which it depends, at most ten times per second; a plan for a critical add-on, which has few victims, is checked
+    /// after every change.
+    pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
+        let known = self.checked.is_some();
+        let just_now = self.rescue.is_none() && self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
+        // Once all evictions have been accepted, [`Flight::await_victims`] checks the plan.
+        let all_asked = self.victims.iter().all(|victim| victim.accepted);
+        if known || just_now || all_asked {
+            return;
+        }
+        let misfit = || self.fits_then(&model.cluster, context).err().map(Sentence::from);
+        let another = || self.another_unit(&model.cluster);
+        let Some(why) = self.must_stay(model).or_else(another).or_else(misfit) else {
+            self.checked = Some(Check::FitsThen);
+            self.rechecked = Some(clock.now);
+            return;
+        };
+        let what = match self.rescue {
+            Some(_) => "The plan does not hold any more: ",
+            None => "The plan does not fit any more; nobody else is evicted: ",
+        };
+        self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
+    }
+
+    /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the victims of other
+    /// plans, its placeholders, and terminating pods, except those that are overdue.
+    pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
+        let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
+        gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
+        // Terminating pods on other nodes only matter for affinity, anti-affinity and topology spread constraints.
+        if self.depends_on_other_nodes(cluster) {
+            gone.extend(cluster.terminating().map(|p| p.uid.clone()));
+        } else {
+            let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
+            let here = nodes.into_iter().flat_map(|node| cluster.pods_on(node));
+            gone.extend(here.filter(|p| p.leaves).map(|p| p.uid.clone()));
+        }
+        gone.retain(|uid| !context.lingering.contains(uid));
+        gone
+    }
+}

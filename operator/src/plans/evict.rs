@@ -1,0 +1,222 @@
+//! Evictions of a plan: their order, their method, and what each outcome means for the plan.
+
+use super::call::Call;
+use super::rescue::shortened_grace;
+use super::{Advance, Clock, Flight, VictimPod, current};
+use crate::messages::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
+use giveway_planner::model::Pod;
+use giveway_planner::rescue::Step;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// After this many attempts, which take about three seconds, an authorization failure is taken as final.
+const TRIES_UNAUTHORIZED: u32 = 4;
+
+impl Flight {
+    /// Records the outcome of an eviction.
+    pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
+        let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
+        // The dry run and the eviction of a victim are never in flight at the same time.
+        let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
+        match outcome {
+            EvictOutcome::Allowed => call.answered(true, now),
+            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
+                call.answered(true, now);
+                victim.accepted = true;
+            }
+            EvictOutcome::Refused(message) => {
+                call.answered(false, now);
+                self.refused.insert(uid.into(), message.clone());
+                let sentence = refusal(victim, message, FOR_ITS_BUDGET);
+                self.drop_plan(PlanState::Cancelled, sentence);
+            }
+            EvictOutcome::Unauthorized(_) if call.tries() < TRIES_UNAUTHORIZED => call.answered(false, now),
+            EvictOutcome::Forbidden(message) | EvictOutcome::Unauthorized(message) => {
+                call.answered(false, now);
+                self.refused.insert(uid.into(), message.clone());
+                self.forbidden.insert(uid.into());
+                let sentence = refusal(victim, message, "it is not allowed");
+                self.drop_plan(PlanState::Cancelled, sentence);
+            }
+            EvictOutcome::Error(_) => call.answered(false, now),
+            EvictOutcome::Unanswered(_) => call.unanswered(now),
+            EvictOutcome::Withdrawn => call.withdrawn(now),
+        }
+    }
+
+    /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
+    /// others.
+    pub(super) fn evict(&mut self, model: &Model, clock: Clock, out: &mut Advance) {
+        // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no
+        // pod was evicted for it.
+        if self.stored.is_none_or(|state| state < PlanState::Evicting) {
+            return;
+        }
+        let (begun, guarded) = (self.begun_units(), self.guarded_units(model));
+        let calls: Vec<(usize, EvictCall)> = self
+            .victims
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| self.has_to_go(v))
+            .filter_map(|(i, v)| {
+                let pod = current(&model.cluster, &v.pod, &v.uid)?;
+                // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay
+                // others: it is skipped here.
+                let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
+                (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit))))
+            })
+            .collect();
+        let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
+        if self.breaches(model, &calls) {
+            return;
+        }
+        if (refusable > 1 || self.careful) && !self.rehearse(&calls, clock, out) {
+            return;
+        }
+        let turn = self.turn(&model.cluster);
+        if refusable > 0 && !turn.is_everybody() {
+            return;
+        }
+        // A PodGroup that has grown would be disrupted only partially. It is not evicted; the next check cancels the
+        // plan.
+        let grown = if self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
+        for (index, call) in calls {
+            let unit = self.victims[index].unit;
+            let turn_has_come = || self.is_turn_of(unit, &turn) && self.may_begin(unit);
+            if !begun.contains(&unit) && (grown.contains(&unit) || !turn_has_come()) {
+                continue;
+            }
+            if refusable > 0 && !call.refusable() {
+                continue;
+            }
+            let victim = &mut self.victims[index];
+            if victim.call.due(clock.now) {
+                victim.call.start();
+                let pod = current(&model.cluster, &victim.pod, &victim.uid);
+                victim.shortened = pod.filter(|_| call.grace.is_some()).map(|pod| pod.grace);
+                out.commands.push(Command::Evict(Box::new(call)));
+            }
+        }
+    }
+
+    /// Removes the evictions of the pods with these UIDs from `commands`, because other plans have requested them. Two
+    /// plans share a victim if one of them is about to displace the other; the second one waits until the pod
+    /// terminates.
+    pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, requested: &BTreeSet<SmolStr>, now: Instant) {
+        commands.retain(|command| {
+            let Command::Evict(call) = command else { return true };
+            let is_requested = !call.rehearsal && requested.contains(&call.uid);
+            if is_requested {
+                self.evicted(&call.uid, &EvictOutcome::Withdrawn, now);
+            }
+            !is_requested
+        });
+    }
+
+    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions.
+    /// Returns true if it did.
+    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
+        let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
+        let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
+        let on_their_way = self.victims.iter().filter(|v| v.asked()).filter_map(pod);
+        let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
+        let mut refused = model.breaches(on_their_way.chain(next));
+        refused.retain(|uid, _| {
+            guarded.iter().any(|i| self.victims[*i].uid == *uid && self.victims[*i].call == Call::Idle)
+        });
+        let first = refused.iter().next().and_then(|(uid, why)| {
+            let victim = self.victims.iter().find(|v| v.uid == *uid)?;
+            Some(refusal(victim, why, FOR_ITS_BUDGET))
+        });
+        let Some(message) = first else { return false };
+        self.drop_plan(PlanState::Cancelled, message);
+        self.refused.append(&mut refused);
+        true
+    }
+
+    /// Dry-runs the evictions that a budget can refuse, or all evictions if a rejection is likely. Returns true if all
+    /// of them were allowed.
+    fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
+        let mut allowed = true;
+        for (index, call) in calls.iter().filter(|(_, call)| call.refusable() || self.careful) {
+            let rehearsal = &mut self.victims[*index].rehearsal;
+            if matches!(rehearsal, Call::Done(_)) {
+                continue;
+            }
+            allowed = false;
+            if rehearsal.due(clock.now) {
+                rehearsal.start();
+                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
+            }
+        }
+        allowed
+    }
+
+    /// Returns the call that evicts a victim. `guarded` is true if a budget of its unit is guaranteed against the
+    /// preemptor.
+    fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool) -> EvictCall {
+        let unit = &self.plan.victims[victim.unit];
+        let rescue = self.rescue.as_ref();
+        let budgeted = model.cluster.is_budgeted(pod);
+        let grace = if rescue.is_some() { shortened_grace(pod) } else { pod.capped_grace() };
+        EvictCall {
+            cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
+            priority: self.priority,
+            pod: victim.pod.clone(),
+            uid: victim.uid.clone(),
+            budgeted,
+            may_force: !guarded && rescue.is_none_or(|rescue| rescue.step == Step::Any),
+            grace,
+            rehearsal: false,
+            again: self.resumed || victim.call != Call::Idle,
+            message: super::victim_message(self, &unit.kind, unit.priority, grace.map(|_| pod.grace)),
+            permission: self.permission.clone(),
+        }
+    }
+
+    /// Returns true if the eviction of a victim was not accepted yet and is not rejected for good.
+    pub(super) fn has_to_go(&self, victim: &VictimPod) -> bool {
+        !victim.accepted && !self.forbidden.contains(&victim.uid)
+    }
+
+    /// Returns the units with a pod whose budget is guaranteed against the preemptor. Pods that have terminated count
+    /// too.
+    pub(super) fn guarded_units(&self, model: &Model) -> BTreeSet<usize> {
+        let now = |v: &VictimPod| model.threshold(current(&model.cluster, &v.pod, &v.uid)?);
+        let guarded = |v: &&VictimPod| v.threshold.max(now(v)).is_some_and(|threshold| threshold > self.own_priority());
+        self.victims.iter().filter(guarded).map(|v| v.unit).collect()
+    }
+
+    /// Returns the units of which this plan evicted a pod, or may have. A refused eviction evicted no pod. Neither did
+    /// a call that failed too often: such a pod terminates, and counts as accepted, if a call took effect all the same.
+    pub(super) fn begun_units(&self) -> BTreeSet<usize> {
+        if self.plan.state < PlanState::Evicting {
+            return BTreeSet::new();
+        }
+        let denied = |v: &VictimPod| self.refused.contains_key(&v.uid) || v.call.exhausted();
+        let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !denied(v));
+        self.victims
+            .iter()
+            .filter(|v| asked(v) || (self.resumed && v.left))
+            .map(|v| v.unit)
+            .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
+            .collect()
+    }
+}
+
+/// The reason of a refusal, as shown in other namespaces than the victim's.
+const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
+
+/// Returns the reason why the eviction of a victim was refused. The API server's message is shown only in the victim's
+/// namespace.
+fn refusal(victim: &VictimPod, why: &str, elsewhere: &str) -> Sentence {
+    Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" was refused: ").detail(
+        &victim.pod.namespace,
+        why,
+        elsewhere,
+    )
+}

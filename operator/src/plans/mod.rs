@@ -1,0 +1,548 @@
+//! Every plan in flight, and the pure state machine that leads from the stored plan to the bound pods.
+//!
+//! ```text
+//! Planned → Evicting → WaitingForVictims → Releasing → Completed
+//!    └──────────┴──────────────┴───────────────┴─────→ Cancelled / Failed
+//! ```
+//!
+//! A [`Flight`] is advanced from what the model shows (level-triggered), so it does not matter which watch events were
+//! seen, and a new leader advances a resumed flight exactly like its own. It returns [`Command`]s and makes no API
+//! calls itself.
+//!
+//! Guarantees (design, sections 5 and 6): no eviction is commanded before the API server has confirmed to this leader
+//! that the plan is stored; the eviction of a victim is repeated only after a failed call; if one pod of a PodGroup in
+//! disruption mode `PodGroup` was evicted, all of its pods are, even if the plan is cancelled, except where their
+//! namespace is protected by then; victims whose eviction a guaranteed budget can refuse are evicted first, and if
+//! there are several of them, only after a dry run of all of them succeeded.
+
+mod call;
+mod check;
+mod domain;
+mod evict;
+mod flights;
+mod mutual_exclusion;
+mod overlap;
+mod protection;
+mod ration;
+mod rescue;
+mod reservations;
+mod resume;
+mod sentences;
+mod stages;
+#[cfg(test)]
+mod tests;
+mod wind_down;
+
+pub use call::{Call, Calls};
+pub use check::{Check, with_placeholders};
+pub use flights::Flights;
+pub use mutual_exclusion::MutualExclusion;
+pub use ration::{HeldBack, told_full};
+pub use rescue::Rescue;
+pub use reservations::EndedReservations;
+pub use sentences::{describe, taker, victim_message};
+pub use wind_down::Rest;
+
+use crate::messages::command::Command;
+use crate::model::Model;
+use crate::server_time::ServerTime;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_planner::SmolStr;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use giveway_planner::{Context, Placement, Preemptor};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// The current time, passed in so that the state machine is pure.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Monotonic time.
+    pub now: Instant,
+    /// Wall-clock time of the API server in seconds since the epoch.
+    pub epoch_seconds: i64,
+}
+
+impl Clock {
+    /// Returns the current time.
+    pub fn read(server_time: &ServerTime) -> Self {
+        Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
+    }
+
+    /// Returns a time in the future as wall-clock time, for messages.
+    pub fn at(self, then: Instant) -> Timestamp {
+        let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
+        let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Timestamp::from_second(then).unwrap_or_default()
+    }
+
+    /// Returns the wall-clock time, for objects.
+    pub fn time(self) -> Time {
+        Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
+    }
+}
+
+/// Limits and options of one pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long ungated pods may take to be bound before the placement is checked again.
+    pub release_timeout: Duration,
+    /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
+    pub look: bool,
+}
+
+/// A member that the plan places.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its UID.
+    pub uid: SmolStr,
+    /// The node on which the plan places it.
+    pub node: SmolStr,
+    /// The call that sets `status.nominatedNodeName`.
+    pub nominate: Call,
+    /// The call that removes the scheduling gate.
+    pub release: Call,
+}
+
+impl Member {
+    /// Returns the command that nominates a node for the member, or withdraws its nomination if `node` is `None`.
+    fn nomination(&self, (preemptor, priority): (&Preemptor, i32), plan: &str, node: Option<SmolStr>) -> Command {
+        let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
+        Command::Nominate { preemptor, priority, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
+    }
+}
+
+/// A pod that the plan evicts.
+#[derive(Clone, Debug)]
+pub struct VictimPod {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its UID.
+    pub uid: SmolStr,
+    /// Index of its unit in the plan.
+    pub unit: usize,
+    /// The dry run of the eviction, made first if several evictions can be refused.
+    pub rehearsal: Call,
+    /// The eviction.
+    pub call: Call,
+    /// True if the API server accepted the eviction, or none is needed.
+    pub accepted: bool,
+    /// True if the pod terminates or does not exist any more. A pod that has only finished does not count.
+    pub left: bool,
+    /// True if the cluster shows that the pod terminates soon ([`Pod::leaves`]), or does not have it any more.
+    pub leaves: bool,
+    /// The pod's own grace period in seconds, if the eviction shortened it.
+    pub shortened: Option<i64>,
+    /// The priority from which on preemptors may violate its budget, as last observed. It is kept after the pod has
+    /// terminated, because it then still protects the other pods of the unit.
+    pub threshold: Option<i32>,
+}
+
+/// How a plan ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// `Completed`, `Cancelled` or `Failed`.
+    pub state: PlanState,
+    /// Why.
+    pub message: Sentence,
+    /// True if a new plan is made at once, which keeps the reservations of this one.
+    pub again: bool,
+}
+
+/// A plan in flight.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    /// The preemptor.
+    pub preemptor: Preemptor,
+    /// The preemptor's effective priority. For a critical add-on it is the priority of critical pods, so that other
+    /// plans respect its reservation.
+    pub priority: i32,
+    /// The plan as stored, with its current state. Its messages name objects of all namespaces, because only
+    /// administrators read it.
+    pub plan: StoredPlan,
+    /// The message for the preemptor's status and events.
+    pub message: Sentence,
+    /// The last state that the API server has confirmed as stored in this leader's term; `None` before the first
+    /// confirmation.
+    pub stored: Option<PlanState>,
+    /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
+    pub permission: CancellationToken,
+    /// The members that the plan places.
+    pub members: Vec<Member>,
+    /// The pods that the plan evicts.
+    pub victims: Vec<VictimPod>,
+    /// Set if the preemptor is a critical add-on.
+    pub rescue: Option<Rescue>,
+    /// True if the victim PodGroups have got their events.
+    pub told: bool,
+    /// True if the plan was taken over from an earlier leader, whose calls are unknown.
+    pub resumed: bool,
+    /// When the plan was made or resumed, on the monotonic clock.
+    pub started: Instant,
+    /// The states that the plan reached in this leader's term, with the time.
+    pub stages: Vec<(PlanState, Instant)>,
+    /// When all evictions had been accepted.
+    pub awaited: Option<Instant>,
+    /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
+    pub checked: Option<Check>,
+    /// Since when no further ungated member was bound: at first, since all members have been ungated.
+    pub released: Option<Instant>,
+    /// Number of members that were bound at that time.
+    pub bound_then: usize,
+    /// When the plan was last checked in state `Evicting`.
+    pub rechecked: Option<Instant>,
+    /// When the planner was last asked whether a better plan exists, and the [`Model::version`] at that time.
+    pub looked: Option<(Instant, u64)>,
+    /// Set if the plan is cancelled or has failed, until the units of which it evicted a pod are handed over and its
+    /// nominations are withdrawn.
+    pub ending: Option<Ending>,
+    /// The members whose nominations exclude each other, set once all members have been ungated.
+    pub mutual_exclusion: Option<MutualExclusion>,
+    /// True if a stored departure evicts the remaining pods of PodGroups in mode `PodGroup` that this cancelled plan
+    /// has disrupted.
+    pub handed_over: bool,
+    /// Victims whose eviction was refused, by UID, with the reason. The next plan does not evict them.
+    pub refused: BTreeMap<SmolStr, String>,
+    /// Those of `refused` whose eviction is not permitted at all, and victims in namespaces that have become protected.
+    /// Their eviction is not retried.
+    pub forbidden: BTreeSet<SmolStr>,
+    /// True if all evictions are dry-run before the first one, because an eviction for this preemptor was rejected
+    /// before.
+    pub careful: bool,
+    /// Members that kube-scheduler did not bind in time although they fit, by UID, with the node of each.
+    pub unbound: Vec<(SmolStr, SmolStr)>,
+    /// Placeholder pods that reserve capacity for the members, by UID. They are deleted as soon as the members'
+    /// placements are reserved.
+    pub placeholders: BTreeSet<SmolStr>,
+    /// The units whose eviction may start now under the limits on evictions per minute; `None` if there are no limits.
+    pub ration: Option<BTreeSet<usize>>,
+    /// The limit that delays the other units.
+    pub held_back: Option<HeldBack>,
+    /// True if the plan is or was postponed, by its delay or by the limits on evictions per minute.
+    pub put_off: bool,
+    /// True if the plan replaced one that was superseded.
+    pub renewed: bool,
+    /// True if a new plan with fewer victims replaces this one at once.
+    pub superseded: bool,
+}
+
+/// The result of [`Flight::advance`].
+#[derive(Debug, Default)]
+pub struct Advance {
+    /// Calls to make.
+    pub commands: Vec<Command>,
+    /// The remaining pods of PodGroups in mode `PodGroup` that this cancelled plan has disrupted. The plan ends once a
+    /// stored departure evicts them.
+    pub rest: Vec<Rest>,
+    /// Set if the plan has ended.
+    pub ended: Option<Ending>,
+}
+
+impl Flight {
+    /// Returns a new plan in flight. Its members are in the preemptor's namespace.
+    pub fn new(preemptor: Preemptor, priority: i32, plan: StoredPlan, now: Instant) -> Self {
+        let namespace = match &preemptor {
+            Preemptor::Group(key) | Preemptor::Pod(key) => key.namespace.clone(),
+        };
+        let members = plan
+            .placements
+            .iter()
+            .map(|p| Member {
+                pod: ObjectKey::new(&namespace, &p.pod),
+                uid: SmolStr::new(&p.uid),
+                node: SmolStr::new(&p.node),
+                nominate: Call::Idle,
+                release: Call::Idle,
+            })
+            .collect();
+        let victims = plan
+            .victims
+            .iter()
+            .enumerate()
+            .flat_map(|(unit, v)| {
+                v.pods.iter().map(move |p| VictimPod {
+                    pod: ObjectKey::new(&v.namespace, &p.name),
+                    uid: SmolStr::new(&p.uid),
+                    unit,
+                    rehearsal: Call::Idle,
+                    call: Call::Idle,
+                    accepted: false,
+                    left: false,
+                    leaves: false,
+                    shortened: None,
+                    threshold: None,
+                })
+            })
+            .collect::<Vec<_>>();
+        Self {
+            preemptor,
+            priority,
+            message: Sentence::from(plan.message.as_str()),
+            plan,
+            stored: None,
+            permission: CancellationToken::new(),
+            members,
+            victims,
+            rescue: None,
+            told: false,
+            resumed: false,
+            started: now,
+            stages: Vec::new(),
+            awaited: None,
+            checked: None,
+            released: None,
+            bound_then: 0,
+            rechecked: None,
+            looked: None,
+            ending: None,
+            mutual_exclusion: None,
+            handed_over: false,
+            refused: BTreeMap::new(),
+            forbidden: BTreeSet::new(),
+            careful: false,
+            unbound: Vec::new(),
+            placeholders: BTreeSet::new(),
+            ration: None,
+            held_back: None,
+            put_off: false,
+            renewed: false,
+            superseded: false,
+        }
+    }
+
+    /// Returns true if the stored plan has victims.
+    pub fn evicts(&self) -> bool {
+        !self.plan.victims.is_empty()
+    }
+
+    /// Returns the placements in the planner's format.
+    pub fn placements(&self) -> Vec<Placement> {
+        self.members
+            .iter()
+            .map(|m| Placement { pod: m.pod.clone(), uid: m.uid.clone(), node: m.node.clone() })
+            .collect()
+    }
+
+    /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the
+    /// plan is ending, only those that are evicted in any case.
+    pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
+        self.going(self.ending.is_some())
+    }
+
+    /// Returns all victims, or only those that are evicted whatever happens to the plan: their eviction was requested,
+    /// or a pod of their PodGroup was evicted.
+    fn going(&self, only_certain: bool) -> impl Iterator<Item = &SmolStr> {
+        let begun = only_certain.then(|| self.begun_units());
+        let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.asked() || units.contains(&v.unit));
+        self.victims.iter().filter(leaves).map(|v| &v.uid)
+    }
+
+    /// Returns true if the plan has victims and its state is `Evicting` or a later one.
+    pub fn has_begun_to_evict(&self) -> bool {
+        self.plan.state > PlanState::Planned && self.evicts()
+    }
+
+    /// Returns true if the plan is postponed by its delay or by the limits on evictions per minute, and has not evicted
+    /// a pod yet.
+    pub fn is_put_off(&self) -> bool {
+        self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
+    }
+
+    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating: of a postponed plan, and of a plan of lower
+    /// priority, which may be cancelled for this preemptor, only those that are evicted in any case.
+    pub fn departing_for(&self, priority: i32) -> impl Iterator<Item = &SmolStr> {
+        self.going(self.may_not_go(priority))
+    }
+
+    /// Returns true if a preemptor of this priority must not count on the termination of all victims. That is also the
+    /// case if the limits on evictions per minute do not allow all evictions yet.
+    fn may_not_go(&self, priority: i32) -> bool {
+        let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
+        let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
+        self.ending.is_some() || self.priority < priority || self.is_put_off() || may_be_held_back
+    }
+
+    /// Returns the UIDs of victims whose eviction was requested and not refused, or that terminate for another reason.
+    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
+        self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
+    }
+
+    /// Returns the victims whose eviction was accepted although the watch still shows them as running.
+    pub fn evicted_unseen<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a SmolStr, &'a ObjectKey)> {
+        let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
+        let unseen = |v: &&VictimPod| current(cluster, &v.pod, &v.uid).is_some_and(Pod::live);
+        self.victims.iter().filter(done).filter(unseen).map(|v| (&v.uid, &v.pod))
+    }
+
+    /// Returns the nodes of the members and victims.
+    pub fn nodes(&self) -> BTreeSet<SmolStr> {
+        let members = self.plan.placements.iter().map(|placement| &placement.node);
+        let victims = self.plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| &pod.node);
+        members.chain(victims).map(SmolStr::new).collect()
+    }
+
+    /// Returns true if pods on other nodes can make a node infeasible for a member.
+    pub(super) fn depends_on_other_nodes(&self, cluster: &Cluster) -> bool {
+        self.members.iter().any(|member| cluster.pod(&member.pod).is_some_and(Pod::depends_on_other_nodes))
+    }
+
+    /// Returns true if the pod with this UID is a member.
+    pub fn places(&self, uid: &str) -> bool {
+        self.members.iter().any(|member| member.uid == uid)
+    }
+
+    /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one.
+    pub fn has_asked(&self, uid: &str) -> bool {
+        self.victims.iter().any(|victim| victim.uid == uid && victim.asked())
+    }
+
+    /// Returns how many victims have terminated.
+    pub fn gone(&self, cluster: &Cluster) -> usize {
+        self.victims.iter().filter(|v| is_gone(cluster, &v.pod, &v.uid)).count()
+    }
+
+    /// Returns for how many victims an eviction was requested.
+    pub fn begun(&self) -> usize {
+        self.victims.iter().filter(|v| v.call != Call::Idle).count()
+    }
+
+    /// Returns true if the plan evicts pods of this PodGroup.
+    pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
+        self.plan.victims.iter().any(|v| {
+            let key = ObjectKey::new(&v.namespace, &v.name);
+            if v.kind == "PodGroup" {
+                key == *group
+            } else {
+                cluster.pod(&key).and_then(Pod::group_key).is_some_and(|of| of == *group)
+            }
+        })
+    }
+
+    /// Returns how many of the placed members are bound.
+    pub fn bound(&self, cluster: &Cluster) -> usize {
+        self.members.iter().filter(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.node.is_some())).count()
+    }
+
+    /// Records the result of a nomination or of the removal of a gate.
+    pub fn member_answered(&mut self, uid: &str, release: bool, ok: bool, now: Instant) {
+        if let Some(call) = self.member_call(uid, release) {
+            call.answered(ok, now);
+        }
+    }
+
+    /// Records that a nomination or the removal of a gate got no response.
+    pub fn member_unanswered(&mut self, uid: &str, release: bool, now: Instant) {
+        if let Some(call) = self.member_call(uid, release) {
+            call.unanswered(now);
+        }
+    }
+
+    fn member_call(&mut self, uid: &str, release: bool) -> Option<&mut Call> {
+        let member = self.members.iter_mut().find(|m| m.uid == uid)?;
+        Some(if release { &mut member.release } else { &mut member.nominate })
+    }
+
+    /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in
+    /// flight.
+    pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
+        let mut out = Advance::default();
+        let cluster = &model.cluster;
+        self.observe(model);
+        self.spare_protected(cluster);
+        if self.ending.is_none()
+            && let Some(ending) = match self.rescue {
+                Some(_) => self.rescue_overtaken(cluster, clock),
+                None => self.overtaken(cluster, context),
+            }
+        {
+            let again = ending.again;
+            self.drop_plan(ending.state, ending.message);
+            self.ending.iter_mut().for_each(|ending| ending.again = again);
+        }
+        if self.ending.is_none()
+            && let Some(why) = self.given_up()
+        {
+            self.drop_plan(PlanState::Failed, why);
+        }
+        if let Some(ending) = self.ending.clone() {
+            self.wind_down(model, clock, ending, &mut out);
+            return out;
+        }
+        if self.plan.state == PlanState::Planned {
+            self.planned(model, context, clock, limits, &mut out);
+        }
+        if self.ending.is_none() && self.plan.state == PlanState::Evicting {
+            self.keep_places(cluster, clock, &mut out);
+            self.recheck(model, context, clock);
+        }
+        if self.ending.is_none() && self.plan.state == PlanState::Evicting {
+            self.evict(model, clock, &mut out);
+            if self.victims.iter().all(|v| v.accepted) {
+                self.plan.state = PlanState::WaitingForVictims;
+            }
+        }
+        if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
+            self.keep_places(cluster, clock, &mut out);
+            self.await_victims(model, context, clock, limits);
+        }
+        if self.ending.is_none() && self.plan.state == PlanState::Releasing {
+            self.release(model, context, clock, limits, &mut out);
+        }
+        if let Some(ending) = self.ending.clone()
+            && out.ended.is_none()
+        {
+            self.wind_down(model, clock, ending, &mut out);
+        }
+        out
+    }
+
+    /// Updates the victims from the model: a victim that terminates soon, has finished or does not exist needs no
+    /// eviction.
+    fn observe(&mut self, model: &Model) {
+        for victim in &mut self.victims {
+            let pod = current(&model.cluster, &victim.pod, &victim.uid);
+            victim.threshold = victim.threshold.max(pod.and_then(|pod| model.threshold(pod)));
+            victim.accepted |= pod.is_none_or(|p| p.leaves || p.ended());
+            victim.left |= pod.is_none_or(|p| p.terminating);
+            victim.leaves = pod.is_none_or(|p| p.leaves);
+        }
+    }
+}
+
+impl VictimPod {
+    /// Returns true if its eviction is in flight or was accepted, or if it terminates for another reason.
+    fn asked(&self) -> bool {
+        self.call.pending() || self.accepted
+    }
+}
+
+/// Returns the pod with this UID, if it exists.
+fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a Pod> {
+    cluster.pod(pod).filter(|p| p.uid == uid)
+}
+
+/// Returns true if a victim uses no capacity any more: it does not exist, or it finished without being deleted. A pod
+/// that is being deleted counts until the kubelet has confirmed the end of all its containers.
+fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
+    current(cluster, pod, uid).is_none_or(|pod| pod.ended() && !pod.terminating)
+}
+
+/// Returns true if the placement of a member is reserved: the API server confirmed the nomination, the watch shows it,
+/// or the member is bound.
+fn reserved(cluster: &Cluster, member: &Member) -> bool {
+    matches!(member.nominate, Call::Done(_))
+        || current(cluster, &member.pod, &member.uid)
+            .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
+}
+
+/// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it: victims of the
+/// plans in flight.
+pub fn departing(flights: &Flights, priority: i32) -> BTreeSet<SmolStr> {
+    let some_left = |flight: &&Flight| flight.victims.iter().any(|victim| !victim.leaves);
+    flights.values().filter(some_left).flat_map(|flight| flight.departing_for(priority)).cloned().collect()
+}

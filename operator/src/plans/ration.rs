@@ -1,0 +1,149 @@
+//! Which evictions of a plan may start under the [limits on evictions per minute](crate::limits::rates).
+//!
+//! A plan starts when the limits allow all of its evictions within the current minute. If it has more evictions than a
+//! limit allows, it starts when no eviction was made for a minute, and its units are evicted one after the other as the
+//! limits allow. A unit of which a pod was evicted is always completed. Units with victims that a budget can refuse
+//! come first, because they are evicted first.
+
+use super::{Clock, Flight, current};
+use crate::limits::rates::{Full, Need, Tally};
+use crate::model::Model;
+use crate::speaker::words::{Names, Sentence};
+use giveway_crds::plan::PlanState;
+use giveway_planner::SmolStr;
+use k8s_openapi::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The announced time is kept unless the limits allow evictions earlier than it by more than this.
+const TOLD: Duration = Duration::from_secs(2);
+
+/// The limit that delays a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    full: Full,
+    /// When the limit allows evictions again, as announced.
+    at: Timestamp,
+}
+
+impl HeldBack {
+    /// Returns a sentence about the limit and the announced time.
+    pub fn sentence(&self) -> Sentence {
+        told_full(&self.full, self.at)
+    }
+}
+
+/// Returns a sentence about the limit that is reached and when it allows evictions again.
+pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
+    let begin = Sentence::from("Evictions in ");
+    let whose = match &full.namespace {
+        Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
+        None => begin.text("the cluster"),
+    };
+    whose.text(format!(" are limited to {} a minute; there is room again at {at}.", full.most))
+}
+
+impl Flight {
+    /// Decides which units may be evicted in this pass and counts them in `tally`, which holds the evictions of the
+    /// last minute and those in flight. Plans are served in the order of the calls of this function.
+    pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut Tally) {
+        let waiting = self.not_begun();
+        if waiting.is_empty() || self.ending.is_some() || !self.is_due(&model.cluster, clock) {
+            self.held_back = None;
+            self.ration =
+                Some(if waiting.is_empty() { (0..self.plan.victims.len()).collect() } else { BTreeSet::new() });
+            return;
+        }
+        let (mut order, refusable): (Vec<usize>, _) = (waiting.keys().copied().collect(), self.refusable_units(model));
+        order.sort_by_key(|unit| (!refusable.contains(unit), *unit));
+        let need = |units: &[usize]| {
+            let mut need = Need::new();
+            units.iter().for_each(|unit| {
+                *need.entry(self.plan.victims[*unit].namespace.as_str().into()).or_default() += waiting[unit];
+            });
+            need
+        };
+        let nobody_went = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
+        let mut full = if nobody_went { tally.full(&need(&order), clock.now) } else { None };
+        let (mut may, mut rest) = (BTreeSet::new(), order.as_slice());
+        while let (None, [unit, others @ ..]) = (&full, rest) {
+            let one = need(&[*unit]);
+            full = tally.full(&one, clock.now);
+            if full.is_none() {
+                tally.add(&one, clock.now);
+                may.insert(*unit);
+                rest = others;
+            }
+        }
+        if let Some(full) = &full {
+            tally.promise(&need(rest), full.until);
+        }
+        self.ration = Some(may);
+        self.held_back = full.map(|full| self.told(full, clock));
+    }
+
+    /// Returns true if the limits allow that the eviction of a unit starts.
+    pub(super) fn may_begin(&self, unit: usize) -> bool {
+        self.ration.as_ref().is_none_or(|units| units.contains(&unit))
+    }
+
+    /// Returns the namespace and UID of victims with an eviction in flight: without a response yet, or belonging to a
+    /// PodGroup of which a pod was evicted.
+    pub fn under_way(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr)> {
+        let begun = self.begun_units();
+        let going = move |v: &&super::VictimPod| v.call.pending() || (begun.contains(&v.unit) && self.has_to_go(v));
+        self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
+    }
+
+    /// Returns the units whose eviction has not started, with the number of their pods that have to be evicted.
+    fn not_begun(&self) -> BTreeMap<usize, usize> {
+        let begun = self.begun_units();
+        let mut units = BTreeMap::new();
+        if self.plan.state > PlanState::Evicting {
+            return units;
+        }
+        let idle = |v: &&super::VictimPod| self.has_to_go(v) && !v.call.pending() && !begun.contains(&v.unit);
+        for victim in self.victims.iter().filter(idle) {
+            *units.entry(victim.unit).or_default() += 1;
+        }
+        units
+    }
+
+    /// Returns the units with a pod whose eviction a budget can refuse.
+    fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
+        let guarded = self.guarded_units(model);
+        let budgeted = |v: &super::VictimPod| {
+            current(&model.cluster, &v.pod, &v.uid).is_some_and(|pod| model.cluster.is_budgeted(pod))
+        };
+        let refusable = |v: &&super::VictimPod| (self.rescue.is_some() || guarded.contains(&v.unit)) && budgeted(v);
+        self.victims.iter().filter(refusable).map(|v| v.unit).collect()
+    }
+
+    /// Keeps the announced time until it has passed, unless the limit allows evictions earlier. So the message does not
+    /// change all the time.
+    fn told(&self, full: Full, clock: Clock) -> HeldBack {
+        let known = self.held_back.as_ref().filter(|known| {
+            known.full.namespace == full.namespace
+                && known.full.until > clock.now
+                && full.until + TOLD >= known.full.until
+        });
+        known.cloned().unwrap_or_else(|| HeldBack { at: clock.at(full.until), full })
+    }
+
+    /// Returns the message of the stored plan, which administrators read, while the plan is in flight.
+    pub fn told_message(&self) -> String {
+        match &self.held_back {
+            Some(held) if self.ending.is_none() => format!("{} {}", self.plan.message, held.sentence()),
+            _ => self.plan.message.clone(),
+        }
+    }
+
+    /// Returns the message for the preemptor's status and events.
+    pub fn told_to(&self, names: Names) -> String {
+        let message = match &self.held_back {
+            Some(held) if self.ending.is_none() => self.message.clone().text(" ").then(held.sentence()),
+            _ => self.message.clone(),
+        };
+        names.told(&message, &self.preemptor.key().namespace)
+    }
+}

@@ -1,0 +1,212 @@
+//! Plans for critical add-ons, as far as they differ from other plans (design, section 5, "Critical pods").
+//!
+//! * The node is reserved for the pod by a taint, if the pod tolerates it, and by a nomination. The nomination is
+//!   needed because any pod can tolerate the taint: it keeps pods of equal or lower priority off the node.
+//! * Victims are not chosen by priority. Their grace periods are shortened, and only the third step deletes pods whose
+//!   eviction a budget refuses.
+//! * The plan ends after ten minutes at the latest, and only when the taint is removed.
+
+use super::call::Call;
+use super::{Advance, Clock, Ending, Flight, current};
+use crate::messages::command::{Command, Owner};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::critical;
+use giveway_crds::plan::{PlanState, StoredRescue};
+use giveway_planner::Context;
+use giveway_planner::model::{Cluster, Pod};
+use giveway_planner::rescue::{self, Step, Terms, taint};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum duration of such a plan.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The additional state of a plan for a critical add-on.
+#[derive(Clone, Debug)]
+pub struct Rescue {
+    /// The step: which pods may be victims.
+    pub step: Step,
+    /// True if the node gets the taint.
+    pub taint: bool,
+    /// Which pods are critical, and which may be victims.
+    pub terms: Arc<Terms>,
+    /// The call that adds the taint.
+    pub add: Call,
+    /// The call that removes the taint.
+    pub remove: Call,
+    /// True if the node is reserved for the pod. It becomes false when the plan is ending and the taint is removed.
+    pub keeps: bool,
+}
+
+impl Rescue {
+    /// Returns the state of a stored plan.
+    pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
+        Self {
+            step: Step::of(stored.step),
+            taint: stored.taint,
+            terms,
+            add: Call::Idle,
+            remove: Call::Idle,
+            keeps: true,
+        }
+    }
+}
+
+impl Flight {
+    /// Turns the plan into one for a critical add-on, which reserves its placement with the priority of critical pods.
+    #[must_use]
+    pub fn rescuing(mut self, rescue: Rescue) -> Self {
+        self.priority = rescue::rank(self.plan.preemptor.priority);
+        self.rescue = Some(rescue);
+        self
+    }
+
+    /// Returns the preemptor's own priority, which decides whether budgets are guaranteed against it.
+    pub fn own_priority(&self) -> i32 {
+        if self.rescue.is_some() { self.plan.preemptor.priority } else { self.priority }
+    }
+
+    /// Returns the node that has or gets the taint, or `None` if the plan uses no taint.
+    pub fn tainted_node(&self) -> Option<&str> {
+        let taints = self.rescue.as_ref().is_some_and(|rescue| rescue.taint);
+        self.members.first().filter(|_| taints).map(|member| member.node.as_str())
+    }
+
+    /// Returns true if this plan reserves a node for a critical add-on.
+    pub fn keeps_node(&self) -> bool {
+        self.rescue.as_ref().is_some_and(|rescue| rescue.keeps)
+    }
+
+    /// Ends the reservation of the node, possibly before the plan ends.
+    pub(super) fn let_node_go(&mut self, out: &mut Advance) {
+        if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.keeps) {
+            rescue.keeps = false;
+            out.commands.push(Command::LetNodeGo { plan: self.plan.id.clone() });
+        }
+    }
+
+    fn shows_taint(&self, cluster: &Cluster) -> bool {
+        let taint = taint(&self.plan.preemptor.uid);
+        let node = self.tainted_node().and_then(|node| cluster.node(node));
+        node.is_some_and(|node| node.taints.contains(&taint))
+    }
+
+    fn taint_command(&self, add: bool) -> Option<Command> {
+        let node = self.tainted_node()?.into();
+        let owner = Some(Owner { preemptor: self.preemptor.clone(), plan: self.plan.id.clone() });
+        Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
+    }
+
+    /// Reserves the placements of the members by nominations and by the taint.
+    pub(super) fn keep_places(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+        let shown = self.shows_taint(cluster);
+        if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint)
+            && !shown
+            && rescue.add.due(clock.now)
+        {
+            rescue.add.start();
+            out.commands.extend(self.taint_command(true));
+        }
+        self.reserve(cluster, clock, out);
+    }
+
+    /// Returns true if the placements of all members are reserved.
+    pub(super) fn places_kept(&self, cluster: &Cluster) -> bool {
+        let taint = self.rescue.as_ref().filter(|rescue| rescue.taint);
+        let tainted = taint.is_none_or(|rescue| matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster));
+        tainted && self.members.iter().all(|member| super::reserved(cluster, member))
+    }
+
+    /// Removes the taint. Returns true if it is removed, or if its removal failed too often and is left to the sweep of
+    /// stray taints.
+    pub(super) fn untaint(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+        let shown = self.shows_taint(cluster);
+        let exists = self.tainted_node().is_some_and(|node| cluster.node(node).is_some());
+        let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint) else { return true };
+        if rescue.add.pending() {
+            return false;
+        }
+        let never = rescue.add == Call::Idle && !shown;
+        if never || !exists || matches!(rescue.remove, Call::Done(_)) || rescue.remove.exhausted() {
+            return true;
+        }
+        if rescue.remove.due(clock.now) {
+            rescue.remove.start();
+            out.commands.extend(self.taint_command(false));
+        }
+        false
+    }
+
+    /// Records the result of adding or removing the taint.
+    pub fn taint_answered(&mut self, add: bool, ok: bool, now: std::time::Instant) {
+        if let Some(rescue) = &mut self.rescue {
+            let call = if add { &mut rescue.add } else { &mut rescue.remove };
+            call.answered(ok, now);
+        }
+    }
+
+    /// Returns how a plan for a critical add-on ends if nothing is left to do: the pod was deleted or is bound, or the
+    /// time limit is reached.
+    pub(super) fn rescue_overtaken(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
+        self.rescue.as_ref()?;
+        let member = self.members.first()?;
+        let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
+        let none = self.begun() == 0 && !self.victims.iter().any(|victim| victim.accepted);
+        let harm = if none { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
+        let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
+            return ending(PlanState::Cancelled, format!("Pod {} is gone; {harm}.", member.pod));
+        };
+        match &pod.node {
+            Some(node) if *node == member.node => {
+                ending(PlanState::Completed, format!("It was bound to node {node}; {harm}."))
+            }
+            Some(node) => {
+                ending(PlanState::Cancelled, format!("The scheduler found a place on node {node} meanwhile; {harm}."))
+            }
+            None if self.is_late(clock) => {
+                let minutes = LONGEST.as_secs() / 60;
+                let message = format!("The scheduler did not bind it to node {} in {minutes} minutes.", member.node);
+                ending(PlanState::Failed, message)
+            }
+            None => None,
+        }
+    }
+
+    fn evicted_in_words(&self) -> String {
+        let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
+        format!("{accepted} of {} gave way", crate::speaker::words::pods(self.victims.len()))
+    }
+
+    fn is_late(&self, clock: Clock) -> bool {
+        let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
+        // Either clock may show that the limit is reached: the wall clock may have been changed, and a new leader's
+        // monotonic clock starts at 0.
+        clock.epoch_seconds - planned >= i64::try_from(LONGEST.as_secs()).unwrap_or(i64::MAX)
+            || clock.now.duration_since(self.started) >= LONGEST
+    }
+
+    /// Returns true if the preemptor fits now without any further eviction.
+    pub(super) fn has_other_room(&self, cluster: &Cluster, context: &Context) -> bool {
+        rescue::room_for(cluster, self.preemptor.key(), context).is_some()
+    }
+
+    /// Returns the reason why the plan must not evict a victim any more: the victim has become critical, or the
+    /// preemptor is not a critical add-on any more.
+    pub(super) fn must_stay(&self, model: &Model) -> Option<Sentence> {
+        let rescue = self.rescue.as_ref()?;
+        let key = self.preemptor.key();
+        if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.is_critical(pod)) {
+            return Some(Sentence::default().object("pod", key, &pod.uid).text(" is no critical add-on any more."));
+        }
+        let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
+        let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;
+        Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(" must stay by now: it is critical itself."))
+    }
+}
+
+/// Returns the shortened grace period in seconds of a pod that is evicted for a critical add-on, or `None` if it keeps
+/// its own.
+pub(super) fn shortened_grace(pod: &Pod) -> Option<i64> {
+    rescue::is_shortened(pod).then_some(critical::LONGEST_GRACE)
+}

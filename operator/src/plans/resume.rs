@@ -1,0 +1,124 @@
+//! Resumed plans: a plan that an earlier leader stored is checked before anything is done for it.
+//!
+//! A plan that fails the check is cancelled. A PodGroup of which a pod was evicted is still disrupted as a whole
+//! (promise 2 in docs/reliability.md) if the plan's data about it is still correct; no other pod is evicted.
+
+use super::{Flight, current};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::{PlanState, StoredVictim};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::{Context, Preemptor};
+use std::collections::BTreeSet;
+
+impl Flight {
+    /// Checks the preemptor, members, victims, whole PodGroups and budgets of a resumed plan, and that it still fits.
+    /// `context` describes the other plans in flight. Cancels the plan, with the reason, if something differs from the
+    /// stored plan.
+    pub fn check_resumed(&mut self, model: &Model, context: &Context) {
+        let units = self.plan.victims.iter().enumerate();
+        let unsound: Vec<(usize, Sentence)> =
+            units.filter_map(|(index, unit)| Some((index, self.unsound(model, index, unit)?))).collect();
+        let problem = (self.wrong_preemptor(model).map(Sentence::from))
+            .or_else(|| self.foreign_member(model).map(Sentence::from))
+            .or_else(|| self.wrong_domain(model).map(Sentence::from))
+            .or_else(|| self.must_stay(model))
+            .or_else(|| unsound.first().map(|(_, why)| why.clone()))
+            .or_else(|| self.guarded_by_now(model))
+            .or_else(|| self.misfit(model, context).map(Sentence::from));
+        let Some(problem) = problem else { return };
+        let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
+        // Units that failed the check are not evicted, not even if some of their pods were.
+        self.victims.retain(|victim| !unsound.contains(&victim.unit));
+        self.drop_plan(
+            PlanState::Cancelled,
+            Sentence::from("An earlier leader stored this plan, which does not hold any more: ").then(problem),
+        );
+    }
+
+    fn wrong_preemptor(&self, model: &Model) -> Option<String> {
+        let (said, cluster) = (&self.plan.preemptor, &model.cluster);
+        let found = match &self.preemptor {
+            Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),
+            Preemptor::Pod(key) => cluster.pod(key).map(|pod| (&pod.uid, cluster.effective_policy(pod))),
+        };
+        let Some((uid, policy)) = found else { return Some("its preemptor is gone.".to_owned()) };
+        if *uid != said.uid {
+            return Some("its preemptor is gone, and another object has the name.".to_owned());
+        }
+        if policy == PreemptionPolicy::Never && self.rescue.is_none() {
+            return Some("its preemptor may not preempt.".to_owned());
+        }
+        let now = model.priority_of(&self.preemptor).unwrap_or(0);
+        (now != said.priority).then(|| format!("its preemptor has priority {now}, and not {}.", said.priority))
+    }
+
+    /// Returns the reason if a placed pod that exists does not belong to the preemptor.
+    fn foreign_member(&self, model: &Model) -> Option<String> {
+        let own = |pod: &Pod| match &self.preemptor {
+            Preemptor::Group(key) => pod.group_key().is_some_and(|group| group == *key),
+            Preemptor::Pod(key) => pod.key == *key,
+        };
+        let placed = self.members.iter().filter_map(|m| current(&model.cluster, &m.pod, &m.uid));
+        let foreign = placed.into_iter().find(|pod| !own(pod))?;
+        Some(format!("pod {} does not belong to its preemptor.", foreign.key))
+    }
+
+    /// Returns the reason why a unit must not be evicted for this plan.
+    fn unsound(&self, model: &Model, index: usize, unit: &StoredVictim) -> Option<Sentence> {
+        let cluster = &model.cluster;
+        let key = ObjectKey::new(&unit.namespace, &unit.name);
+        let planned: BTreeSet<&str> = self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
+        let listed = self.victims.iter().filter(|v| v.unit == index);
+        let here: Vec<&Pod> = listed.filter_map(|v| current(cluster, &v.pod, &v.uid)).collect();
+        let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
+        // The priority of a PodGroup is the lowest of its pods that are not terminating. If some pods were evicted, the
+        // lowest may be among them, so the planned priority counts, and the other pods are evicted too.
+        let begun = unit.kind == "PodGroup" && !untouched && self.plan.state >= PlanState::Evicting;
+        let priority = |pod: &Pod| if begun { unit.priority } else { cluster.effective_priority(pod) };
+        for pod in here.iter().copied().filter(|pod| pod.live()) {
+            let wrong = if pod.mirror {
+                " is a static pod."
+            } else if cluster.protection(&pod.key.namespace).is_some() {
+                " is in a protected namespace."
+            } else if self.rescue.is_none() && cluster.is_critical_addon(pod) {
+                " is a critical add-on."
+            } else if self.rescue.is_none() && priority(pod) >= self.priority {
+                " is not of lower priority."
+            } else if !self.goes_with(cluster, pod, index) {
+                " gives way with another unit now."
+            } else {
+                continue;
+            };
+            return Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(wrong));
+        }
+        // If a pod was evicted, the planned pods are evicted. Otherwise the PodGroup must not have grown, because it
+        // has to be disrupted as a whole.
+        let grown = unit.kind == "PodGroup"
+            && untouched
+            && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));
+        let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
+        grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods by now."))
+    }
+
+    /// Returns the reason if the evictions of the remaining victims would violate a guaranteed budget.
+    fn guarded_by_now(&self, model: &Model) -> Option<Sentence> {
+        let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
+        let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
+        let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded));
+        let (uid, why) = breaches.into_iter().next()?;
+        let pod = &self.victims.iter().find(|v| v.uid == uid)?.pod;
+        let sentence = Sentence::default().object("pod", pod, &uid).text(" has a guaranteed budget");
+        Some(sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction."))
+    }
+
+    /// Returns the reason if the members do not fit any more. This is not checked in state `Releasing`, because
+    /// kube-scheduler may have bound members already.
+    fn misfit(&self, model: &Model, context: &Context) -> Option<String> {
+        if self.plan.state >= PlanState::Releasing {
+            return None;
+        }
+        self.fits_then(&model.cluster, context).err()
+    }
+}

@@ -1,0 +1,282 @@
+//! Plans for critical add-ons: the taint is added before the first eviction and removed with the plan, whatever its
+//! outcome.
+
+use super::*;
+use giveway_crds::keys;
+use giveway_crds::plan::StoredRescue;
+use giveway_planner::rescue::Terms;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+
+fn addon() -> TestPod {
+    let tolerates = json!([{"key": keys::TAINT_CRITICAL, "operator": "Exists"}]);
+    let pod = TestPod::new("dns", 0).annotated(keys::ANNOTATION_CRITICAL, "true").unschedulable();
+    pod.spec("tolerations", tolerates)
+}
+
+fn low(name: &str, grace: i64) -> TestPod {
+    TestPod::new(name, 1000).on("n1").spec("terminationGracePeriodSeconds", json!(grace))
+}
+
+fn single(name: &str) -> StoredVictim {
+    StoredVictim {
+        kind: "Pod".into(),
+        namespace: "default".into(),
+        name: name.into(),
+        priority: 1000,
+        pods: vec![victim(name, "n1")],
+        ..StoredVictim::default()
+    }
+}
+
+fn key() -> Preemptor {
+    Preemptor::Pod(ObjectKey::new("default", "dns"))
+}
+
+/// Returns a run with pods `a` and `b` of a higher priority on the only node, and a plan of this step that evicts `a`
+/// for add-on `dns`.
+fn run(step: i32, taint: bool) -> Run {
+    let mut world = World::new();
+    world.node("n1", 2).pod(low("a", 3600)).pod(low("b", 0)).pod(addon());
+    let stored = StoredRescue { step, taint };
+    let plan = StoredPlan {
+        id: "p1".into(),
+        placements: vec![placement("dns", "n1")],
+        victims: vec![single("a")],
+        preemptor: StoredPreemptor { kind: "Pod".into(), uid: "uid-dns".into(), ..StoredPreemptor::default() },
+        cost: StoredCost { victim_pods: 1, ..StoredCost::default() },
+        critical_addon: Some(stored),
+        planned_at: Some(Time(Timestamp::UNIX_EPOCH)),
+        ..StoredPlan::default()
+    };
+    let now = Instant::now();
+    let terms = Arc::new(Terms { namespaces: BTreeSet::from(["default".to_owned()]), stranded: false });
+    let mut flight = Flight::new(key(), 0, plan, now).rescuing(Rescue::new(stored, terms));
+    flight.stored = Some(PlanState::Evicting);
+    Run { world, flight, now, epoch: 0 }
+}
+
+/// Returns the run after the node was tainted, with the commanded eviction.
+fn tainted(step: i32) -> (Run, Box<crate::messages::command::EvictCall>) {
+    let mut run = run(step, true);
+    assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before anybody is evicted");
+    run.flight.member_answered("uid-dns", false, true, run.now);
+    assert!(names(&run.step()).is_empty(), "the other answer is awaited");
+    run.flight.taint_answered(true, true, run.now);
+    let mut advance = run.step();
+    assert_eq!(names(&advance), ["evict a"]);
+    let Some(Command::Evict(call)) = advance.commands.pop() else { panic!("no eviction") };
+    (run, call)
+}
+
+impl Run {
+    /// Simulates that the API server confirmed the nomination and the taint.
+    fn kept(&mut self) {
+        self.flight.member_answered("uid-dns", false, true, self.now);
+        self.flight.taint_answered(true, true, self.now);
+    }
+}
+
+/// Advances the plan until the taint is removed; returns its final state and message.
+fn ends(run: &mut Run) -> (PlanState, String) {
+    let advance = run.step();
+    assert_eq!(names(&advance), ["untaint n1"]);
+    assert!(advance.ended.is_none(), "not before the taint is gone");
+    run.flight.taint_answered(false, true, run.now);
+    let ended = run.step().ended.unwrap();
+    (ended.state, ended.message.to_string())
+}
+
+#[test]
+fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
+    let (mut run, call) = tainted(2);
+    assert_eq!((call.grace, call.may_force), (Some(10), false));
+    assert_eq!(
+        call.message.to_string(),
+        "Preempted by pod default/dns of priority 0, a critical add-on, to make room for it. Its grace of 3600 s is shortened to 10 s."
+    );
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.step();
+    run.world.remove_pod("a");
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    run.later(200);
+    // The taint and the nomination are set again if the model shows that they were removed.
+    let again = ["taint n1", "nominate dns n1"];
+    assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
+    run.flight.member_answered("uid-dns", false, true, run.now);
+    run.flight.taint_answered(true, true, run.now);
+    run.world.pod(TestPod::new("dns", 0).on("n1"));
+    let words = "It was bound to node n1; 1 of 1 pod gave way.";
+    assert_eq!(ends(&mut run), (PlanState::Completed, words.to_owned()));
+}
+
+#[test]
+fn only_the_third_step_deletes_what_a_budget_refuses() {
+    assert!(!tainted(1).1.may_force);
+    let (mut second, call) = tainted(2);
+    assert!(!call.may_force);
+    second.flight.evicted("uid-a", &EvictOutcome::Refused("it needs 1 healthy pod".into()), second.now);
+    assert_eq!(ends(&mut second).0, PlanState::Cancelled);
+    let (_, call) = tainted(3);
+    assert!(call.may_force, "after the eviction API was asked");
+}
+
+#[test]
+fn a_guaranteed_budget_holds_in_the_third_step_too() {
+    let mut run = run(3, true);
+    run.world.budget("db", "db", 1).pod(low("a", 0).guarded("db", 2_000_000_000));
+    run.world.node("n2", 1).pod(TestPod::new("db-0", 1000).on("n2").guarded("db", 2_000_000_000));
+    run.step();
+    run.kept();
+    let advance = run.step();
+    assert!(matches!(&advance.commands[..], [Command::Evict(call)] if !call.may_force && call.refusable()));
+    run.flight.plan.preemptor.priority = 2_000_000_000;
+    run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
+    run.later(1);
+    assert!(
+        matches!(&run.step().commands[..], [Command::Evict(call)] if call.may_force),
+        "a critical priority reaches it"
+    );
+}
+
+#[test]
+fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
+    let mut run = run(1, false);
+    assert_eq!(names(&run.step()), ["nominate dns n1"]);
+    run.flight.member_answered("uid-dns", false, true, run.now);
+    assert_eq!(names(&run.step()), ["evict a"]);
+    run.world.remove_pod("dns");
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns is gone; 1 of 1 pod gave way.");
+}
+
+#[test]
+fn whatever_happens_meanwhile_ends_the_plan_and_the_taint() {
+    type Change = fn(&mut Run);
+    let cases: [(Change, PlanState, &str); 5] = [
+        (
+            |run| {
+                run.world.remove_pod("dns");
+            },
+            PlanState::Cancelled,
+            "Pod default/dns is gone; nobody was evicted.",
+        ),
+        (
+            |run| {
+                run.world.node("n2", 1).pod(addon().on("n2"));
+            },
+            PlanState::Cancelled,
+            "The scheduler found a place on node n2 meanwhile; nobody was evicted.",
+        ),
+        (
+            |run| {
+                run.world.node("n2", 1);
+            },
+            PlanState::Cancelled,
+            "Room appeared; nobody was evicted.",
+        ),
+        (
+            |run| {
+                run.world.pod(low("a", 0).annotated(keys::ANNOTATION_CRITICAL, "true"));
+            },
+            PlanState::Cancelled,
+            "Nobody was evicted: pod default/a must stay by now: it is critical itself.",
+        ),
+        (|run| run.later(600), PlanState::Failed, "The scheduler did not bind it to node n1 in 10 minutes."),
+    ];
+    for (change, state, words) in cases {
+        let mut run = run(1, true);
+        run.step();
+        run.kept();
+        change(&mut run);
+        assert_eq!(ends(&mut run), (state, words.to_owned()));
+        assert_eq!(run.flight.begun(), 0);
+    }
+}
+
+#[test]
+fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
+    let (mut run, _) = tainted(1);
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.world.remove_node("n1");
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(
+        ended.message.to_string(),
+        "The place was taken while victims left: Node n1, planned for pod default/dns, does not exist any more."
+    );
+}
+
+#[test]
+fn between_two_evictions_the_plan_is_looked_at_again() {
+    let (mut run, _) = tainted(1);
+    run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
+    run.world
+        .model
+        .apply(crate::messages::input::Input::Node(crate::messages::input::Update::Deleted(ObjectKey::new("", "n1"))));
+    run.later(1);
+    let ended = run.step().ended.unwrap();
+    assert_eq!(
+        ended.message.to_string(),
+        "The plan does not hold any more: Node n1, planned for pod default/dns, does not exist any more."
+    );
+}
+
+#[test]
+fn what_is_left_of_a_group_is_handed_over_and_the_node_is_free_for_others_at_once() {
+    let mut run = run(1, true);
+    run.world.group("g", 2, 1000, "PodGroup");
+    run.world.pod(low("a", 0).of("g")).pod(low("b", 0).of("g")).budget("all", "x", 2);
+    let unit = StoredVictim {
+        kind: "PodGroup".into(),
+        name: "g".into(),
+        pods: vec![victim("a", "n1"), victim("b", "n1")],
+        ..single("g")
+    };
+    let mut plan = run.flight.plan.clone();
+    plan.victims = vec![unit];
+    let rescue = run.flight.rescue.clone().unwrap();
+    run.flight = Flight::new(key(), 0, plan, run.now).rescuing(rescue);
+    run.flight.stored = Some(PlanState::Evicting);
+    run.step();
+    run.kept();
+    assert_eq!(names(&run.step()), ["evict a", "evict b"]);
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.flight.evicted("uid-b", &EvictOutcome::Refused("the budget was changed".into()), run.now);
+    assert_eq!(names(&run.step()), ["untaint n1", "leave uid-b"]);
+    run.flight.taint_answered(false, true, run.now);
+    let advance = run.step();
+    assert!(!run.flight.keeps_node(), "others may have the node, and other add-ons their turn");
+    let lets_node_go = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
+    assert!(advance.commands.iter().any(lets_node_go), "{:?}", advance.commands);
+    assert!(advance.ended.is_none() && !advance.rest[0].guaranteed);
+    run.flight.handed_over = true;
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);
+}
+
+#[test]
+fn a_taint_that_cannot_be_removed_is_left_to_the_sweep_after_a_while() {
+    let (mut run, _) = tainted(1);
+    run.world.remove_pod("dns");
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    for _ in 0..6 {
+        assert_eq!(names(&run.step()), ["untaint n1"]);
+        run.flight.taint_answered(false, false, run.now);
+        run.later(10);
+    }
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled);
+}
+
+#[test]
+fn a_plan_of_an_earlier_leader_is_checked_by_its_own_rules() {
+    let mut sound = run(2, true);
+    sound.flight.resumed = true;
+    assert_eq!(sound.dropped(), "", "neither a higher priority of the victim nor policy Never matters");
+    let mut ordinary = run(2, true);
+    ordinary.flight.resumed = true;
+    ordinary.world.pod(TestPod::new("dns", 0).unschedulable());
+    assert_eq!(ordinary.dropped(), "pod default/dns is no critical add-on any more.");
+}

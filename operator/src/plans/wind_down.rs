@@ -1,0 +1,117 @@
+//! The end of a plan: nominations and taints are withdrawn, and the remaining pods of partially disrupted PodGroups in
+//! mode `PodGroup` are handed over to [departures](crate::departures).
+
+use super::call::Call;
+use super::{Advance, Clock, Ending, Flight, current};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::{PlanState, StoredPreemptor};
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::collections::BTreeSet;
+
+/// The remaining pods of a PodGroup in mode `PodGroup` of which a cancelled plan evicted some pods.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    /// ID of the plan.
+    pub plan: String,
+    /// The PodGroup.
+    pub group: ObjectKey,
+    /// UIDs of the pods that were not evicted.
+    pub pods: BTreeSet<SmolStr>,
+    /// True if a pod of the PodGroup has a budget that is guaranteed against the preemptor, also a pod that has terminated.
+    pub guaranteed: bool,
+    /// The priority of the plan.
+    pub priority: i32,
+    /// The preemptor of the plan.
+    pub preemptor: StoredPreemptor,
+}
+
+impl Flight {
+    /// Cancels or fails the plan.
+    pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
+        if self.ending.is_none() {
+            self.ending = Some(Ending { state, message: message.into(), again: false });
+            // Evictions that have not been sent yet are withdrawn.
+            std::mem::take(&mut self.permission).cancel();
+        }
+    }
+
+    /// Records that the plan cannot be stored any more, because otherwise it would wait for its first confirmation
+    /// without end.
+    pub fn is_not_written(&mut self) {
+        self.stored.get_or_insert(self.plan.state);
+    }
+
+    /// Returns the remaining pods of PodGroups in mode `PodGroup` of which the plan evicted some pods, except in
+    /// protected namespaces.
+    fn rest(&self, model: &Model) -> Vec<Rest> {
+        let guaranteed = self.guarded_units(model);
+        let of = |unit: usize| {
+            let pods = self.victims.iter().filter(|victim| victim.unit == unit && !victim.accepted);
+            let victim = &self.plan.victims[unit];
+            Rest {
+                plan: self.plan.id.clone(),
+                group: ObjectKey::new(&victim.namespace, &victim.name),
+                pods: pods.map(|victim| victim.uid.clone()).collect(),
+                guaranteed: guaranteed.contains(&unit),
+                priority: self.priority,
+                preemptor: self.plan.preemptor.clone(),
+            }
+        };
+        let rest = self.begun_units().into_iter().map(of).filter(|rest| !rest.pods.is_empty());
+        rest.filter(|rest| model.cluster.protection(&rest.group.namespace).is_none()).collect()
+    }
+
+    /// Withdraws evictions that have not been sent yet.
+    pub fn hold(&mut self) {
+        if self.victims.iter().any(|victim| victim.call.pending()) {
+            std::mem::take(&mut self.permission).cancel();
+        }
+    }
+
+    /// Withdraws nominations and taints, hands over the remaining pods of partially disrupted PodGroups, and ends the
+    /// plan.
+    pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
+        let cluster = &model.cluster;
+        let untainted = self.untaint(cluster, clock, out);
+        if untainted {
+            self.let_node_go(out);
+        }
+        // Only the outcomes of all evictions show which PodGroups were disrupted.
+        if self.victims.iter().any(|victim| victim.call.pending()) {
+            return;
+        }
+        if !self.handed_over {
+            out.rest = self.rest(model);
+            if !out.rest.is_empty() {
+                return;
+            }
+        }
+        if !untainted {
+            return;
+        }
+        if ending.state != PlanState::Completed && self.members.iter().any(|m| m.nominate.pending()) {
+            return;
+        }
+        // The next plan leaves out a refused victim or a deleted member, and keeps the reservations of the others.
+        if ending.state != PlanState::Completed && self.refused.is_empty() && !ending.again {
+            for member in &self.members {
+                if let Some(pod) = current(cluster, &member.pod, &member.uid)
+                    && pod.node.is_none()
+                    && (pod.nominated_node.is_some() || matches!(member.nominate, Call::Done(_)))
+                {
+                    out.commands.push(member.nomination((&self.preemptor, self.priority), &self.plan.id, None));
+                }
+            }
+        }
+        self.plan.state = ending.state;
+        self.message = match ending.state {
+            PlanState::Completed if self.message.is_empty() => ending.message.clone(),
+            PlanState::Completed => std::mem::take(&mut self.message).text(" ").then(ending.message.clone()),
+            _ => ending.message.clone(),
+        };
+        self.plan.message = self.message.to_string();
+        out.ended = Some(ending);
+    }
+}

@@ -1,0 +1,390 @@
+//! The pending preemptors, ordered by priority, then age, then name. A preemptor for which no plan is possible is
+//! examined again when the cluster changes, and never blocks others.
+
+use crate::model::Model;
+use crate::plans::Flights;
+use crate::status::WaitReason;
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_planner::Preemptor;
+use giveway_planner::SmolStr;
+use giveway_planner::model::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long a victim is excluded after a budget refused its eviction.
+const SPARE: Duration = Duration::from_secs(30);
+/// How long a victim is excluded after its eviction was rejected for good. It is not requested again before that.
+const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
+/// How long no pod is evicted for a member that kube-scheduler did not bind although it fit.
+pub const UNBINDABLE: Duration = Duration::from_secs(600);
+/// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
+const PEEK: Duration = Duration::from_secs(1);
+/// How long a gang waits after its partially scheduled pods were evicted, so that others are scheduled first.
+const STAND_BACK: Duration = Duration::from_secs(60);
+/// Number of refusals in a row after which the preemptor backs off.
+const REFUSALS: u32 = 8;
+
+/// The state of a pending preemptor.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// [`Model::version`] when it was last examined.
+    pub seen: Option<u64>,
+    /// When the next plan may be made, after a failed plan.
+    pub not_before: Option<Instant>,
+    /// [`Model::version`] and time of the last search for free capacity during the back-off.
+    pub peeked: Option<(u64, Instant)>,
+    /// Number of failed plans in a row.
+    pub failures: u32,
+    /// True if the last plan failed and had no victims. Then free capacity does not end the back-off early.
+    pub failed_without_victims: bool,
+    /// Why it is pending, by the last decision.
+    pub wait_reason: Option<WaitReason>,
+    /// Victims whose eviction was refused, and until when they are excluded.
+    pub spared: BTreeMap<SmolStr, Instant>,
+    /// The last refusal, as a sentence, while victims are excluded.
+    pub refusal: Option<String>,
+    /// Number of plans in a row that were cancelled because of a refusal.
+    pub refusals: u32,
+    /// Number of plans in a row that were cancelled because a member was deleted and enough members were left.
+    pub again: u32,
+    /// True if an eviction was rejected for good. Then all evictions of the next plan are dry-run before the first one.
+    pub careful: bool,
+    /// Members, by UID, with nodes on which kube-scheduler did not bind them although they fit, and until when no pod
+    /// is evicted for them because of that.
+    pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
+    /// How the last of these plans ended, as a sentence.
+    pub unbound: String,
+    /// When the superseded plan was made that the next plan replaces.
+    pub put_off_since: Option<Time>,
+    /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted.
+    pub stands_back: Option<Instant>,
+}
+
+impl Waiting {
+    /// Records a failed plan. The next one is made after a delay of at most about a minute.
+    pub fn back_off(&mut self, now: Instant) {
+        self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
+        self.failures += 1;
+        self.seen = None;
+    }
+
+    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once. After many of
+    /// them in a row the preemptor backs off; otherwise a user who repeatedly creates and deletes a pod could fill the
+    /// history with plans.
+    pub fn planned_again(&mut self, now: Instant) {
+        self.again += 1;
+        if self.again > REFUSALS {
+            self.back_off(now);
+        }
+    }
+
+    /// Records that the partially scheduled pods of this gang were evicted: for a while other preemptors come first.
+    pub fn stand_back(&mut self, now: Instant) {
+        self.stands_back = Some(now + STAND_BACK);
+        (self.failures, self.seen) = (0, None);
+    }
+
+    /// Returns until when other preemptors come first, or `None` if the time has passed.
+    pub fn stands_back(&mut self, now: Instant) -> Option<Instant> {
+        if self.stands_back.take_if(|until| *until <= now).is_some() {
+            self.seen = None;
+        }
+        self.stands_back
+    }
+
+    /// Returns true if this state is kept while the preemptor is not pending, which is for at most ten minutes.
+    pub fn remembers(&self, now: Instant) -> bool {
+        let mut times = self.spared.values().chain(self.unbindable.values()).chain(&self.stands_back);
+        times.any(|until| *until > now)
+    }
+
+    /// Records that evictions were refused, by budgets or (`forbidden`) for good. The next plan excludes these victims
+    /// and is made at once; after many refusals in a row the preemptor backs off.
+    pub fn refused<'a>(
+        &mut self,
+        uids: impl Iterator<Item = &'a SmolStr>,
+        forbidden: &BTreeSet<SmolStr>,
+        sentence: &str,
+        now: Instant,
+    ) {
+        self.careful |= !forbidden.is_empty();
+        self.refusal = Some(sentence.to_owned());
+        self.refusals += 1;
+        self.seen = None;
+        self.not_before = None;
+        if self.refusals > REFUSALS {
+            self.back_off(now);
+        }
+        // The victims stay excluded until the next plan is made, even if that is delayed.
+        let start = self.not_before.unwrap_or(now);
+        let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
+        self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
+    }
+
+    /// Records that kube-scheduler did not bind these members on these nodes, for a reason that Giveway does not know.
+    pub fn not_bound(&mut self, members: &[(SmolStr, SmolStr)], sentence: &str, now: Instant) {
+        if !members.is_empty() {
+            sentence.clone_into(&mut self.unbound);
+        }
+        self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
+    }
+
+    /// Returns the nodes on which this member fit and was not bound. While one of them is feasible, no pod is evicted
+    /// for the member.
+    pub fn unbound_on<'w>(&'w self, uid: &'w SmolStr) -> impl Iterator<Item = &'w SmolStr> {
+        self.unbindable.keys().filter(move |(member, _)| member == uid).map(|(_, node)| node)
+    }
+
+    /// Returns `Some` if the preemptor must be examined now, and `Some(true)` if only free capacity may be used: after
+    /// a failed plan no pod is evicted for a while, but free capacity is used at once (it is searched for once per
+    /// second, if the cluster has changed).
+    pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
+        let before = self.unbindable.len();
+        self.unbindable.retain(|_, until| *until > now);
+        if self.unbindable.len() < before {
+            self.seen = None;
+        }
+        if self.seen == Some(version) {
+            return None;
+        }
+        if self.not_before.is_none_or(|until| until <= now) {
+            self.seen = Some(version);
+            return Some(false);
+        }
+        let peeks = self.failures > 0
+            && !self.failed_without_victims
+            && self.peeked.is_none_or(|(seen, at)| seen != version && now.duration_since(at) >= PEEK);
+        peeks.then(|| {
+            self.peeked = Some((version, now));
+            true
+        })
+    }
+
+    /// Returns the victims that are excluded now.
+    pub fn spared(&mut self, now: Instant) -> BTreeSet<SmolStr> {
+        let before = self.spared.len();
+        self.spared.retain(|_, until| *until > now);
+        if self.spared.len() < before {
+            self.seen = None;
+        }
+        if self.spared.is_empty() {
+            self.refusal = None;
+        }
+        self.spared.keys().cloned().collect()
+    }
+}
+
+/// Returns all pending preemptors without a plan in flight, in order. The pods of PodGroups with a plan are not
+/// examined.
+pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
+    let cluster = &model.cluster;
+    let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
+    for (key, pods) in model.pending.of_groups() {
+        // kube-scheduler preempts for Kubernetes' own PodGroups. A PodGroup whose PriorityClass does not exist has no
+        // priority.
+        let Some(group) = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none()) else {
+            continue;
+        };
+        let preemptor = Preemptor::Group(key.clone());
+        if flights.contains(&preemptor) {
+            continue;
+        }
+        let waits = |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.held);
+        if pods.iter().any(|pod| cluster.pod(pod).is_some_and(waits)) {
+            order.push((Reverse(group.priority), group.created.unwrap_or(i64::MAX), preemptor));
+        }
+    }
+    for pod in model.pending.single().filter_map(|pod| cluster.pod(pod)) {
+        let preemptor = Preemptor::Pod(pod.key.clone());
+        if preempts_alone(model, pod, scheduler_names) && !flights.contains(&preemptor) {
+            let created = pod.created.unwrap_or(i64::MAX);
+            order.push((Reverse(cluster.effective_priority(pod)), created, preemptor));
+        }
+    }
+    order.sort();
+    order.into_iter().map(|(_, _, preemptor)| preemptor).collect()
+}
+
+/// Returns true if the pod is a preemptor of its own: a pod of a managed class that kube-scheduler reports as
+/// unschedulable.
+fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool {
+    pod.unschedulable
+        && !pod.held
+        && !pod.gated_by_others
+        && !pod.placeholder()
+        && scheduler_names.contains(&pod.scheduler_name)
+        && model.cluster.effective_policy(pod) == PreemptionPolicy::PreemptLowerPriority
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestPod, World};
+
+    fn names(world: &World) -> Vec<String> {
+        let schedulers = ["default-scheduler".to_owned()];
+        preemptors(&world.model, &Flights::default(), &schedulers).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn priority_counts_first_then_age_then_name() {
+        let mut world = World::new();
+        world.group("b", 1, 10, "Pod").group("a", 1, 10, "Pod").group("urgent", 1, 20, "Pod");
+        for group in ["b", "a", "urgent"] {
+            world.pod(TestPod::new(&format!("{group}-0"), 0).of(group).held());
+        }
+        let order = ["podgroup/default/urgent", "podgroup/default/a", "podgroup/default/b"];
+        assert_eq!(names(&world), order, "whatever their pods pay for: the planner looks at that");
+    }
+
+    #[test]
+    fn a_single_pod_waits_only_if_its_class_is_managed_and_the_scheduler_gave_up() {
+        let mut world = World::new();
+        world.pod(TestPod::new("plain", 5).unschedulable());
+        world.pod(TestPod::new("fresh", 5).managed());
+        world.pod(TestPod::new("waiting", 5).managed().unschedulable());
+        world.pod(TestPod::new("foreign", 5).managed().unschedulable().scheduler("other"));
+        assert_eq!(names(&world), ["pod/default/waiting"]);
+    }
+
+    #[test]
+    fn members_of_native_groups_wait_for_no_decision_whatever_their_class_and_whether_the_group_exists() {
+        let mut world = World::new();
+        world.native_group("a", 100, "all");
+        for group in ["a", "missing"] {
+            world.pod(TestPod::new(&format!("of-{group}"), 5).native(group).managed().unschedulable());
+        }
+        assert_eq!(names(&world), Vec::<String>::new());
+    }
+
+    #[test]
+    fn members_of_a_group_that_does_not_exist_and_bound_pods_wait_for_no_decision() {
+        let mut world = World::new();
+        world.node("n1", 1).group("g", 1, 10, "Pod");
+        world.pod(TestPod::new("orphan", 5).of("missing").held()).pod(TestPod::new("bound", 5).of("g").on("n1"));
+        assert_eq!(names(&world), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pod_that_came_before_its_basic_group_waits_for_its_release() {
+        let mut world = World::new();
+        world.basic_group("b", 5).pod(TestPod::new("free", 5).of("b"));
+        assert_eq!(names(&world), Vec::<String>::new(), "the scheduler has not looked at it yet");
+        world.pod(TestPod::new("early", 5).of("b").held());
+        assert_eq!(names(&world), ["podgroup/default/b"]);
+    }
+
+    #[test]
+    fn a_refused_victim_is_spared_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let uid = SmolStr::new("uid-db");
+        for _ in 0..8 {
+            waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
+            assert_eq!(waiting.not_before, None, "at once");
+        }
+        assert!(waiting.spared(now).contains(&uid));
+        assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
+        waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
+        assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
+        assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
+        assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());
+        assert_eq!(waiting.refusal, None);
+    }
+
+    #[test]
+    fn nobody_goes_for_a_while_for_a_member_that_the_scheduler_did_not_bind() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (uid, node) = (SmolStr::new("uid-g1"), SmolStr::new("n1"));
+        waiting.not_bound(&[(uid.clone(), node.clone())], "Not bound.", now);
+        waiting.not_bound(&[], "Another plan.", now);
+        assert_eq!(waiting.unbound, "Not bound.");
+        assert_eq!(waiting.turn(1, now), Some(false));
+        assert_eq!(waiting.unbound_on(&uid).collect::<Vec<_>>(), [&node]);
+        assert_eq!(waiting.unbound_on(&"uid-g2".into()).count(), 0);
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(599)), None);
+        assert_eq!(
+            waiting.turn(1, now + Duration::from_secs(600)),
+            Some(false),
+            "looked at again, though nothing changed"
+        );
+        assert_eq!(waiting.unbound_on(&uid).count(), 0);
+    }
+
+    #[test]
+    fn a_plan_whose_member_went_is_followed_by_another_at_once_but_not_again_and_again() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for _ in 0..REFUSALS {
+            waiting.planned_again(now);
+            assert_eq!(waiting.not_before, None);
+        }
+        waiting.planned_again(now);
+        waiting.planned_again(now);
+        assert_eq!(waiting.not_before, Some(now + Duration::from_secs(1)), "longer each time");
+    }
+
+    #[test]
+    fn who_was_taken_down_lets_others_go_first_whatever_else_happens_to_it() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        waiting.careful = true;
+        waiting.stand_back(now);
+        waiting.back_off(now);
+        waiting.not_before = None;
+        let later = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!(waiting.stands_back(later(59)), Some(later(60)), "also when a plan of it fails meanwhile");
+        assert!(waiting.remembers(later(59)) && waiting.careful, "what is known of it stays known");
+        waiting.seen = Some(7);
+        assert_eq!(waiting.stands_back(later(60)), None);
+        assert_eq!(waiting.turn(7, later(60)), Some(false), "it is looked at again");
+    }
+
+    #[test]
+    fn a_member_that_the_scheduler_did_not_bind_is_remembered_while_it_does_not_wait() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        assert!(!waiting.remembers(now));
+        waiting.not_bound(&[("uid-p".into(), "n1".into())], "It was not bound.", now);
+        assert!(waiting.remembers(now + UNBINDABLE - Duration::from_secs(1)));
+        assert!(!waiting.remembers(now + UNBINDABLE));
+    }
+
+    #[test]
+    fn failures_in_a_row_wait_longer_up_to_about_a_minute() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let waits: Vec<u128> = (0..9)
+            .map(|_| {
+                waiting.back_off(now);
+                waiting.not_before.unwrap().duration_since(now).as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 64000]);
+    }
+
+    #[test]
+    fn after_a_failure_no_pod_is_evicted_for_a_while_and_free_capacity_is_looked_for_once_a_second() {
+        let (mut waiting, mut now) = (Waiting::default(), Instant::now());
+        assert_eq!(waiting.turn(1, now), Some(false));
+        assert_eq!(waiting.turn(1, now), None, "nothing changed");
+        for _ in 0..8 {
+            waiting.back_off(now);
+        }
+        assert_eq!(waiting.turn(1, now), Some(true), "only for free capacity");
+        now += Duration::from_secs(2);
+        assert_eq!(waiting.turn(1, now), None, "nothing changed");
+        assert_eq!(waiting.turn(2, now), Some(true));
+        assert_eq!(waiting.turn(3, now + Duration::from_millis(900)), None, "once a second");
+        now += Duration::from_secs(64);
+        assert_eq!(waiting.turn(3, now), Some(false));
+    }
+
+    #[test]
+    fn after_a_plan_without_victims_failed_free_capacity_is_no_reason_to_plan_before_the_time() {
+        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        for _ in 0..8 {
+            waiting.back_off(now);
+        }
+        waiting.failed_without_victims = true;
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(63)), None);
+        assert_eq!(waiting.turn(1, now + Duration::from_secs(64)), Some(false));
+    }
+}
