@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 /// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
 /// of members that the barrier needs, except the first `spare` of them, which are replaced by other pods. The run ends
-/// when all live members have other controllers. At most 1,000 UIDs of each list are stored.
+/// when all live members have other controllers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedMembers {
-    /// UIDs of the controllers, such as Jobs, whose pods the members of this run are.
+    /// UIDs of the controllers, such as Jobs, whose pods the members of this run are; at most 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
-    /// UIDs of the members.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pods: Vec<String>,
+    /// Number of members that have finished.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub count: i32,
     /// Number of finished members that their Job replaces by other pods: its `completions` minus the gang's `minCount`.
     /// Only finished members beyond this number count for the barrier.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -29,6 +29,6 @@ fn is_zero(number: &i32) -> bool {
 impl FinishedMembers {
     /// Returns true if there is nothing to store.
     pub fn is_empty(&self) -> bool {
-        self.owners.is_empty() && self.pods.is_empty() && self.spare == 0
+        self.owners.is_empty() && self.count == 0 && self.spare == 0
     }
 }

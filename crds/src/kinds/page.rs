@@ -77,7 +77,7 @@ fn size(size: Size) -> String {
             "`spec.parallelism`, or `spec.completions` where these are fewer, less the indexes that have failed for good".to_owned()
         }
         Size::Field { path, .. } => format!("`{}`", dotted(path)),
-        Size::ReplicatedJobs => "`parallelism` of that Job, or `completions` where these are fewer".to_owned(),
+        Size::ReplicatedJobs => "`parallelism` of that Job, or `completions` where these are fewer, less the indexes that have failed for good".to_owned(),
         Size::Replicas { path, .. } => format!("the sum of `{}.*.replicas`", dotted(path)),
         Size::Ray => {
             "the head, and for each group of workers `replicas` (with `enableInTreeAutoscaling`: `minReplicas`), `maxReplicas` \

@@ -16,7 +16,8 @@ pub enum Size {
         /// Default of the field.
         default: i64,
     },
-    /// For a JobSet: each of `spec.replicatedJobs` on its own, as for a Job.
+    /// For a JobSet: each of `spec.replicatedJobs` on its own, as for a Job. Only the Job that is created knows which
+    /// indexes have failed.
     ReplicatedJobs,
     /// The sum of `replicas` over the values of the map at this pointer.
     Replicas {
@@ -42,12 +43,14 @@ pub struct Fields {
     /// Number of pods that have to finish, if the controller creates that many in total, regardless of how many run at
     /// once.
     completions: Option<i32>,
+    /// Number of pods that have finished, if the owner counts them.
+    finished: Option<i32>,
 }
 
 impl Fields {
     /// Returns the size for an owner that does not recreate pods after they have finished.
     fn starting(start: i64) -> Self {
-        Self { start: count(start), most: count(start), completions: None }
+        Self { start: count(start), most: count(start), ..Self::default() }
     }
 }
 
@@ -58,6 +61,8 @@ pub struct GroupSize {
     pub start: i32,
     /// Number of pods that may finish and are replaced by new ones: they do not reduce the number of needed members.
     pub spare: i32,
+    /// Number of pods that have finished, if the owner counts them.
+    pub finished: Option<i32>,
 }
 
 /// Number of pods that start together, for the groups of one owner.
@@ -91,10 +96,10 @@ impl Sizes {
                 let sizes = jobs
                     .into_iter()
                     .flatten()
-                    .filter_map(|job| Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], 0))));
+                    .filter_map(|job| Some((job["name"].as_str()?.to_owned(), of_job(&job["template"]["spec"], None))));
                 Self::ByPart(sizes.collect())
             }
-            Size::Job => Self::Every(of_job(&owner["spec"], indexes(&owner["status"]["failedIndexes"]))),
+            Size::Job => Self::Every(of_job(&owner["spec"], Some(&owner["status"]))),
             Size::Field { path, default } => {
                 Self::Every(Fields::starting(owner.pointer(path).and_then(Value::as_i64).unwrap_or(default)))
             }
@@ -111,20 +116,23 @@ impl Sizes {
         let fields = match self {
             Self::Every(fields) => *fields,
             Self::ByPart(sizes) => *sizes.get(replica.first()?)?,
-            Self::Unknown => Fields { start: asked?, most: i32::MAX, completions: None },
+            Self::Unknown => Fields { start: asked?, most: i32::MAX, ..Fields::default() },
         };
         let start = if fields.start > 0 { asked.unwrap_or(fields.start).min(fields.most) } else { 0 };
         let spare = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
-        (start > 0).then_some(GroupSize { start, spare })
+        (start > 0).then_some(GroupSize { start, spare, finished: fields.finished })
     }
 }
 
-/// Returns the size for a Job's spec, 1 if not set. Indexes that have failed permanently are not recreated.
-fn of_job(spec: &Value, failed: i64) -> Fields {
+/// Returns the size for a Job's spec, 1 if not set. Indexes that have failed permanently are not recreated; the status
+/// has their numbers, and counts the pods that have succeeded.
+fn of_job(spec: &Value, status: Option<&Value>) -> Fields {
+    let failed = status.map_or(0, |status| indexes(&status["failedIndexes"]));
+    let finished = status.map(|status| count(status["succeeded"].as_i64().unwrap_or(0)));
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
     let completions = spec["completions"].as_i64().map(|completions| completions.saturating_sub(failed));
     let start = completions.map_or(parallelism, |completions| completions.min(parallelism));
-    Fields { completions: completions.map(count), ..Fields::starting(start) }
+    Fields { completions: completions.map(count), finished, ..Fields::starting(start) }
 }
 
 /// Returns how many indexes a text such as `1,3-5` contains.
@@ -164,7 +172,7 @@ fn ray(spec: &Value) -> Fields {
             let hosts = group["numOfHosts"].as_i64().unwrap_or(1).max(1);
             (start.saturating_add(replicas.saturating_mul(hosts)), most.saturating_add(later.saturating_mul(hosts)))
         });
-    Fields { start: count(start), most: count(most), completions: None }
+    Fields { start: count(start), most: count(most), ..Fields::default() }
 }
 
 fn count(number: i64) -> i32 {
@@ -238,6 +246,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_counts_the_pods_that_have_succeeded_and_other_owners_do_not() {
+        let finished = |kind: &str, owner: Value| {
+            let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+            Sizes::of(row, &owner).of_group(&["w".to_owned()], None).unwrap().finished
+        };
+        let spec = json!({"parallelism": 4, "completions": 5000});
+        assert_eq!(finished("Job", json!({"spec": spec, "status": {"succeeded": 4321}})), Some(4321));
+        assert_eq!(
+            finished("Job", json!({"spec": spec, "status": {"succeeded": -1}})),
+            Some(0),
+            "nothing that a Job writes"
+        );
+        assert_eq!(finished("Job", json!({ "spec": spec })), Some(0));
+        let jobs = json!({"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]});
+        assert_eq!(finished("JobSet", json!({ "spec": jobs })), None);
+        assert_eq!(finished("StatefulSet", json!({"spec": {"replicas": 3}})), None);
+    }
+
+    #[test]
     fn an_annotation_asks_for_fewer_and_never_for_more_than_there_will_be() {
         let of = |kind: &str, spec: Value, replica: &[&str], asked: i32| {
             let row = KINDS.iter().find(|row| row.kind == kind)?;
@@ -261,7 +288,7 @@ mod tests {
         };
         assert_eq!((ray(false, 3), ray(false, 9)), (Some(3), Some(4)));
         assert_eq!((ray(true, 9), ray(true, 99)), (Some(9), Some(11)), "Ray may make that many");
-        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, spare: 0 }));
+        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, spare: 0, finished: None }));
         assert_eq!(Sizes::Unknown.of_group(&[], None), None);
     }
 

@@ -3,6 +3,8 @@
 use clap::Parser as _;
 use giveway_crds::keys;
 use giveway_operator::arbiter::Arbiter;
+use giveway_operator::clock::Clock;
+use giveway_operator::clock::ServerTime;
 use giveway_operator::config::Config;
 use giveway_operator::leadership::lease::Leadership;
 use giveway_operator::leadership::watches::Watches;
@@ -10,8 +12,6 @@ use giveway_operator::messages::command::{Command, Dispatch, EvictOutcome};
 use giveway_operator::messages::input::{Input, Update};
 use giveway_operator::messages::report::Report;
 use giveway_operator::observability::metrics::Metrics;
-use giveway_operator::plans::Clock;
-use giveway_operator::server_time::ServerTime;
 use giveway_planner::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

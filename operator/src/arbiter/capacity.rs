@@ -1,10 +1,10 @@
-//! Reports pending gangs to [provisioning](crate::capacity_requests), which requests capacity for them from a cluster
+//! Reports pending gangs to [`capacity_requests`](crate::capacity_requests), which requests capacity for them from a cluster
 //! autoscaler.
 
 use super::Arbiter;
 use crate::capacity_requests::Wait;
+use crate::clock::Clock;
 use crate::messages::command::Command;
-use crate::plans::Clock;
 use crate::preemption::queue::Waiting;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::PlanState;
@@ -16,17 +16,17 @@ impl Arbiter {
     /// Returns the calls that create and remove capacity requests, so that a cluster autoscaler adds nodes for pending
     /// gangs.
     pub(super) fn ask_for_capacity(&mut self, clock: Clock) -> Vec<Command> {
-        let Self { provisioning, model, waiting, flights, .. } = self;
+        let Self { provisioning, model, preemption, plans, .. } = self;
         let waits = || {
             let mut found: BTreeMap<ObjectKey, Wait> = BTreeMap::new();
-            for (preemptor, waiting) in waiting.iter() {
+            for (preemptor, waiting) in &preemption.waiting {
                 let Preemptor::Group(key) = preemptor else { continue };
                 let gang = model.cluster.group(key).is_some_and(|group| group.min_count.is_some());
                 if let Some(wait) = waits_for(waiting).filter(|_| gang) {
                     found.insert(key.clone(), wait);
                 }
             }
-            for (preemptor, flight) in flights.iter() {
+            for (preemptor, flight) in plans.flights.iter() {
                 let Preemptor::Group(key) = preemptor else { continue };
                 let wait = match flight.plan.state {
                     PlanState::Planned if flight.evicts() => Wait::PutOff,
@@ -41,7 +41,7 @@ impl Arbiter {
             found
         };
         let commands = provisioning.pass(model, waits, clock);
-        self.dirty.append(&mut self.provisioning.take_news());
+        self.statuses.dirty.append(&mut self.provisioning.take_news());
         commands
     }
 }

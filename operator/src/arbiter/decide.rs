@@ -2,10 +2,11 @@
 
 use super::Arbiter;
 use super::plan::stored;
+use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
 use crate::observability::metrics::RefusedBy;
-use crate::plans::{self, Clock, Flight};
+use crate::plans::{self, Flight};
 use crate::preemption::queue;
 use crate::speaker::words;
 use crate::status::{self, WaitReason};
@@ -32,27 +33,27 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
         let begun = Instant::now();
-        if !self.round.begin(clock.now, self.model.arrivals) {
+        if !self.preemption.round.begin(clock.now, self.model.arrivals) {
             return;
         }
-        let order = queue::preemptors(&self.model, &self.flights, &self.config.scheduler_names);
-        let critical: Vec<Preemptor> = self.rescues.preemptors().collect();
+        let order = queue::preemptors(&self.model, &self.plans.flights, &self.config.scheduler_names);
+        let critical: Vec<Preemptor> = self.critical_addons.queue.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(&critical).collect();
-        let is_present = |preemptor: &Preemptor| present.contains(preemptor) || self.flights.contains(preemptor);
-        self.waiting.retain(|preemptor, waiting| {
+        let is_present = |preemptor: &Preemptor| present.contains(preemptor) || self.plans.flights.contains(preemptor);
+        self.preemption.waiting.retain(|preemptor, waiting| {
             let waits = is_present(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
             if !waits
                 && waiting.wait_reason.take().is_some()
                 && let Preemptor::Group(key) = preemptor
             {
                 // The status of the PodGroup still shows the old reason.
-                self.dirty.insert(key.clone());
+                self.statuses.dirty.insert(key.clone());
             }
             // While kube-scheduler tries to schedule the preemptor, it is not in our queue. What is remembered about it is kept meanwhile.
             waits || (waiting.remembers(clock.now) && self.model.uid_of(preemptor).is_some())
         });
-        self.observed.retain(is_present);
-        let off = self.switch.mode() == Mode::Off;
+        self.preemption.observed.retain(is_present);
+        let off = self.restraint.switch.mode() == Mode::Off;
         let mut in_flight = None;
         for preemptor in order {
             if off {
@@ -67,13 +68,13 @@ impl Arbiter {
                 && self.model.has_members_of_another_owner(group)
             {
                 self.word(&preemptor, Some(Self::earlier_owner_goes_first()), clock.now);
-                self.waiting.entry(preemptor).or_default().seen = None;
+                self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
                 && self.may_be_of_another_size(group, clock.now)
             {
-                self.waiting.entry(preemptor).or_default().seen = None;
+                self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
@@ -81,26 +82,28 @@ impl Arbiter {
             {
                 self.word(&preemptor, Some(Self::waits_for_departure(left)), clock.now);
                 // It is decided again when the pods are terminating, and also when only the time limit has passed.
-                self.waiting.entry(preemptor).or_default().seen = None;
+                self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
-                && let Some(predecessor) = self.gangs.predecessor(&self.model, group, clock.now)
+                && let Some(predecessor) = self.gangs.labelled.predecessor(&self.model, group, clock.now)
             {
                 let word = Self::waits_for_predecessor(predecessor);
                 self.word(&preemptor, Some(word), clock.now);
-                self.waiting.entry(preemptor).or_default().seen = None;
+                self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
-            if let Some(until) = self.waiting.get_mut(&preemptor).and_then(|waiting| waiting.stands_back(clock.now)) {
+            if let Some(until) =
+                self.preemption.waiting.get_mut(&preemptor).and_then(|waiting| waiting.stands_back(clock.now))
+            {
                 self.word(&preemptor, Some(Self::others_go_first(&clock.at(until).to_string())), clock.now);
                 continue;
             }
             let version = self.model.version;
-            let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
             let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
-            if !self.round.admits(&preemptor, new, || begun.elapsed()) {
+            if !self.preemption.round.admits(&preemptor, new, || begun.elapsed()) {
                 continue;
             }
             let spared = waiting.spared(clock.now);
@@ -118,12 +121,12 @@ impl Arbiter {
             if only_free_room && !matches!(decision, Decision::Fits { .. }) {
                 continue;
             }
-            if let (Decision::Fits { .. }, Some(waiting)) = (&decision, self.waiting.get_mut(&preemptor)) {
+            if let (Decision::Fits { .. }, Some(waiting)) = (&decision, self.preemption.waiting.get_mut(&preemptor)) {
                 waiting.put_off_since = None;
             }
             self.decided(&preemptor, decision, clock);
         }
-        self.round.end(clock.now, begun.elapsed());
+        self.preemption.round.end(clock.now, begun.elapsed());
     }
 
     /// The wait reason of a PodGroup that was created for an earlier owner than that of its pods.
@@ -136,7 +139,7 @@ impl Arbiter {
     /// Returns true while the first pods of a gang wait until the size of the gang was read from its owner: for some seconds at most.
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
-        !self.gangs.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
+        !self.gangs.labelled.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
     /// The wait reason of a gang whose bound pods were evicted because it was only partially scheduled.
@@ -174,7 +177,13 @@ impl Arbiter {
         victims: &[Victim],
     ) -> Option<WaitReason> {
         let Preemptor::Group(group) = preemptor else { return None };
-        let conflict = self.succession.conflict(&self.model, self.gangs.controllers(), group, placements, victims)?;
+        let conflict = self.gangs.succession.conflict(
+            &self.model,
+            self.gangs.labelled.controllers(),
+            group,
+            placements,
+            victims,
+        )?;
         let until = Timestamp::from_second(conflict.until).unwrap_or_default();
         let predecessor = match self.config.names().known(&conflict.predecessor.namespace, &group.namespace) {
             true => format!("PodGroup {}", conflict.predecessor),
@@ -239,7 +248,7 @@ impl Arbiter {
                     self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
                     return;
                 }
-                match self.restraint().filter(|_| !plan.victims.is_empty()) {
+                match self.restraint.reason().filter(|_| !plan.victims.is_empty()) {
                     None => {}
                     Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, &plan, clock),
                     Some(_) => return self.observe(preemptor, &plan, clock),
@@ -290,7 +299,7 @@ impl Arbiter {
         if held.is_empty() {
             return;
         }
-        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
         (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         for (pod, uid) in held {
@@ -302,7 +311,7 @@ impl Arbiter {
     /// Returns why there is no plan: not enough capacity, or budgets. Budgets are the reason if the planner excluded victims because of
     /// them, or if the API server refused the evictions of the possible victims.
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
-        let waiting = self.waiting.get(preemptor);
+        let waiting = self.preemption.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
         let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| !waiting.careful);
         let reason = match shortfall.is_for_budgets() || for_budget {
@@ -341,7 +350,7 @@ impl Arbiter {
     /// Returns why this plan must not evict: kube-scheduler could have bound a member to a feasible node and did not, so a different node
     /// may not help either (KEP-5710, delayed preemption: no new preemption while the nomination is feasible).
     fn unbindable(&self, preemptor: &Preemptor, plan: &Plan) -> Option<String> {
-        let waiting = self.waiting.get(preemptor)?;
+        let waiting = self.preemption.waiting.get(preemptor)?;
         let cluster = &self.model.cluster;
         let is_there = |node: &&SmolStr| cluster.node(node).is_some_and(|node| !node.unschedulable);
         let (pod, node) = plan.placements.iter().find_map(|placed| {
@@ -359,7 +368,7 @@ impl Arbiter {
     fn too_many_plans(&self, preemptor: &Preemptor) -> Option<String> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
-        let (count, most) = (self.flights.values().filter(counts).count(), self.config.max_plans as usize);
+        let (count, most) = (self.plans.flights.values().filter(counts).count(), self.config.max_plans as usize);
         (count >= most).then(|| {
             let plans = if count == 1 { "1 plan is".to_owned() } else { format!("{count} plans are") };
             format!(
@@ -382,14 +391,14 @@ impl Arbiter {
 
     /// Stores why a preemptor waits. A new reason is also published as an event.
     pub(super) fn word(&mut self, preemptor: &Preemptor, word: Option<WaitReason>, now: Instant) {
-        let waiting = self.waiting.entry(preemptor.clone()).or_default();
+        let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
         if waiting.wait_reason == word {
             return;
         }
         let news = word.as_ref().filter(|w| waiting.wait_reason.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
         waiting.wait_reason = word;
         if let Preemptor::Group(key) = preemptor {
-            self.dirty.insert(key.clone());
+            self.statuses.dirty.insert(key.clone());
         }
         if let Some(word) = news {
             if let Preemptor::Group(key) = preemptor {
@@ -408,7 +417,7 @@ impl Arbiter {
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
-        if let Some(waiting) = self.waiting.get_mut(preemptor) {
+        if let Some(waiting) = self.preemption.waiting.get_mut(preemptor) {
             flight.careful = waiting.careful;
             if let Some(since) = waiting.put_off_since.take() {
                 flight.plan.planned_at = Some(since);
@@ -419,7 +428,7 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// Creates a plan in flight. It is not yet in flight.
+    /// Returns a plan in the form in which it is carried out.
     pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let who = self.stored_preemptor(preemptor, priority);
@@ -429,7 +438,7 @@ impl Arbiter {
 
     /// Converts a plan into its stored form, with the current term and a unique name.
     pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor, clock: Clock) -> StoredPlan {
-        let (id, term) = (next_id(&mut self.plans_made, self.leadership.term()), self.leadership.term().to_owned());
+        let (id, term) = (next_id(&mut self.plans.made, self.leadership.term()), self.leadership.term().to_owned());
         stored(plan, id, term, preemptor, &self.model.cluster, clock.time())
     }
 

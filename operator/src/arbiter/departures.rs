@@ -4,6 +4,7 @@
 use super::Arbiter;
 use super::decide::next_id;
 use super::notices::Repeated;
+use crate::clock::Clock;
 use crate::departures::begin::{self, Request, SCHEDULER};
 use crate::departures::plan_store::PlanStore;
 use crate::departures::{Departures, strength};
@@ -11,7 +12,7 @@ use crate::limits::rates::Full;
 use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{Clock, Rest, told_full};
+use crate::plans::{Rest, told_full};
 use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
@@ -44,8 +45,8 @@ impl Arbiter {
     pub(super) fn begin_departures(&mut self, clock: Clock) {
         for preempted in self.model.take_preempted_by_scheduler().into_values() {
             let PreemptedByScheduler { group, .. } = &preempted;
-            self.dirty.insert(group.clone());
-            if self.restraint().is_some() || self.model.cluster.protection(&group.namespace).is_some() {
+            self.statuses.dirty.insert(group.clone());
+            if self.restraint.reason().is_some() || self.model.cluster.protection(&group.namespace).is_some() {
                 self.tell_not_disrupted(&preempted);
                 continue;
             }
@@ -55,7 +56,7 @@ impl Arbiter {
             }
             self.metrics.outcome(Reason::PreemptionByScheduler);
             // A new plan is made for all its members. In state `Releasing` the members are already ungated and have a node.
-            let own = self.flights.get_mut(&Preemptor::Group(group.clone()));
+            let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
             if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
                 flight.drop_plan(
                     PlanState::Cancelled,
@@ -69,7 +70,7 @@ impl Arbiter {
     fn begin_departure(&mut self, request: Request, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
         let term = self.leadership.term();
-        let id = next_id(&mut self.plans_made, term);
+        let id = next_id(&mut self.plans.made, term);
         if !self.departures.begin(&self.model, &mut self.plan_store, request, (id.clone(), term), clock) {
             return false;
         }
@@ -86,8 +87,8 @@ impl Arbiter {
             // The status already names the preemptor of the plan.
             _ => (None, Reason::PreemptionByScheduler),
         };
-        self.dirty.insert(group.clone());
-        self.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
+        self.statuses.dirty.insert(group.clone());
+        self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
     }
 
     /// Resumes the departures of an earlier leader: first those with the strongest cause, because a pod is a member of one
@@ -112,9 +113,10 @@ impl Arbiter {
         if self.departures.is_empty() {
             return;
         }
-        let evicting = self.flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
+        let evicting =
+            self.plans.flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
         let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.asked()).collect();
-        let restraint = self.restraint().map(|_| self.restraint_in_words());
+        let restraint = self.restraint.reason().map(|_| self.restraint.in_words());
         let step = self.departures.pass(&self.model, &mut self.plan_store, &taken, restraint.as_deref(), clock);
         for command in step.commands {
             self.count_asked(&command, clock);
@@ -125,7 +127,7 @@ impl Arbiter {
         }
         // Plans may rely on the capacity of pods that are no longer evicted.
         self.model.changes.everything |= !step.ended.is_empty();
-        self.dirty.extend(step.ended);
+        self.statuses.dirty.extend(step.ended);
     }
 
     /// Begins departures for the gangs that have been partially scheduled for too long.
@@ -134,19 +136,19 @@ impl Arbiter {
         if after.is_zero() {
             return;
         }
-        self.half_starts.note(&self.model, &self.dirty, clock.now);
-        for (group, half) in self.half_starts.due(&self.model, after, clock.now) {
+        self.gangs.half_starts.note(&self.model, &self.statuses.dirty, clock.now);
+        for (group, half) in self.gangs.half_starts.due(&self.model, after, clock.now) {
             // Where groups are not served, no gang is scheduled together.
             if !self.model.cluster.serves_groups_in(&group.namespace) {
-                self.half_starts.start_anew(&group, clock.now);
+                self.gangs.half_starts.start_anew(&group, clock.now);
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
             // A plan may still complete the gang, even a plan that has just completed.
-            if self.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
+            if self.plans.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
                 continue;
             }
-            let room = match self.restraint() {
+            let room = match self.restraint.reason() {
                 None => self.no_room_for(&group, half.pods, clock),
                 Some(_) => None,
             };
@@ -154,10 +156,10 @@ impl Arbiter {
                 self.tell_rate(&group, &full, clock);
                 continue;
             }
-            self.half_starts.start_anew(&group, clock.now);
+            self.gangs.half_starts.start_anew(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
-            if let Some(reason) = self.restraint() {
-                let why = format!("Its pods are not evicted: {}.", self.restraint_in_words());
+            if let Some(reason) = self.restraint.reason() {
+                let why = format!("Its pods are not evicted: {}.", self.restraint.in_words());
                 let message = half.sentence(after, &why, said);
                 self.tell_group(&group, reason, "LeavingAlone", message.into());
                 continue;
@@ -178,10 +180,10 @@ impl Arbiter {
                 continue;
             }
             for uid in &pods {
-                self.rates.note(&group.namespace, uid, clock.now);
+                self.restraint.rates.note(&group.namespace, uid, clock.now);
             }
             self.metrics.outcome(Reason::HalfBound);
-            self.waiting.entry(preemptor).or_default().stand_back(clock.now);
+            self.preemption.waiting.entry(preemptor).or_default().stand_back(clock.now);
         }
     }
 
@@ -202,8 +204,8 @@ impl Arbiter {
         if others == 0 || self.departures.holds(group) {
             return;
         }
-        let (reason, why) = match (self.restraint(), self.model.cluster.protection(&group.namespace)) {
-            (Some(reason), _) => (reason, self.restraint_in_words()),
+        let (reason, why) = match (self.restraint.reason(), self.model.cluster.protection(&group.namespace)) {
+            (Some(reason), _) => (reason, self.restraint.in_words()),
             (None, Some(why)) => (Reason::Protected, why.to_string()),
             (None, None) => return,
         };

@@ -1,9 +1,10 @@
 //! Metrics about the decisions of the arbiter.
 
 use super::Arbiter;
+use crate::clock::Clock;
 use crate::messages::command::{Cause, EvictOutcome};
 use crate::observability::metrics::{ClassLabel, Metrics, Way};
-use crate::plans::{Clock, Flight};
+use crate::plans::Flight;
 use crate::status;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;
@@ -67,7 +68,7 @@ impl Arbiter {
             };
             self.metrics.plan_bound_after(&self.class_of(&flight.preemptor), took);
         }
-        let since = flight.rescue.as_ref().and_then(|_| self.rescues.since(&flight.plan.preemptor.uid));
+        let since = flight.rescue.as_ref().and_then(|_| self.critical_addons.queue.since(&flight.plan.preemptor.uid));
         if let Some(since) = since {
             self.metrics.bound_after(clock.now.duration_since(since));
         }

@@ -1,12 +1,14 @@
 //! Plans in the arbiter: their conversion into the stored form, the results of storing them, and the plans of an earlier leader.
 
 use super::Arbiter;
+use crate::clock::Clock;
+use crate::critical_addons::taints::keep_needed_plans;
 use crate::departures::history::Keep;
 use crate::departures::plan_store::{Answer, Record, Written, controller};
 use crate::limits::rates::MINUTE;
 use crate::messages::report::CallError;
 use crate::model::plans::dropped;
-use crate::plans::{Clock, Flight};
+use crate::plans::Flight;
 use giveway_crds::plan::{
     Cause, PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor,
     StoredVictim, StoredVictimPod,
@@ -39,14 +41,14 @@ impl Arbiter {
             self.plan_store.strike(&plan, last);
         }
         let mut commands = step.commands;
-        self.keep_needed_plans(&mut commands);
+        keep_needed_plans(&self.model, &mut commands);
         let writes = self.plan_store.pass(clock.now).into_iter().chain(commands);
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
     /// Minimum time for which an ended plan is kept: longer than its evictions count for the limits on evictions.
     fn least_history(&self) -> Duration {
-        if self.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO }
+        if self.restraint.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO }
     }
 
     /// Handles the result of writing the objects of a plan.
@@ -70,16 +72,16 @@ impl Arbiter {
         };
         match self.plan_store.answered(plan, status, written, now) {
             Answer::Stored(state) => {
-                self.dirty.extend(self.departures.stored(plan));
-                let Some(flight) = self.flights.with_id(plan) else { return };
+                self.statuses.dirty.extend(self.departures.stored(plan));
+                let Some(flight) = self.plans.flights.with_id(plan) else { return };
                 flight.stored = Some(state);
                 if let Preemptor::Group(key) = flight.preemptor.clone() {
-                    self.dirty.insert(key);
+                    self.statuses.dirty.insert(key);
                 }
             }
             Answer::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
-                if let Some(flight) = self.flights.with_id(plan) {
+                if let Some(flight) = self.plans.flights.with_id(plan) {
                     let so = if flight.resumed || flight.begun() > 0 {
                         "it is not carried on"
                     } else {
@@ -96,8 +98,8 @@ impl Arbiter {
 
     /// Handles the deletion of a `Preemption`: an administrator ends the plan or departure. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
-        self.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
-        if let Some(flight) = self.flights.with_id(plan) {
+        self.statuses.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
+        if let Some(flight) = self.plans.flights.with_id(plan) {
             flight.is_not_written();
             flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
         }
@@ -149,7 +151,7 @@ impl Arbiter {
                 plan.message.clone_from(&plan.reason);
             }
             let priority = plan.preemptor.priority;
-            let rescue = plan.critical_addon.map(|stored| self.rescuing(stored));
+            let rescue = plan.critical_addon.map(|stored| self.critical_addons.rescuing(stored));
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
             match rescue {
                 Some(Some(rescue)) => flight = flight.rescuing(rescue),
@@ -165,7 +167,7 @@ impl Arbiter {
         // Each plan is checked against the other plans in flight, the highest priority first.
         order.sort();
         for (_, preemptor) in order {
-            let Some(mut flight) = self.flights.remove(&preemptor) else { continue };
+            let Some(mut flight) = self.plans.flights.remove(&preemptor) else { continue };
             let lingering = self.model.overdue().clone();
             let known = self.context(flight.priority);
             let known = match flight.has_begun_to_evict() {
@@ -177,7 +179,7 @@ impl Arbiter {
             if let Some(ending) = &flight.ending {
                 tracing::warn!(%preemptor, plan = %flight.plan.id, message = %ending.message, "stored plan dropped");
             }
-            self.flights.insert(flight, &mut self.model.cluster);
+            self.plans.flights.insert(flight, &mut self.model.cluster);
         }
         self.end_stale_summaries();
     }
@@ -197,8 +199,8 @@ impl Arbiter {
                 let ended = self.model.plans.get(&summary.name).map(|plan| plan.status.state);
                 let state = ended.unwrap_or(PlanState::Cancelled);
                 let message = "The plan is over.".to_owned();
-                self.last_plans.insert(key.clone(), PreemptionSummary { state, message, ..summary.clone() });
-                self.dirty.insert(key.clone());
+                self.statuses.last_plans.insert(key.clone(), PreemptionSummary { state, message, ..summary.clone() });
+                self.statuses.dirty.insert(key.clone());
             }
         }
     }

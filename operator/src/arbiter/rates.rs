@@ -7,9 +7,10 @@
 
 use super::Arbiter;
 use super::notices::Repeated;
+use crate::clock::Clock;
 use crate::limits::rates::{Full, MINUTE, Need, Tally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
-use crate::plans::{Clock, Flight};
+use crate::plans::Flight;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;
@@ -23,7 +24,7 @@ const MARGIN: i64 = 8;
 impl Arbiter {
     /// Counts the evictions of an earlier leader in the last minute.
     pub(super) fn resume_rates(&mut self, clock: Clock) {
-        if !self.rates.most().limits() {
+        if !self.restraint.rates.most().limits() {
             return;
         }
         let since = clock.epoch_seconds - MARGIN - i64::try_from(MINUTE.as_secs()).unwrap_or(0);
@@ -33,34 +34,34 @@ impl Arbiter {
         for past in self.model.plans.lately(since, here) {
             let age = past.at.map_or(0, |at| (clock.epoch_seconds - at - MARGIN).max(0));
             let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-            self.rates.remember(&past.plan, &past.need, clock.now.checked_sub(age).unwrap_or(clock.now));
+            self.restraint.rates.remember(&past.plan, &past.need, clock.now.checked_sub(age).unwrap_or(clock.now));
         }
     }
 
     /// Sets for every plan which evictions it may begin in this pass.
     pub(super) fn ration(&mut self, clock: Clock) {
-        if !self.rates.most().limits() {
+        if !self.restraint.rates.most().limits() {
             return;
         }
         let mut tally = self.tally(clock);
         let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = Vec::new();
-        for (preemptor, flight) in self.flights.iter() {
+        for (preemptor, flight) in self.plans.flights.iter() {
             order.push((Reverse(flight.priority), flight.started, preemptor.clone()));
         }
         order.sort();
         let mut held_back = 0;
         for (_, _, preemptor) in order {
-            let Some(flight) = self.flights.advancing(&preemptor) else { continue };
+            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let before = (flight.is_put_off(), flight.ration.clone(), flight.held_back.clone());
             flight.ration(&self.model, clock, &mut tally);
             let after = (flight.is_put_off(), &flight.ration, &flight.held_back);
             if (before.0, &before.1, &before.2) != after {
                 // The plan reserves capacity now, or no longer does.
                 self.model.version += u64::from(before.0 != after.0);
-                self.flights.wake_one(&preemptor);
-                self.flights.reserve(&preemptor, &mut self.model.cluster);
+                self.plans.flights.wake_one(&preemptor);
+                self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
             }
-            let Some(flight) = self.flights.get(&preemptor) else { continue };
+            let Some(flight) = self.plans.flights.get(&preemptor) else { continue };
             let Some(held) = &flight.held_back else { continue };
             held_back += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());
@@ -78,10 +79,10 @@ impl Arbiter {
 
     /// Returns the evictions of the last minute, and those in progress.
     fn tally(&mut self, clock: Clock) -> Tally {
-        let mut tally = self.rates.tally(clock.now);
+        let mut tally = self.restraint.rates.tally(clock.now);
         let mut going = Need::new();
-        for (namespace, uid) in self.flights.values().flat_map(Flight::under_way) {
-            if !self.rates.counts(uid) {
+        for (namespace, uid) in self.plans.flights.values().flat_map(Flight::under_way) {
+            if !self.restraint.rates.counts(uid) {
                 *going.entry(namespace.clone()).or_default() += 1;
             }
         }
@@ -91,7 +92,7 @@ impl Arbiter {
 
     /// Returns the limit that does not permit now to evict this number of pods of a gang; `None` if all limits do.
     pub(super) fn no_room_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
-        if !self.rates.most().limits() {
+        if !self.restraint.rates.most().limits() {
             return None;
         }
         self.tally(clock).full(&Need::from([(group.namespace.clone(), pods)]), clock.now)
@@ -102,7 +103,7 @@ impl Arbiter {
         if let Command::Evict(call) = command
             && let EvictCall { rehearsal: false, pod, uid, .. } = call.as_ref()
         {
-            self.rates.note(&pod.namespace, uid, clock.now);
+            self.restraint.rates.note(&pod.namespace, uid, clock.now);
         }
     }
 
@@ -110,12 +111,12 @@ impl Arbiter {
     pub(super) fn count_answered(&mut self, pod: &ObjectKey, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
-                self.rates.note(&pod.namespace, uid, now);
+                self.restraint.rates.note(&pod.namespace, uid, now);
             }
             EvictOutcome::Refused(_)
             | EvictOutcome::Forbidden(_)
             | EvictOutcome::Unauthorized(_)
-            | EvictOutcome::Withdrawn => self.rates.forget(uid),
+            | EvictOutcome::Withdrawn => self.restraint.rates.forget(uid),
             EvictOutcome::Allowed | EvictOutcome::Error(_) => {}
         }
     }
@@ -123,7 +124,7 @@ impl Arbiter {
     /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
     pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let message = format!("{}: {}", self.restraint_in_words(), status::would_evict(&flight));
+        let message = format!("{}: {}", self.restraint.in_words(), status::would_evict(&flight));
         self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
     }
 }

@@ -19,7 +19,7 @@ impl Arbiter {
                 if let Err(error) = &result {
                     tracing::warn!(%preemptor, %error, release, "member not nominated or released");
                 }
-                if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
+                if let Some(flight) = self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
                     match result {
                         Ok(()) | Err(CallError::Gone) => flight.member_answered(&uid, release, true, now),
                         Err(CallError::Unanswered(_)) => flight.member_unanswered(&uid, release, now),
@@ -35,26 +35,13 @@ impl Arbiter {
             }
             Report::SchedulerLease(result) => self.scheduler_lease_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
-            Report::Owner { owner, result } => self.gangs.owner_read(&owner, result, now),
-            Report::Capacity { group, what, result } => {
+            Report::Owner { owner, result } => self.gangs.labelled.owner_read(&owner, result, now),
+            Report::Answered { call, result } => {
                 if let Err(error) = &result {
-                    tracing::warn!(%what, %error, "a cluster autoscaler was not asked, or not told that it need not");
+                    tracing::warn!(%call, %error, "the call failed");
                 }
-                self.provisioning.answered(group.as_ref(), &what, result, now);
-            }
-            Report::Object { what, result } => {
-                if let Err(error) = &result {
-                    tracing::warn!(%what, %error, "not written");
-                }
-                self.gangs.answered(&what, result.is_ok(), now);
-                self.housekeeping.answered(&what, result.is_ok(), now);
-            }
-            Report::GroupMade { group, result } => {
-                if let Err(error) = &result {
-                    tracing::warn!(%group, %error, "a pod group was not made");
-                }
-                self.gangs.made(&self.model, &group, &result, now);
-                self.housekeeping.made(&self.model, &group, &result, now);
+                self.gangs.answered(&self.model, &call, &result, now);
+                self.provisioning.answered(&call, &result, now);
             }
         }
     }
@@ -64,7 +51,7 @@ impl Arbiter {
         self.count_answered(&pod, &uid, outcome, now);
         let (sentence, matter) = match cause {
             Cause::Plan { preemptor, id } => {
-                let Some(flight) = self.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
+                let Some(flight) = self.plans.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
                 flight.evicted(&uid, outcome, now);
                 let victim = flight.victims.iter().find(|victim| victim.uid == uid);
                 let sentence = victim.and_then(|victim| {
@@ -101,7 +88,7 @@ impl Arbiter {
 
     /// Handles the result of adding annotations that admission missed.
     fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Missing, CallError>, now: Instant) {
-        self.backfill.answered(&uid, result.is_ok(), now);
+        self.gangs.backfill.answered(&uid, result.is_ok(), now);
         match result {
             Ok(added) if added.annotations.is_empty() => {}
             Ok(added) => {

@@ -2,12 +2,13 @@
 //! Taints of Giveway without a plan in flight are removed.
 
 use super::Arbiter;
+use crate::clock::Clock;
+use crate::critical_addons::taints::tainted_nodes;
 use crate::messages::command::{Command, Notice, Owner};
 use crate::messages::report::CallError;
-use crate::plans::{self, Clock, Flight, Rescue as Rescuing};
+use crate::plans::{self, Flight, Rescue as Rescuing};
 use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
-use giveway_crds::critical;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{Cause, StoredRescue};
 use giveway_planner::Preemptor;
@@ -15,39 +16,35 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::{self, Eviction, Hopeless, Rescue, can_taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Interval at which taints without a plan are searched for.
-const SWEEP: Duration = Duration::from_secs(60);
-/// The interval while there are such taints.
-const SWEEP_AGAIN: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 impl Arbiter {
     /// Plans for the most important critical add-on that has been pending for long enough, unless another one has a plan in flight.
     pub(super) fn rescue(&mut self, clock: Clock) {
-        let Some(terms) = self.terms.clone() else { return };
+        let Some(terms) = self.critical_addons.terms.clone() else { return };
         let schedulers = &self.config.scheduler_names;
-        self.rescues.note(&self.model, &self.flights, &terms, schedulers, clock.now);
-        self.metrics.critical_waiting(self.rescues.count());
-        self.sweep_taints(clock);
-        if self.rescues.count() > 0 && self.rescues.scheduler_liveness.due(clock.now) {
+        self.critical_addons.queue.note(&self.model, &self.plans.flights, &terms, schedulers, clock.now);
+        self.metrics.critical_waiting(self.critical_addons.queue.count());
+        if let Some((tainted, stray)) = self.critical_addons.taints.sweep(&self.model, &self.plans.flights, clock.now) {
+            self.metrics.tainted_nodes(tainted);
+            stray.into_iter().for_each(|command| self.actuator.dispatch(command));
+        }
+        if self.critical_addons.queue.count() > 0 && self.critical_addons.queue.scheduler_liveness.due(clock.now) {
             self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));
         }
-        if self.flights.values().any(Flight::keeps_node) {
-            self.metrics.tainted_nodes(self.tainted_nodes().len());
+        if self.plans.flights.values().any(Flight::keeps_node) {
+            self.metrics.tainted_nodes(tainted_nodes(&self.model).len());
             return;
         }
-        for (pod, since) in self.rescues.due(&self.model, self.config.critical_addons_after, clock.now) {
+        for (pod, since) in self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now) {
             let preemptor = Preemptor::Pod(pod.clone());
-            let waiting = self.waiting.entry(preemptor.clone()).or_default();
+            let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
             let anew = waiting.seen.is_none();
-            if self.flights.contains(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
+            if self.plans.flights.contains(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
-            if !self.rescues.scheduler_liveness.is_alive(since, clock.now) {
+            if !self.critical_addons.queue.scheduler_liveness.is_alive(since, clock.now) {
                 let seconds = clock.now.duration_since(since).as_secs();
                 let message = format!(
                     "Waits for {seconds} s. Nobody is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
@@ -58,18 +55,18 @@ impl Arbiter {
             }
             let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
             // At most one node has a taint of Giveway: a taint that could not be removed prevents a new plan.
-            if !self.tainted_nodes().is_empty() {
-                if let Some(message) = self.kept_taint.clone() {
+            if !tainted_nodes(&self.model).is_empty() {
+                if let Some(message) = self.critical_addons.taints.kept().map(str::to_owned) {
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
                 }
                 continue;
             }
-            if !self.rescues.ask(&uid, self.model.version, anew, clock.now) {
+            if !self.critical_addons.queue.ask(&uid, self.model.version, anew, clock.now) {
                 continue;
             }
-            self.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
+            self.preemption.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
             let priority = self.model.priority_of(&preemptor).unwrap_or(0);
-            if self.switch.mode() == Mode::Off {
+            if self.restraint.switch.mode() == Mode::Off {
                 self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_word().message, clock.now);
                 continue;
             }
@@ -80,9 +77,9 @@ impl Arbiter {
             let started = Instant::now();
             let found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
             self.metrics.decided(started.elapsed());
-            self.rescues.answered(&uid, matches!(found, Rescue::Evict(_)));
+            self.critical_addons.queue.answered(&uid, matches!(found, Rescue::Evict(_)));
             match found {
-                Rescue::Evict(eviction) => match self.restraint() {
+                Rescue::Evict(eviction) => match self.restraint.reason() {
                     Some(reason) => {
                         if let Some(message) = self.observe_rescue(&preemptor, &eviction, clock) {
                             self.tell_waiting(&pod, reason, message, clock.now);
@@ -124,7 +121,7 @@ impl Arbiter {
 
     /// Creates the plan in flight for a critical add-on.
     pub(super) fn rescue_flight(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) -> Option<Flight> {
-        let terms = self.terms.clone()?;
+        let terms = self.critical_addons.terms.clone()?;
         let placed = eviction.plan.placements.first()?;
         let cluster = &self.model.cluster;
         let taint = cluster.pod(&placed.pod).is_some_and(|pod| can_taint(cluster, pod, &placed.node));
@@ -176,18 +173,15 @@ impl Arbiter {
         // A node that no longer exists has no taint.
         let done = matches!((add, result), (_, Ok(())) | (false, Err(CallError::Gone)));
         if !add {
-            self.kept_taint = result.as_ref().err().filter(|_| !done).map(|error| {
-                format!(
-                    "Nobody is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
-                )
-            });
+            self.critical_addons.taints.removed(node, uid, result.as_ref().err().filter(|_| !done));
         }
         if let Err(error) = result {
             tracing::warn!(%node, add, %error, "taint not written");
         } else {
             tracing::info!(%node, pod = %uid, add, "taint");
         }
-        let flight = owner.and_then(|owner| self.flights.get_mut(&owner.preemptor).filter(|f| f.plan.id == owner.plan));
+        let flight =
+            owner.and_then(|owner| self.plans.flights.get_mut(&owner.preemptor).filter(|f| f.plan.id == owner.plan));
         let who = flight.map_or_else(
             || Sentence::from("the critical add-on"),
             |flight| {
@@ -227,57 +221,9 @@ impl Arbiter {
     /// Handles the result of reading kube-scheduler's Lease.
     pub(super) fn scheduler_lease_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
         match result {
-            Ok(renewed) => self.rescues.scheduler_liveness.read(renewed, now),
+            Ok(renewed) => self.critical_addons.queue.scheduler_liveness.read(renewed, now),
             // A failed read does not mean that the scheduler is down: the last result is used until it is too old.
             Err(error) => tracing::warn!(%error, "the Lease of kube-scheduler was not read"),
         }
-    }
-
-    /// Returns the nodes with a taint of Giveway, and the UID in its value. It is Giveway's if a Preemption names that pod.
-    fn tainted_nodes(&self) -> Vec<(&SmolStr, &str)> {
-        let ours = self.model.plans.tainted_for();
-        let taints = self.model.cluster.nodes().flat_map(|node| node.taints.iter().map(move |taint| (node, taint)));
-        let uids = taints.filter_map(|(node, t)| Some((&node.name, critical::uid_of(&t.key, &t.value, &t.effect)?)));
-        uids.filter(|(_, uid)| ours.contains(uid)).collect()
-    }
-
-    /// Removes taints of Giveway without a plan in flight.
-    fn sweep_taints(&mut self, clock: Clock) {
-        if self.next_sweep.is_some_and(|next| next > clock.now) {
-            return;
-        }
-        let live = |node: &SmolStr, uid: &str| {
-            let of =
-                |flight: &&Flight| flight.plan.preemptor.uid == uid && flight.tainted_node() == Some(node.as_str());
-            self.flights.values().any(|flight| of(&flight))
-        };
-        let tainted = self.tainted_nodes();
-        self.metrics.tainted_nodes(tainted.len());
-        let stray: Vec<Command> = tainted
-            .into_iter()
-            .filter(|(node, uid)| !live(node, uid))
-            .map(|(node, uid)| Command::Taint { node: node.clone(), uid: uid.into(), add: false, owner: None })
-            .collect();
-        self.next_sweep = Some(clock.now + if stray.is_empty() { SWEEP } else { SWEEP_AGAIN });
-        stray.into_iter().for_each(|command| self.actuator.dispatch(command));
-    }
-
-    /// Removes from `commands` the deletions of plans for which a node still has a taint: only the stored plan shows that the taint is
-    /// Giveway's.
-    pub(super) fn keep_needed_plans(&self, commands: &mut Vec<Command>) {
-        if commands.is_empty() {
-            return;
-        }
-        let tainted: BTreeSet<&str> = self.tainted_nodes().into_iter().map(|(_, uid)| uid).collect();
-        commands.retain(|command| {
-            let Command::ForgetPlan { name, .. } = command else { return true };
-            let plan = self.model.plans.get(name);
-            !plan.is_some_and(|plan| plan.critical && tainted.contains(plan.preemptor.uid.as_str()))
-        });
-    }
-
-    /// Returns what a plan for a critical add-on needs in memory; `None` if preemption for critical add-ons is switched off.
-    pub(super) fn rescuing(&self, stored: StoredRescue) -> Option<Rescuing> {
-        Some(Rescuing::new(stored, Arc::clone(self.terms.as_ref()?)))
     }
 }

@@ -5,9 +5,10 @@
 //! accepted continues, so that its preemptor can use the capacity.
 
 use super::Arbiter;
+use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::{Command, Notice};
-use crate::plans::{Clock, Flight};
+use crate::plans::Flight;
 use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
@@ -24,8 +25,8 @@ const SETTLED: i64 = 10;
 impl Arbiter {
     /// Applies the current mode.
     pub(super) fn follow_switch(&mut self) {
-        let before = self.switch.mode();
-        if let Some(complaint) = self.switch.follow(&self.model.said) {
+        let before = self.restraint.switch.mode();
+        if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
             tracing::warn!(config_map = %complaint.key, message = %complaint.message, "no mode");
             self.actuator.dispatch(Command::Publish(Notice {
                 kind: "ConfigMap".into(),
@@ -37,12 +38,12 @@ impl Arbiter {
                 note: complaint.message.into(),
             }));
         }
-        let mode = self.switch.mode();
+        let mode = self.restraint.switch.mode();
         self.metrics.mode(mode);
         if mode != before {
             tracing::warn!(%before, now = %mode, "the mode was switched");
-            self.observed.clear();
-            self.round.hurry();
+            self.preemption.observed.clear();
+            self.preemption.round.hurry();
             self.model.version += 1;
         }
     }
@@ -50,18 +51,21 @@ impl Arbiter {
     /// Cancels the plans that must not continue in this mode or in their namespace.
     pub(super) fn restrain(&mut self) {
         let unserved: Vec<Preemptor> =
-            self.flights.preemptors().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
+            self.plans.flights.preemptors().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
         for preemptor in unserved {
-            if let Some(flight) = self.flights.get_mut(&preemptor).filter(|f| f.plan.state != PlanState::Releasing) {
+            if let Some(flight) =
+                self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.state != PlanState::Releasing)
+            {
                 flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
             }
         }
-        let Some(restraint) = self.restraint() else { return };
-        let words = self.restraint_in_words();
-        let stopped = self.flights.values().filter(|flight| flight.ending.is_none() && !may_go_on(flight, restraint));
+        let Some(restraint) = self.restraint.reason() else { return };
+        let words = self.restraint.in_words();
+        let stopped =
+            self.plans.flights.values().filter(|flight| flight.ending.is_none() && !may_go_on(flight, restraint));
         let stopped: Vec<Preemptor> = stopped.map(|flight| flight.preemptor.clone()).collect();
         for flight in stopped {
-            let Some(flight) = self.flights.get_mut(&flight) else { continue };
+            let Some(flight) = self.plans.flights.get_mut(&flight) else { continue };
             let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
             flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
         }
@@ -77,33 +81,16 @@ impl Arbiter {
         WaitReason { reason: Reason::NotServed, message: not_served(&group.namespace) }
     }
 
-    /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.
-    pub(super) fn restraint(&self) -> Option<Reason> {
-        match self.switch.mode() {
-            Mode::Enforce => self.rates.most().zero().map(|_| Reason::EvictionsLimited),
-            Mode::Observe => Some(Reason::Observing),
-            Mode::Off => Some(Reason::SwitchedOff),
-        }
-    }
-
-    /// Returns why no pod may be evicted now, as the beginning of a sentence.
-    pub(super) fn restraint_in_words(&self) -> String {
-        match (self.switch.mode(), self.rates.most().zero()) {
-            (Mode::Enforce, Some(limit)) => format!("Evictions are switched off by {limit}, which is 0"),
-            (mode, _) => mode.restraint().to_owned(),
-        }
-    }
-
     /// Removes the scheduling gate of all pods while Giveway is switched off, and of pods where groups are not served.
     pub(super) fn ungate_all_pods(&mut self, clock: Clock) -> Vec<Command> {
-        match self.switch.mode() {
-            Mode::Off => self.ungate_all.pass(&self.model, |_| true, clock.now),
+        match self.restraint.switch.mode() {
+            Mode::Off => self.gangs.ungate_all.pass(&self.model, |_| true, clock.now),
             Mode::Enforce | Mode::Observe if self.model.cluster.serves_all_namespaces() => Vec::new(),
             Mode::Enforce | Mode::Observe => {
                 let before = clock.epoch_seconds - SETTLED;
                 let unserved =
                     |pod: &Pod| !self.model.cluster.serves_groups_in(&pod.key.namespace) && pod.existed_at(before);
-                self.ungate_all.pass(&self.model, unserved, clock.now)
+                self.gangs.ungate_all.pass(&self.model, unserved, clock.now)
             }
         }
     }
@@ -131,8 +118,8 @@ impl Arbiter {
         let flight = self.rescue_flight(preemptor, eviction, clock)?;
         let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
         let message =
-            format!("{}: {} Node {node} would be freed.", self.restraint_in_words(), status::would_evict(&flight));
-        if self.switch.mode() == Mode::Observe {
+            format!("{}: {} Node {node} would be freed.", self.restraint.in_words(), status::would_evict(&flight));
+        if self.restraint.switch.mode() == Mode::Observe {
             self.store_observed(preemptor, &eviction.plan, flight, clock);
         }
         Some(message)
@@ -140,7 +127,7 @@ impl Arbiter {
 
     fn store_observed(&mut self, preemptor: &Preemptor, plan: &Plan, mut flight: Flight, clock: Clock) {
         let Some(uid) = self.model.uid_of(preemptor).cloned() else { return };
-        if !self.observed.is_news(preemptor, &uid, plan, clock.now) {
+        if !self.preemption.observed.is_news(preemptor, &uid, plan, clock.now) {
             return;
         }
         let words = status::plan_message(&flight);
@@ -151,8 +138,8 @@ impl Arbiter {
         tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
         self.plan_store.record(&Record::from(&flight), clock.time());
         if let Preemptor::Group(key) = preemptor {
-            self.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
-            self.dirty.insert(key.clone());
+            self.statuses.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
+            self.statuses.dirty.insert(key.clone());
         }
     }
 }

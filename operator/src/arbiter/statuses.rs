@@ -2,62 +2,23 @@
 //! Important changes are written at once; changes that only concern numbers are collected for a moment.
 
 use super::{Arbiter, measures};
+use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
-use crate::plans::Clock;
 use crate::preemption::survey;
 use crate::status::debounce::Debounced;
+use crate::status::writing::{BELIEVED, Writing};
 use crate::status::{self, Facts};
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// For this time a written status is used although the watch does not show it. After it the status in the watch is used: another client
-/// wrote it, or an earlier write of ours was applied late.
-const BELIEVED: Duration = Duration::from_secs(10);
 /// Delay of the first retry of a failed write. Each further failure in a row doubles it.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Maximum number of doublings: a status that is always rejected is written about once a minute.
 const MOST_DOUBLED: u32 = 7;
-
-/// The status writes of a PodGroup.
-#[derive(Debug, Default)]
-pub(super) struct Writing {
-    /// UID of the PodGroup.
-    uid: SmolStr,
-    /// True if a write is in flight.
-    pending: bool,
-    /// The last written status, and the time of the answer: it may be newer than the status in the watch.
-    written: Option<(PodGroupStatus, Instant)>,
-    /// Number of failures in a row. After a failure it is unknown whether the status was written.
-    failures: u32,
-    /// Earliest time of the next write after a failure.
-    not_before: Option<Instant>,
-    /// True if the time until the PodGroup was scheduled is in the metrics.
-    counted: bool,
-    /// Numbers that are written later.
-    debounced: Option<Debounced<PodGroupStatus>>,
-}
-
-impl Writing {
-    /// Returns the last written status, unless the watch shows it already, or should.
-    pub(super) fn written(&self, now: Instant) -> Option<&PodGroupStatus> {
-        let believed = |at: Instant| now.duration_since(at) < BELIEVED;
-        self.written.as_ref().filter(|(_, at)| believed(*at)).map(|(status, _)| status)
-    }
-
-    /// Compares the status in the watch with the written one. The webhook may have added marks of preempted pods.
-    fn seen(&mut self, status: &PodGroupStatus, now: Instant) {
-        let without_marks =
-            |status: &PodGroupStatus| PodGroupStatus { preempted_pods: BTreeMap::new(), ..status.clone() };
-        let shown = self.written(now).is_none_or(|written| without_marks(written) == without_marks(status));
-        self.written.take_if(|_| shown);
-    }
-}
 
 /// Returns the delay before a retry after this number of earlier failures in a row.
 fn again(failures: u32) -> Duration {
@@ -72,13 +33,13 @@ impl Arbiter {
         result: Result<(), CallError>,
         now: Instant,
     ) {
-        let writing = self.writing.entry(group.clone()).or_default();
+        let writing = self.statuses.writing.entry(group.clone()).or_default();
         writing.pending = false;
-        self.dirty.insert(group.clone());
+        self.statuses.dirty.insert(group.clone());
         match result {
             Ok(()) => {
                 writing.written = Some((status, now));
-                self.later.insert(group.clone(), now + BELIEVED);
+                self.statuses.later.insert(group.clone(), now + BELIEVED);
                 writing.failures = 0;
             }
             Err(error) => {
@@ -90,18 +51,19 @@ impl Arbiter {
     }
 
     pub(super) fn write_statuses(&mut self, clock: Clock) {
-        let due = self.later.iter().filter(|(_, due)| **due <= clock.now).map(|(key, _)| key.clone());
-        self.dirty.extend(due);
-        self.later.retain(|_, due| *due > clock.now);
-        for key in std::mem::take(&mut self.dirty) {
+        let due = self.statuses.later.iter().filter(|(_, due)| **due <= clock.now).map(|(key, _)| key.clone());
+        self.statuses.dirty.extend(due);
+        self.statuses.later.retain(|_, due| *due > clock.now);
+        for key in std::mem::take(&mut self.statuses.dirty) {
             let (Some(record), Some(group)) = (self.model.groups.get(&key), self.model.cluster.group(&key)) else {
-                self.writing.remove(&key);
-                self.later.remove(&key);
-                self.last_plans.remove(&key);
-                self.victims.remove(&key);
+                self.statuses.writing.remove(&key);
+                self.gangs.finished.forget(&key);
+                self.statuses.later.remove(&key);
+                self.statuses.last_plans.remove(&key);
+                self.statuses.victims.remove(&key);
                 continue;
             };
-            let writing = self.writing.entry(key.clone()).or_default();
+            let writing = self.statuses.writing.entry(key.clone()).or_default();
             if writing.uid != record.uid {
                 *writing = Writing { uid: record.uid.clone(), ..Writing::default() };
             }
@@ -110,7 +72,7 @@ impl Arbiter {
                 continue;
             }
             if let Some(not_before) = writing.not_before.filter(|time| *time > clock.now) {
-                self.later.insert(key, not_before);
+                self.statuses.later.insert(key, not_before);
                 continue;
             }
             let mut record = record.clone();
@@ -125,17 +87,19 @@ impl Arbiter {
                 record.status = PodGroupStatus { preempted_pods: marks.clone(), ..written.clone() };
             }
             let preemptor = Preemptor::Group(key.clone());
+            let counters = self.gangs.labelled.counters(&key, &record);
+            let finished = self.gangs.finished.update(&self.model.cluster, &key, &record, counters);
             let facts = Facts {
                 model: &self.model,
                 group,
                 record: &record,
-                flight: self.flights.get(&preemptor),
-                last_plan: self.last_plans.get(&key),
-                wait_reason: self.waiting.get(&preemptor).and_then(|w| w.wait_reason.as_ref()),
-                victim_of: self.victims.get(&key),
+                flight: self.plans.flights.get(&preemptor),
+                last_plan: self.statuses.last_plans.get(&key),
+                wait_reason: self.preemption.waiting.get(&preemptor).and_then(|w| w.wait_reason.as_ref()),
+                victim_of: self.statuses.victims.get(&key),
                 capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
-                spare: self.gangs.spare(&key, &record),
+                finished: &finished,
                 marks,
                 names: self.config.names(),
                 now: clock.time(),
@@ -155,11 +119,11 @@ impl Arbiter {
                 writing.debounced = None;
                 // The status shows the preemption and is written. It is removed from memory when no plan or departure takes pods of the
                 // PodGroup.
-                let taken = || self.flights.take_from(&self.model.cluster, &key);
-                if self.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
-                    self.victims.remove(&key);
+                let taken = || self.plans.flights.take_from(&self.model.cluster, &key);
+                if self.statuses.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
+                    self.statuses.victims.remove(&key);
                     // The reported state may already be past, and no other event may follow.
-                    self.later.insert(key, clock.now);
+                    self.statuses.later.insert(key, clock.now);
                 }
                 continue;
             }
@@ -169,7 +133,7 @@ impl Arbiter {
                 debounced.note(to.clone(), clock.now);
                 let due = debounced.due();
                 if due > clock.now {
-                    self.later.insert(key, due);
+                    self.statuses.later.insert(key, due);
                     continue;
                 }
             }
@@ -177,7 +141,7 @@ impl Arbiter {
             let awaited = facts.flight.is_some() || facts.victim_of.is_none();
             writing.pending = true;
             writing.debounced = None;
-            self.later.remove(&key);
+            self.statuses.later.remove(&key);
             self.actuator.dispatch(Command::WriteGroupStatus {
                 background: !awaited,
                 group: key.clone(),
@@ -194,27 +158,9 @@ impl Arbiter {
 mod tests {
     use super::*;
 
-    fn status(scheduled: &str) -> PodGroupStatus {
-        PodGroupStatus { scheduled: Some(scheduled.to_owned()), ..PodGroupStatus::default() }
-    }
-
     #[test]
     fn a_status_that_is_rejected_is_written_about_once_a_minute_in_the_end() {
         let times: Vec<f32> = (0..9).map(|failures| again(failures).as_secs_f32()).collect();
         assert_eq!(times, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0]);
-    }
-
-    #[test]
-    fn what_was_written_counts_until_the_watch_shows_it_or_should() {
-        let now = Instant::now();
-        let mut writing = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
-        writing.seen(&status("1/4"), now);
-        assert_eq!(writing.written(now), Some(&status("2/4")), "the watch is behind");
-        writing.seen(&status("2/4"), now);
-        assert_eq!(writing.written(now), None, "whatever the watch shows from now on was written later");
-        let mut lost = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
-        let then = now + BELIEVED;
-        lost.seen(&status("1/4"), then);
-        assert_eq!(lost.written(then), None, "it never showed it: an earlier write landed late, or somebody else's");
     }
 }

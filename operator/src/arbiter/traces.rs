@@ -1,8 +1,9 @@
 //! Exports the ended plans as [traces](crate::observability::trace).
 
 use super::Arbiter;
+use crate::clock::Clock;
 use crate::observability::trace::{Stage, Trace, id_of};
-use crate::plans::{Clock, Ending, Flight};
+use crate::plans::{Ending, Flight};
 use giveway_crds::plan::PlanState;
 use opentelemetry::KeyValue;
 use std::time::Duration;

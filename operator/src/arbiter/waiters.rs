@@ -5,8 +5,8 @@
 //! limited, and PodGroups take turns.
 
 use super::Arbiter;
+use crate::clock::Clock;
 use crate::messages::command::{Command, Notice, Subject};
-use crate::plans::Clock;
 use crate::speaker::event_budget::EventBudget;
 use crate::status;
 use giveway_crds::condition::Reason;
@@ -117,8 +117,8 @@ impl Arbiter {
         let cluster = &self.model.cluster;
         let preemptor = Preemptor::Group(group.clone());
         let problem = cluster.group(group)?.class_problem.as_deref();
-        let word = self.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
-        let (reason, message) = status::waits_for(&self.model, problem, self.flights.get(&preemptor), word)?;
+        let word = self.preemption.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
+        let (reason, message) = status::waits_for(&self.model, problem, self.plans.flights.get(&preemptor), word)?;
         // Pods that are being ungated no longer wait.
         if reason == Reason::Releasing {
             return None;

@@ -2,9 +2,10 @@
 //! while calls on which a decision depends are being made. There are most of them exactly when evictions and ungating
 //! have to be fast.
 
+use super::lane::{Lane, Turn};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of background calls in flight.
@@ -17,20 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Delays background calls in favour of other calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Background {
-    calls: Arc<Semaphore>,
+    calls: Lane,
     /// When the last call on which a decision depends was started.
     busy: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Background {
     pub(super) fn new() -> Self {
-        Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::default() }
+        Self { calls: Lane::new(CALLS), busy: Arc::default() }
     }
 
     /// Returns a second limit, for events. It is delayed by the same foreground calls, but has its own number of calls
     /// in flight: a tenant can cause many events, and they must not delay the other background calls.
     pub(super) fn events(&self) -> Self {
-        Self { calls: Arc::new(Semaphore::new(CALLS)), busy: Arc::clone(&self.busy) }
+        Self { calls: Lane::new(CALLS), busy: Arc::clone(&self.busy) }
     }
 
     /// Records that a call on which a decision depends is started now.
@@ -38,16 +39,16 @@ impl Background {
         *self.busy.lock().await = Some(Instant::now());
     }
 
-    /// Waits until a background call that was requested at `asked` may start. The call counts as in flight until the
-    /// returned permit is dropped.
-    pub(super) async fn turn(&self, asked: Instant) -> Option<SemaphorePermit<'_>> {
-        let permit = self.calls.acquire().await.ok();
+    /// Waits until a background call of this priority that was requested at `asked` may start. The call counts as in
+    /// flight until the returned turn is dropped.
+    pub(super) async fn turn(&self, priority: i32, asked: Instant) -> Turn {
+        let turn = self.calls.take(priority).await;
         loop {
-            let turn = turn_at(asked, *self.busy.lock().await);
-            if turn <= Instant::now() {
-                return permit;
+            let start = turn_at(asked, *self.busy.lock().await);
+            if start <= Instant::now() {
+                return turn;
             }
-            tokio::time::sleep_until(turn).await;
+            tokio::time::sleep_until(start).await;
         }
     }
 }

@@ -54,11 +54,64 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::command::{Cause, EvictCall};
     use futures::FutureExt;
+    use giveway_planner::Preemptor;
     use giveway_planner::model::ObjectKey;
+    use tokio_util::sync::CancellationToken;
 
     fn other() -> Command {
         Command::ReadSchedulerLease(ObjectKey::new("kube-system", "kube-scheduler"))
+    }
+
+    fn preemptor() -> Preemptor {
+        Preemptor::Pod(ObjectKey::new("default", "p"))
+    }
+
+    fn nominate(priority: i32) -> Command {
+        let (plan, pod, uid) = ("p-1".to_owned(), ObjectKey::new("default", "p"), "uid-p".into());
+        Command::Nominate { preemptor: preemptor(), priority, plan, pod, uid, node: Some("n1".into()) }
+    }
+
+    fn evict(priority: i32) -> Command {
+        Command::Evict(Box::new(EvictCall {
+            priority,
+            cause: Cause::Plan { preemptor: preemptor(), id: "p-1".to_owned() },
+            pod: ObjectKey::new("default", "v"),
+            uid: "uid-v".into(),
+            budgeted: false,
+            may_force: false,
+            grace: None,
+            rehearsal: false,
+            again: false,
+            message: "Preempted.".into(),
+            permission: CancellationToken::new(),
+        }))
+    }
+
+    fn write_plan(priority: i32) -> Command {
+        Command::WritePlan { plan: "p-1".to_owned(), priority, status: Box::default() }
+    }
+
+    fn write_status(priority: i32) -> Command {
+        let (group, uid) = (ObjectKey::new("default", "g"), "uid-g".into());
+        Command::WriteGroupStatus { group, uid, from: Box::default(), to: Box::default(), priority, background: false }
+    }
+
+    #[test]
+    fn when_a_lane_is_full_the_call_of_the_highest_priority_is_next() {
+        for make in [nominate, evict, write_plan, write_status] {
+            let lanes = Lanes::new(2);
+            let (low, urgent) = (make(10), make(1000));
+            let full = || lanes.turn(&low).now_or_never();
+            let mut taken: Vec<_> = std::iter::from_fn(full).take(100).collect();
+            assert!((1..100).contains(&taken.len()), "{low:?}: {}", taken.len());
+            let (mut waits, mut comes_later) = (Box::pin(lanes.turn(&low)), Box::pin(lanes.turn(&urgent)));
+            assert!((&mut waits).now_or_never().is_none() && (&mut comes_later).now_or_never().is_none());
+            taken.pop();
+            assert!((&mut waits).now_or_never().is_none(), "{low:?}");
+            assert!((&mut comes_later).now_or_never().is_some(), "{urgent:?}");
+        }
     }
 
     #[test]
@@ -67,7 +120,7 @@ mod tests {
         let turn = |command: &Command| lanes.turn(command).now_or_never();
         let taken: Vec<_> = std::iter::from_fn(|| turn(&other())).take(10).collect();
         assert_eq!(taken.len(), 3, "one of four is kept for plans");
-        let plan = turn(&Command::WritePlan { plan: "p-1".to_owned(), priority: 0, status: Box::default() });
+        let plan = turn(&write_plan(0));
         assert!(plan.is_some());
         drop(taken);
         assert!(turn(&other()).is_some());

@@ -19,7 +19,7 @@ mod pod;
 use crate::config::Config;
 use crate::leadership::lease::Leadership;
 use crate::messages::command::{Command, Dispatch, EvictOutcome};
-use crate::messages::input::{Input, key_of};
+use crate::messages::input::Input;
 use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::Metrics;
 use crate::speaker::words::Names;
@@ -120,7 +120,7 @@ impl Actuator {
     }
 
     async fn carry_out(&self, command: Command) -> Option<Report> {
-        let client = &self.client;
+        let (client, key) = (&self.client, command.key());
         Some(match command {
             Command::Nominate { preemptor, plan, pod, uid, node, .. } => {
                 let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
@@ -163,7 +163,7 @@ impl Actuator {
             Command::WriteWorkloadStatus { workload, uid, status } => {
                 let write = object::write_workload_status(client, &workload, &uid, &status);
                 let result = self.write("workload-status", write).await;
-                Report::Object { what: format!("status of workload {workload}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::StorePlan { plan, status, .. } => {
                 let result = self.store_plan(&plan, &status).await;
@@ -175,19 +175,19 @@ impl Actuator {
             }
             Command::ForgetPlan { name, uid } => {
                 let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
-                Report::Object { what: format!("preemption {name}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::LetNodeGo { plan } => {
                 let result = self.write("let-node-go", plan::let_node_go(client, &plan)).await;
-                Report::Object { what: format!("label of preemption {plan}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::CreateGroup(group) => {
                 let result = self.write("create-group", object::create_group(client, &group)).await;
-                Report::GroupMade { group: key_of(&*group), result }
+                Report::Answered { call: key?, result }
             }
             Command::DeleteGroup { group, uid, version } => {
                 let result = self.write("delete-group", object::delete_group(client, &group, &uid, &version)).await;
-                Report::Object { what: format!("deletion of pod group {group}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::ReadOwner(owner) => {
                 let result = self.write("read-owner", owner::read(client, &owner)).await;
@@ -195,11 +195,11 @@ impl Actuator {
             }
             Command::SetMinCount { group, uid, min_count } => {
                 let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
-                Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::Protect { group, uid, protect } => {
                 let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
-                Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::Taint { node, uid, add, owner } => {
                 let what = if add { "taint" } else { "untaint" };
@@ -207,24 +207,20 @@ impl Actuator {
                 Report::Taint { node, uid, add, owner, result }
             }
             Command::RequestCapacity(asked) => {
-                let group = asked.gang.group.clone();
-                let what = format!("provisioning request {}/{}", group.namespace, asked.name);
                 let result = self.write("request-capacity", capacity::request(client, &asked)).await;
-                Report::Capacity { group: Some(group), what, result }
+                Report::Answered { call: key?, result }
             }
             Command::WithdrawRequest { request, uid } => {
                 let result = self.write("withdraw-request", capacity::withdraw(client, &request, &uid)).await;
-                Report::Capacity { group: None, what: format!("end of request {request}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::MakePlaceholder(placeholder) => {
-                let group = placeholder.gang.group.clone();
-                let what = format!("placeholder {}/{}", group.namespace, placeholder.name());
                 let result = self.write("make-placeholder", capacity::make(client, &placeholder)).await;
-                Report::Capacity { group: Some(group), what, result }
+                Report::Answered { call: key?, result }
             }
             Command::RemovePlaceholder { pod, uid } => {
                 let result = self.write("remove-placeholder", capacity::remove(client, &pod, &uid)).await;
-                Report::Capacity { group: None, what: format!("end of placeholder {pod}"), result }
+                Report::Answered { call: key?, result }
             }
             Command::ReadSchedulerLease(lease) => {
                 Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
@@ -254,7 +250,7 @@ impl Dispatch for Actuator {
             let _place = place;
             let background = command.in_background();
             let turns = if matches!(command, Command::Publish(_)) { &this.events } else { &this.background };
-            let _turn = if background { turns.turn(asked).await } else { None };
+            let _turn = if background { Some(turns.turn(command.priority(), asked).await) } else { None };
             let _permit = match &command {
                 Command::Evict(call) => tokio::select! {
                     turn = this.lanes.turn(&command) => Some(turn),

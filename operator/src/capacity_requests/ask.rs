@@ -1,11 +1,13 @@
 //! The capacity request for one gang.
 
 use super::{Options, Wait, waiting};
+use crate::clock::Clock;
 use crate::config::ProvisioningMethod;
+use crate::messages::call::Calls;
+use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
-use crate::plans::{Calls, Clock};
 use crate::speaker::words::pods;
 use crate::status::Word;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
@@ -66,19 +68,19 @@ pub(super) struct Ask {
     begun: Option<Instant>,
     /// When the next attempt may start after a failed one, and why the last one failed.
     refused: Option<(Instant, String)>,
-    /// The request whose creation the API server has confirmed completely.
-    made: String,
+    /// The call that created the current request, when it has succeeded completely.
+    made: Option<CallKey>,
 }
 
 impl Ask {
     /// Returns the state of a gang that is pending from `now` on.
     pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
-        Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: String::new() }
+        Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: None }
     }
 
     /// Records that a call succeeded.
-    pub(super) fn done(&mut self, what: &str) {
-        what.clone_into(&mut self.made);
+    pub(super) fn done(&mut self, call: &CallKey) {
+        self.made = Some(call.clone());
     }
 
     /// Records that the current attempt has failed, and why.
@@ -145,17 +147,18 @@ impl Ask {
         }
         let name = format!("{stem}{}", if self.refused.is_some() { last.unwrap_or(0) } else { self.failed });
         let request = ObjectKey::new(&gang.group.namespace, &name);
-        let what = format!("provisioning request {request}");
         let found = step.requests_of(&gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
         if found.is_some() {
             step.kept.insert(request.clone());
         }
-        if self.refused.is_none() && (found.is_none() || self.made != what) && step.calls.start(what, now) {
-            step.commands.push(Command::RequestCapacity(Box::new(CapacityRequest {
+        let call = CallKey::RequestCapacity { group: gang.group.clone(), request };
+        if self.refused.is_none() && (found.is_none() || self.made.as_ref() != Some(&call)) {
+            let command = Command::RequestCapacity(Box::new(CapacityRequest {
                 gang: gang.clone(),
                 name: name.clone(),
                 sets: sets.iter().map(|(pod, count)| (waiter(pod), *count)).collect(),
-            })));
+            }));
+            step.commands.extend(step.calls.start(command, now));
         }
         let asked = format!(
             "Room for {} is asked of the cluster autoscaler by ProvisioningRequest {name}",
@@ -207,14 +210,15 @@ impl Ask {
             let name = name_for(&member.uid);
             if let Some(pod) = existing.get(name.as_str()) {
                 step.kept.insert(pod.key.clone());
-            } else if step.calls.start(format!("placeholder {}/{name}", gang.group.namespace), now) {
-                step.commands.push(Command::MakePlaceholder(Box::new(Placeholder {
+            } else {
+                let make = Command::MakePlaceholder(Box::new(Placeholder {
                     gang: gang.clone(),
                     member: waiter(member),
                     requests: amounts(model, member),
                     class: class.clone(),
                     image: options.image.clone(),
-                })));
+                }));
+                step.commands.extend(step.calls.start(make, now));
             }
         }
         let have = if bound == 1 { "has" } else { "have" };

@@ -8,11 +8,13 @@
 
 mod ask;
 
+use crate::clock::Clock;
 use crate::config::{Config, ProvisioningMethod};
+use crate::messages::call::Calls;
+use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
-use crate::plans::{Calls, Clock};
 use crate::status::Word;
 use ask::{Ask, Requests, Step};
 use giveway_planner::model::{ObjectKey, Pod};
@@ -82,14 +84,14 @@ impl Provisioning {
     }
 
     /// Records the result of a call.
-    pub fn answered(&mut self, group: Option<&ObjectKey>, what: &str, result: Result<(), CallError>, now: Instant) {
-        self.calls.answered(what, matches!(result, Ok(()) | Err(CallError::Gone)), now);
-        if let Some(ask) = group.and_then(|group| self.asks.get_mut(group)) {
-            match result {
-                Ok(()) => ask.done(what),
-                Err(CallError::Failed(why)) => ask.give_up(&why, now),
-                Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
-            }
+    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+        self.calls.answered(call, matches!(result, Ok(()) | Err(CallError::Gone)), now);
+        let (CallKey::RequestCapacity { group, .. } | CallKey::CreatePlaceholder { group, .. }) = call else { return };
+        let Some(ask) = self.asks.get_mut(group) else { return };
+        match result {
+            Ok(()) => ask.done(call),
+            Err(CallError::Failed(why)) => ask.give_up(why, now),
+            Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
         }
     }
 
@@ -152,14 +154,14 @@ fn remove_the_rest(step: &mut Step<'_>) {
     let Step { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
     for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
-        if calls.start(format!("end of placeholder {}", pod.key), clock.now) {
-            commands.push(Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() });
-        }
+        let remove = Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() };
+        commands.extend(calls.start(remove, clock.now));
     }
     for (request, record) in &model.requests {
         let stays = kept.contains(request) || record.deleting;
-        if !stays && calls.start(format!("end of request {request}"), clock.now) {
-            commands.push(Command::WithdrawRequest { request: request.clone(), uid: record.uid.clone() });
+        if !stays {
+            let withdraw = Command::WithdrawRequest { request: request.clone(), uid: record.uid.clone() };
+            commands.extend(calls.start(withdraw, clock.now));
         }
     }
 }

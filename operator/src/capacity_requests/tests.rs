@@ -88,12 +88,9 @@ fn it_is_asked_after_a_time_or_at_once_where_a_plan_waits_for_it_and_withdrawn_w
     let asked = name(&scene.pass(Some(Wait::Room), 30));
     assert_eq!(scene.word().0, Reason::CapacityAsked);
     scene.request(&asked, "Accepted");
-    scene.provisioning.answered(
-        Some(&scene.world.key("g")),
-        &format!("provisioning request default/{asked}"),
-        Ok(()),
-        scene.start + Duration::from_secs(31),
-    );
+    let (group, request) = (scene.world.key("g"), scene.world.key(&asked));
+    let call = CallKey::RequestCapacity { group, request };
+    scene.provisioning.answered(&call, &Ok(()), scene.start + Duration::from_secs(31));
     assert!(scene.pass(Some(Wait::Room), 40).is_empty(), "it is made, and complete");
     assert_eq!(scene.word().0, Reason::CapacityAccepted);
     assert!(scene.pass(Some(Wait::Placed), 41).is_empty(), "until the members have their places");
@@ -167,8 +164,9 @@ fn a_refusal_is_told_and_the_others_are_not_kept() {
     scene.pass(Some(Wait::PutOff), 0);
     scene.placeholder("g0", Some("n1"));
     let refused = Err(CallError::Failed("exceeded quota: few (403)".to_owned()));
-    let (key, what) = (scene.world.key("g"), "placeholder default/placeholder-uid-g1");
-    scene.provisioning.answered(Some(&key), what, refused, scene.start + Duration::from_secs(1));
+    let (group, pod) = (scene.world.key("g"), scene.world.key("placeholder-uid-g1"));
+    let call = CallKey::CreatePlaceholder { group, pod };
+    scene.provisioning.answered(&call, &refused, scene.start + Duration::from_secs(1));
     let commands = scene.pass(Some(Wait::PutOff), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
     assert!(scene.word().1.contains("exceeded quota: few (403). It is asked again at"), "{:?}", scene.word());

@@ -1,4 +1,36 @@
-//! Pending critical add-ons and whether kube-scheduler will bind them (design, section 5, "Critical add-ons").
+//! Critical add-ons that wait for a node: their order, whether kube-scheduler will bind them, and the taint that keeps a node for one of them
+//! (design, section 5, "Critical add-ons"). The planner decides about them, and the plans in flight carry the decisions out.
 
 pub mod queue;
 pub mod scheduler_liveness;
+pub mod taints;
+
+use crate::plans::Rescue;
+use giveway_crds::plan::StoredRescue;
+use giveway_planner::rescue::Terms;
+use queue::Rescues;
+use std::sync::Arc;
+use taints::Taints;
+
+/// The state of this concern.
+#[derive(Debug)]
+pub struct CriticalAddons {
+    /// The pending add-ons.
+    pub queue: Rescues,
+    /// Which pods are critical add-ons; `None` if Giveway does not preempt for them.
+    pub terms: Option<Arc<Terms>>,
+    /// Taints that no plan needs.
+    pub taints: Taints,
+}
+
+impl CriticalAddons {
+    /// Starts without a pending add-on.
+    pub fn new(terms: Option<Terms>) -> Self {
+        Self { queue: Rescues::default(), terms: terms.map(Arc::new), taints: Taints::default() }
+    }
+
+    /// Returns what a plan for a critical add-on needs in memory; `None` if Giveway does not preempt for them.
+    pub fn rescuing(&self, stored: StoredRescue) -> Option<Rescue> {
+        Some(Rescue::new(stored, Arc::clone(self.terms.as_ref()?)))
+    }
+}

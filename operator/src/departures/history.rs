@@ -2,9 +2,9 @@
 //! plan or departure in memory is ended, and parts without their first part are deleted. Pure; all objects are checked every ten seconds.
 
 use super::plan_store::PlanStore;
+use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::model::plans::{PlanRecord, Plans, dropped};
-use crate::plans::Clock;
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_planner::SmolStr;
 use std::cmp::Reverse;

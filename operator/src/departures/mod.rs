@@ -18,10 +18,11 @@ pub mod plan_store;
 #[cfg(test)]
 mod tests;
 
+use crate::clock::Clock;
 use crate::gangs::half_bound;
+use crate::messages::call::Call;
 use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
-use crate::plans::{Call, Clock};
 use crate::speaker::words::Sentence;
 use begin::Request;
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};

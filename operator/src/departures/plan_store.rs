@@ -3,8 +3,9 @@
 //! Each plan has at most one call in flight, so that an older state never overwrites a newer one; a state that is replaced before its write
 //! begins is never written. Pure: [`PlanStore::pass`] returns the calls to make, [`PlanStore::answered`] handles their answers.
 
+use crate::messages::call::Call;
 use crate::messages::command::Command;
-use crate::plans::{Call, Flight};
+use crate::plans::Flight;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::model::Pod;

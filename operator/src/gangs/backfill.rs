@@ -17,9 +17,9 @@
 //! (`spec.preemptionPolicy` other than `Never`) never gets a policy annotation. Limitation: an annotation that a user
 //! set while the webhook was unavailable is kept as it is.
 
+use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::plans::Call;
 use giveway_planner::SmolStr;
 use std::collections::BTreeMap;
 use std::time::Instant;

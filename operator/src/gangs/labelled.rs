@@ -5,15 +5,17 @@
 //! because the size can change without a pod. Kinds of owners without such pods are not read. A PodGroup that a user created with this name
 //! is not changed.
 
+use crate::clock::Clock;
 use crate::gangs::orphans::{self, Orphans};
 use crate::gangs::succession::Controllers;
-use crate::messages::command::{Command, what_makes};
+use crate::messages::call::{Call, Calls};
+use crate::messages::call_key::CallKey;
+use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::{GroupRecord, Model};
-use crate::plans::{Call, Calls, Clock};
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
 use giveway_crds::keys::LABEL_GANG;
-use giveway_crds::kinds::{GroupSize, Sizes};
+use giveway_crds::kinds::Sizes;
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_planner::SmolStr;
@@ -66,9 +68,18 @@ impl Owner {
     }
 }
 
+/// What the owner of a PodGroup specifies and counts about members that have finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerCounters {
+    /// Number of members that may finish and are replaced by others.
+    pub spare: i32,
+    /// The Job that controls the pods, by UID, and how many pods it has counted as succeeded; `None` for owners that count none.
+    pub counted: Option<(String, i32)>,
+}
+
 /// PodGroups that are created because of the gang label, and calls that were made for them.
 #[derive(Debug, Default)]
-pub struct Gangs {
+pub struct LabelledGangs {
     owners: BTreeMap<OwnerKey, Owner>,
     /// PodGroups that must be handled, and since when.
     pending: BTreeMap<ObjectKey, Instant>,
@@ -80,9 +91,9 @@ pub struct Gangs {
     followed: BTreeMap<ObjectKey, usize>,
     /// The time when a PodGroup got its first live member, for recent times only.
     risen: BTreeMap<ObjectKey, Instant>,
-    /// Number of members that may finish and are replaced by the owner, by PodGroup, with the UID of the PodGroup.
-    spares: BTreeMap<ObjectKey, (SmolStr, i32)>,
-    /// PodGroups whose number in `spares` has changed.
+    /// What owners specify and count about finished members, by PodGroup, with the UID of the PodGroup.
+    counters: BTreeMap<ObjectKey, (SmolStr, OwnerCounters)>,
+    /// PodGroups whose entry in `counters` has changed.
     news: BTreeSet<ObjectKey>,
     /// PodGroups in the order in which their owners are read in turn.
     turns: VecDeque<ObjectKey>,
@@ -95,17 +106,11 @@ pub struct Gangs {
     controllers: Controllers,
 }
 
-impl Gangs {
-    /// Handles the answer to a call.
-    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
-        self.calls.answered(what, ok, now);
-    }
-
-    /// Handles the answer to the creation of a PodGroup. Its pods get an event if it failed.
-    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
-        if self.calls.answered(&what_makes(group), result.is_ok(), now)
-            && let Err(CallError::Failed(why)) = result
-        {
+impl LabelledGangs {
+    /// Handles the answer to a call. If a PodGroup could not be created, its pods get an event.
+    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+        let started_here = self.calls.answered(call, result.is_ok(), now);
+        if let (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) = (started_here, call, result) {
             self.tell(model, group, why);
         }
     }
@@ -140,9 +145,9 @@ impl Gangs {
         known.read = Some((known.asked.unwrap_or(now), result));
     }
 
-    /// Returns how many members of this PodGroup may finish and are replaced by the owner; `None` if the owner has not been read.
-    pub fn spare(&self, key: &ObjectKey, group: &GroupRecord) -> Option<i32> {
-        self.spares.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, spare)| *spare)
+    /// Returns what the owner of this PodGroup specifies and counts about finished members; `None` if it has not been read.
+    pub fn counters(&self, key: &ObjectKey, group: &GroupRecord) -> Option<&OwnerCounters> {
+        self.counters.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, counters)| counters)
     }
 
     /// Returns the controllers of the owners of PodGroups, as far as they were read.
@@ -150,7 +155,7 @@ impl Gangs {
         &self.controllers
     }
 
-    /// Returns the PodGroups whose number in `spares` has changed since the last call.
+    /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call.
     pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.news)
     }
@@ -173,14 +178,33 @@ impl Gangs {
         let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
         let (Some(made_for), (Some(pod), _)) = (&record.made_for, members(model, key)) else { return true };
         let Some(owner) = pod.owner(&key.namespace) else { return true };
-        match self.owners.get(&owner).and_then(|owner| owner.read.as_ref()) {
-            Some((asked, Ok(facts))) if asked >= risen => {
-                let size = facts.size(pod).filter(|_| !facts.deleting && facts.uid == *made_for);
-                size.is_none_or(|size| record.min_count == Some(size.start))
-            }
-            Some((asked, Err(_))) => asked >= risen,
-            _ => false,
+        let read = |owner: &OwnerKey| {
+            let read = self.owners.get(owner).and_then(|owner| owner.read.as_ref());
+            read.filter(|(asked, _)| asked >= risen).map(|(_, result)| result.as_ref())
+        };
+        let facts = match read(&owner) {
+            Some(Ok(facts)) => facts,
+            Some(Err(_)) => return true,
+            None => return false,
+        };
+        if facts.deleting || facts.uid != *made_for {
+            return true;
         }
+        // Until the Job of a JobSet's gang is read, the gang has the size that the JobSet specifies.
+        let job = match pod.job(&key.namespace).and_then(|job| read(&job)) {
+            Some(Ok(job)) => Some(job).filter(|job| pod.is_of_job(&job.uid)),
+            Some(Err(_)) if self.is_absent(pod, key) => None,
+            Some(Err(_)) => return true,
+            None => None,
+        };
+        let size = facts.size(pod, job);
+        size.is_none_or(|size| record.min_count == Some(size.start))
+    }
+
+    /// Returns true if the Job that the pod's owner created for its gang was not found.
+    fn is_absent(&self, pod: &GangPod, key: &ObjectKey) -> bool {
+        let job = pod.job(&key.namespace).and_then(|job| self.owners.get(&job));
+        job.is_some_and(|job| job.absences > 0)
     }
 
     /// The PodGroups whose owners have the same controller and that have bound pods which are not terminating, at most [`SIBLINGS`], each with
@@ -279,7 +303,7 @@ impl Gangs {
                 left -= 1;
             } else {
                 self.followed.remove(&key);
-                self.spares.remove(&key);
+                self.counters.remove(&key);
             }
         }
         // Owners that are no longer requested are removed.
@@ -323,13 +347,27 @@ impl Gangs {
                 self.pending.entry(sibling).or_insert(now);
             }
         }
-        let Some(size) = facts.size(pod) else { return record.is_some() };
+        // Until the PodGroup exists, no Job has counted a pod of it.
+        let job = match pod.job(&key.namespace).filter(|_| record.is_some()) {
+            Some(job) => match self.read(job, key, since, now, |facts| pod.is_of_job(&facts.uid), commands) {
+                Some(Ok(facts)) => Some(facts).filter(|facts| pod.is_of_job(&facts.uid)),
+                Some(Err(_)) if self.is_absent(pod, key) => None,
+                // The Job may have failed indexes.
+                Some(Err(_)) => return true,
+                None => return false,
+            },
+            None => None,
+        };
+        let Some(size) = facts.size(pod, job.as_ref()) else { return record.is_some() };
         match record {
-            Some(record) => self.follow(key, record, &facts, size, now, commands),
+            Some(record) => {
+                let counted = size.finished.map(|finished| (job.as_ref().unwrap_or(&facts).uid.clone(), finished));
+                let counters = OwnerCounters { spare: size.spare, counted };
+                self.follow(key, record, &facts.uid, (size.start, counters), now, commands)
+            }
             None => {
-                if self.calls.start_in_patience(what_makes(key), now) {
-                    commands.push(Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start))));
-                }
+                let create = Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start)));
+                commands.extend(self.calls.start_in_patience(create, now));
                 // The PodGroup stays in `pending` until the watch shows it.
                 false
             }
@@ -341,27 +379,25 @@ impl Gangs {
         &mut self,
         key: &ObjectKey,
         record: &GroupRecord,
-        facts: &OwnerFacts,
-        size: GroupSize,
+        owner: &str,
+        (min_count, counters): (i32, OwnerCounters),
         now: Instant,
         commands: &mut Vec<Command>,
     ) -> bool {
         // A PodGroup of a deleted owner with the same name is deleted together with that owner.
-        if record.made_for.as_deref() != Some(facts.uid.as_str()) {
+        if record.made_for.as_deref() != Some(owner) {
             return true;
         }
-        let spare = (record.uid.clone(), size.spare);
-        if self.spares.get(key) != Some(&spare) {
-            self.spares.insert(key.clone(), spare);
+        let counters = (record.uid.clone(), counters);
+        if self.counters.get(key) != Some(&counters) {
+            self.counters.insert(key.clone(), counters);
             self.news.insert(key.clone());
         }
-        let min_count = size.start;
         if record.min_count == Some(min_count) {
             return true;
         }
-        if self.calls.start(format!("minCount of pod group {key}: {min_count}"), now) {
-            commands.push(Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count });
-        }
+        let set = Command::SetMinCount { group: key.clone(), uid: record.uid.clone(), min_count };
+        commands.extend(self.calls.start(set, now));
         false
     }
 
@@ -380,6 +416,20 @@ impl Gangs {
             let (controller, sizes, min_count) = (uid.clone(), Sizes::Unknown, pod.min_count);
             return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count }));
         };
+        self.read(owner, key, since, now, |facts| pod.is_of(&facts.uid), commands)
+    }
+
+    /// Returns the fields of an owner that was read after `since`; `None` while it is being read. `is_current` returns true if they are those
+    /// of the owner of the pods.
+    fn read(
+        &mut self,
+        owner: OwnerKey,
+        key: &ObjectKey,
+        since: Instant,
+        now: Instant,
+        is_current: impl Fn(&OwnerFacts) -> bool,
+        commands: &mut Vec<Command>,
+    ) -> Option<Result<OwnerFacts, String>> {
         let risen = self.risen.get(key).copied();
         let known = self.owners.entry(owner.clone()).or_default();
         // A read before the first pods were created does not count: they wait for a new one.
@@ -387,7 +437,7 @@ impl Gangs {
         if let Some((at, result)) = &known.read {
             let age = now.duration_since(*at);
             match result {
-                Ok(facts) if *at >= since && !early && (age < FRESH || pod.is_of(&facts.uid)) => {
+                Ok(facts) if *at >= since && !early && (age < FRESH || is_current(facts)) => {
                     return Some(result.clone());
                 }
                 // The owner may have changed after the last read: it is read again in a moment.

@@ -2,9 +2,81 @@
 //! successors, annotations that admission did not add, finalizers, and gates that no plan removes.
 
 pub mod backfill;
+pub mod finished;
 pub mod half_bound;
 pub mod housekeeping;
 pub mod labelled;
 pub mod orphans;
 pub mod succession;
 pub mod ungate_all;
+
+use crate::clock::Clock;
+use crate::messages::call_key::CallKey;
+use crate::messages::command::Command;
+use crate::messages::report::CallError;
+use crate::model::Model;
+use crate::plans::Flights;
+use backfill::BackFill;
+use finished::FinishedCounts;
+use giveway_planner::model::ObjectKey;
+use half_bound::HalfStarts;
+use housekeeping::Housekeeping;
+use labelled::LabelledGangs;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use succession::Succession;
+use ungate_all::UngateAll;
+
+/// The state of this concern.
+#[derive(Debug, Default)]
+pub struct Gangs {
+    /// PodGroups that are created because of the gang label.
+    pub labelled: LabelledGangs,
+    /// Other writes that do not depend on a decision.
+    pub housekeeping: Housekeeping,
+    /// Annotations that admission did not add.
+    pub backfill: BackFill,
+    /// Gangs that are partially scheduled.
+    pub half_starts: HalfStarts,
+    /// Capacity that is reserved for successors.
+    pub succession: Succession,
+    /// Gates that no plan removes.
+    pub ungate_all: UngateAll,
+    /// Members that have finished.
+    pub finished: FinishedCounts,
+}
+
+impl Gangs {
+    /// Observes changed PodGroups and deleted pods, before anything is decided.
+    pub fn observe(&mut self, model: &mut Model, touched: &BTreeSet<ObjectKey>, clock: Clock) {
+        // The controllers of a deleted PodGroup are still needed for its deleted pods.
+        let deletions = std::mem::take(&mut model.pod_deletions);
+        let ended = self.succession.observe(deletions, self.labelled.controllers(), model, clock.epoch_seconds);
+        model.version += u64::from(ended);
+        self.labelled.heed(model, touched, clock.now);
+    }
+
+    /// Handles the answer to a call.
+    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+        self.labelled.answered(model, call, result, now);
+        self.housekeeping.answered(model, call, result, now);
+    }
+
+    /// Returns the calls to make. PodGroups that were unused for `unused_for` are deleted.
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        flights: &Flights,
+        touched: &BTreeSet<ObjectKey>,
+        workloads: BTreeSet<ObjectKey>,
+        unused_for: Duration,
+        clock: Clock,
+    ) -> Vec<Command> {
+        let mut commands = self.housekeeping.pass(model, touched, workloads, clock);
+        commands.append(&mut self.labelled.pass(model, clock));
+        commands.append(&mut self.housekeeping.delete_unused(model, unused_for, clock.now));
+        commands.append(&mut self.housekeeping.stray_nominations(model, flights, clock));
+        commands.append(&mut self.backfill.pass(model, clock.now));
+        commands
+    }
+}

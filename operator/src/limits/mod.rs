@@ -2,3 +2,41 @@
 
 pub mod rates;
 pub mod switch;
+
+use giveway_crds::condition::Reason;
+use giveway_crds::mode::Mode;
+use rates::{Most, Rates};
+use switch::Switch;
+
+/// What restrains evictions: the mode, and the limits on evictions per minute.
+#[derive(Debug)]
+pub struct Restraint {
+    /// The mode.
+    pub switch: Switch,
+    /// The evictions of the last minute, and their limits.
+    pub rates: Rates,
+}
+
+impl Restraint {
+    /// Starts in the mode of the chart, and with these limits.
+    pub fn new(chart: Mode, most: Most) -> Self {
+        Self { switch: Switch::new(chart), rates: Rates::new(most) }
+    }
+
+    /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.switch.mode() {
+            Mode::Enforce => self.rates.most().zero().map(|_| Reason::EvictionsLimited),
+            Mode::Observe => Some(Reason::Observing),
+            Mode::Off => Some(Reason::SwitchedOff),
+        }
+    }
+
+    /// Returns why no pod may be evicted now, as the beginning of a sentence.
+    pub fn in_words(&self) -> String {
+        match (self.switch.mode(), self.rates.most().zero()) {
+            (Mode::Enforce, Some(limit)) => format!("Evictions are switched off by {limit}, which is 0"),
+            (mode, _) => mode.restraint().to_owned(),
+        }
+    }
+}

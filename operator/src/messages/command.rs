@@ -1,6 +1,7 @@
 //! The calls that the decision logic requests: plain data, created by the arbiter and its parts and carried out by
 //! [`crate::calls`].
 
+use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Placeholder};
 use crate::speaker::words::Sentence;
 use crate::views::missing::Missing;
@@ -12,6 +13,7 @@ use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
 /// Carries out commands. The result of each is sent to the arbiter later, as a [`Report`](crate::messages::report::Report).
@@ -211,6 +213,45 @@ impl Command {
         }
     }
 
+    /// Returns what the call writes, if it is answered by [`Report::Answered`](crate::messages::report::Report::Answered) or withdraws a
+    /// nomination. Other commands have reports of their own.
+    pub fn key(&self) -> Option<CallKey> {
+        let key = match self {
+            Self::CreateGroup(group) => {
+                CallKey::CreateGroup(ObjectKey::new(group.namespace().unwrap_or_default(), group.name_any()))
+            }
+            Self::DeleteGroup { group, .. } => CallKey::DeleteGroup(group.clone()),
+            Self::SetMinCount { group, min_count, .. } => CallKey::MinCount(group.clone(), *min_count),
+            Self::Protect { group, protect, .. } => CallKey::Finalizer(group.clone(), *protect),
+            Self::WriteWorkloadStatus { workload, .. } => CallKey::WorkloadStatus(workload.clone()),
+            Self::Nominate { uid, node: None, .. } => CallKey::Nomination(uid.clone()),
+            Self::ForgetPlan { name, .. } => CallKey::ForgetPlan(name.clone()),
+            Self::LetNodeGo { plan } => CallKey::PlanLabel(plan.clone()),
+            Self::RequestCapacity(asked) => {
+                let group = asked.gang.group.clone();
+                CallKey::RequestCapacity { request: ObjectKey::new(&group.namespace, &asked.name), group }
+            }
+            Self::WithdrawRequest { request, .. } => CallKey::WithdrawRequest(request.clone()),
+            Self::MakePlaceholder(placeholder) => {
+                let group = placeholder.gang.group.clone();
+                CallKey::CreatePlaceholder { pod: ObjectKey::new(&group.namespace, placeholder.name()), group }
+            }
+            Self::RemovePlaceholder { pod, .. } => CallKey::DeletePlaceholder(pod.clone()),
+            Self::Nominate { node: Some(_), .. }
+            | Self::Release { .. }
+            | Self::Evict(_)
+            | Self::WriteGroupStatus { .. }
+            | Self::StorePlan { .. }
+            | Self::WritePlan { .. }
+            | Self::BackFill { .. }
+            | Self::ReadOwner(_)
+            | Self::Taint { .. }
+            | Self::ReadSchedulerLease(_)
+            | Self::Publish(_) => return None,
+        };
+        Some(key)
+    }
+
     /// Returns true if no decision depends on the call, so that it may be delayed in favour of other calls.
     pub fn in_background(&self) -> bool {
         match self {
@@ -238,11 +279,6 @@ impl Command {
             | Self::CreateGroup(_) => false,
         }
     }
-}
-
-/// Returns the key under which the call that creates a PodGroup is recorded.
-pub fn what_makes(group: &ObjectKey) -> String {
-    format!("pod group {group}")
 }
 
 /// Why a pod is evicted.

@@ -1,5 +1,8 @@
-//! What goes into the arbiter and comes out of it, as plain data: changes of objects, commands, and the results of commands.
+//! What goes into the arbiter and comes out of it, as plain data: changes of objects, commands, the results of commands, and the state of
+//! calls whose result is not known yet.
 
+pub mod call;
+pub mod call_key;
 pub mod capacity;
 pub mod command;
 pub mod input;

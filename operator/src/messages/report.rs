@@ -1,5 +1,6 @@
 //! Results of the operator's API calls.
 
+use crate::messages::call_key::CallKey;
 use crate::messages::command::{Cause, EvictOutcome, Owner};
 use crate::views::missing::Missing;
 use crate::views::origin::{OwnerFacts, OwnerKey};
@@ -123,26 +124,10 @@ pub enum Report {
         /// What the owner specifies about its PodGroups.
         result: Result<OwnerFacts, CallError>,
     },
-    /// Of the commands for capacity requests.
-    Capacity {
-        /// The PodGroup of the request; `None` if an object was deleted.
-        group: Option<ObjectKey>,
-        /// The key under which the call is recorded.
-        what: String,
-        /// The result of the call.
-        result: Result<(), CallError>,
-    },
-    /// Of [`Command::CreateGroup`](crate::messages::command::Command::CreateGroup).
-    GroupMade {
-        /// The group.
-        group: ObjectKey,
-        /// The result of the call.
-        result: Result<(), CallError>,
-    },
-    /// Of the other commands.
-    Object {
-        /// The key under which the call is recorded, which is also logged.
-        what: String,
+    /// Of the commands with a [key](crate::messages::command::Command::key).
+    Answered {
+        /// What was written.
+        call: CallKey,
         /// The result of the call.
         result: Result<(), CallError>,
     },

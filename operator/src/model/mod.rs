@@ -1,6 +1,7 @@
 //! The state of the cluster in memory: the planner's cluster, and the objects that only the controllers need ([stored plans](plans),
-//! statuses, workloads). [`Input`]s update it and the arbiter reads it; it makes no call and no decision.
+//! statuses, workloads). [`Input`](crate::messages::input::Input)s update it and the arbiter reads it; it makes no call and no decision.
 
+mod apply;
 pub mod changed;
 pub mod index;
 mod marks;
@@ -8,126 +9,29 @@ pub mod pending;
 pub mod plans;
 pub mod pod_deletions;
 pub mod preempted_by_scheduler;
+mod records;
 mod unheard;
 
+pub use records::{GroupRecord, PodRecord, Problem, RequestRecord, WorkloadRecord};
+
 use crate::limits::switch::Said;
-use crate::messages::input::{Input, Update, key_of};
-use crate::model::changed::{ChangedObjects, Footprint};
+use crate::model::changed::ChangedObjects;
 use crate::model::index::Index;
 use crate::model::marks::Marks;
 use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::pod_deletions::PodDeletion;
-use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler};
+use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
 use crate::views::missing::{Missing, Since};
 use crate::views::origin::GangPod;
-use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
-use giveway_crds::keys;
-use giveway_crds::kinds;
-use giveway_crds::native::MemberPod;
 use giveway_crds::pod_group::PreemptedPod;
-use giveway_crds::{PodGroup, PodGroupStatus, Workload};
-use giveway_planner::OUTAGE_TAINTS;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
-use giveway_planner::model::{Cluster, ObjectKey, Pod as PlannerPod};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use kube::ResourceExt;
+use giveway_planner::model::{Cluster, ObjectKey, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The fields of a PodGroup that the planner does not need.
-#[derive(Clone, Debug, Default)]
-pub struct GroupRecord {
-    /// UID of the object.
-    pub uid: SmolStr,
-    /// `metadata.resourceVersion`.
-    pub resource_version: SmolStr,
-    /// `metadata.generation`.
-    pub generation: Option<i64>,
-    /// The last seen status, or the last written one if that is newer.
-    pub status: PodGroupStatus,
-    /// True if it has Giveway's finalizer.
-    pub protected: bool,
-    /// True if it is being deleted.
-    pub deleting: bool,
-    /// The template that it was created from: name of the Workload and of the template.
-    pub template: Option<(String, String)>,
-    /// True if Giveway created it.
-    pub managed: bool,
-    /// UID of the owner that it was created for because of the gang label.
-    pub made_for: Option<String>,
-    /// True if it belongs to a replica of that owner. The owner stays when the replica is deleted.
-    pub of_replica: bool,
-    /// `minCount`: number of pods that start together.
-    pub min_count: Option<i32>,
-    /// Time of its deletion, in seconds since the epoch.
-    pub deleted: Option<i64>,
-}
-
-/// A Workload.
-#[derive(Clone, Debug)]
-pub struct WorkloadRecord {
-    /// The last seen object.
-    pub object: Workload,
-}
-
-/// The fields of a pod that the planner does not need.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodRecord {
-    /// UID of the pod.
-    pub uid: SmolStr,
-    /// kube-scheduler's last message about the pod, while it is pending.
-    pub scheduler_message: Option<String>,
-    /// When kube-scheduler announced the preemption of the pod, in seconds since the epoch.
-    pub preempted: Option<i64>,
-    /// Its fields about the gang and its owner, if it has the gang label.
-    pub gang: Option<Box<GangPod>>,
-}
-
-/// A ProvisioningRequest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestRecord {
-    /// Its UID.
-    pub uid: SmolStr,
-    /// The PodGroup that it was created for.
-    pub group: ObjectKey,
-    /// UID of that PodGroup.
-    pub group_uid: String,
-    /// True if it is being deleted.
-    pub deleting: bool,
-    /// Its progress.
-    pub progress: Progress,
-}
-
-impl RequestRecord {
-    /// Reads a ProvisioningRequest; `None` if it was not created for a PodGroup.
-    fn of(request: &ProvisioningRequest) -> Option<Self> {
-        let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-        let group = request.labels().get(keys::LABEL_PROVISIONING)?;
-        Some(Self {
-            uid: request.uid().unwrap_or_default().into(),
-            group: ObjectKey::new(namespace, group),
-            group_uid: owning_group(&request.metadata)?.uid.clone(),
-            deleting: request.metadata.deletion_timestamp.is_some(),
-            progress: request.progress(),
-        })
-    }
-}
-
-/// An object that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
-    /// Kind of the object.
-    pub kind: &'static str,
-    /// Its name.
-    pub key: ObjectKey,
-}
-
-/// Number of recorded preemptions from which on those are dropped of which no other pod of the PodGroup is left.
-const MOST_PREEMPTED: usize = 10_000;
 /// Number of watched kinds.
 const KINDS: usize = 15;
 
@@ -168,7 +72,7 @@ pub struct Model {
     pub touched_workloads: BTreeSet<ObjectKey>,
     /// Pods without the annotations of their class, because admission did not add them.
     pub unfilled: BTreeMap<ObjectKey, Missing>,
-    /// Nodes with an [outage], and since when they are not ready, in seconds since the epoch.
+    /// Nodes with an outage, and since when they are not ready, in seconds since the epoch.
     outages: BTreeMap<SmolStr, i64>,
     /// Pods that kube-scheduler preempted since the last pass, by UID.
     pub preempted_by_scheduler: BTreeMap<SmolStr, PreemptedByScheduler>,
@@ -228,253 +132,15 @@ impl Model {
         }
     }
 
-    /// Applies one input. Reports are handled by the arbiter and are ignored here.
-    pub fn apply(&mut self, input: Input) {
-        match input {
-            Input::Node(update) => self.each(
-                "Node",
-                update,
-                |m| m.cluster.nodes().map(|n| ObjectKey::new("", &n.name)).collect(),
-                Self::node,
-            ),
-            Input::Namespace(update) => self.each(
-                "Namespace",
-                update,
-                |m| m.namespaces.iter().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, namespace| {
-                    Ok(match namespace {
-                        Some(namespace) => {
-                            m.namespaces.insert(key.name.clone());
-                            m.cluster.upsert_namespace(&namespace)
-                        }
-                        None => {
-                            m.namespaces.remove(&key.name);
-                            m.cluster.remove_namespace(&key.name)
-                        }
-                    })
-                },
-            ),
-            Input::Pod(update) => {
-                self.each("Pod", update, |m| m.cluster.pods().map(|p| p.key.clone()).collect(), Self::pod)
-            }
-            Input::Group(update) => self.each("PodGroup", update, |m| m.groups.keys().cloned().collect(), Self::group),
-            Input::NativeGroup(update) => self.each(
-                "PodGroup.scheduling.k8s.io",
-                update,
-                |m| m.cluster.native_groups().collect(),
-                |m, key, group| match group {
-                    Some(group) => m.cluster.upsert_native_group(&group).map_err(|e| e.to_string()),
-                    None => Ok(m.cluster.remove_native_group(key)),
-                },
-            ),
-            Input::Workload(update) => {
-                self.each("Workload", update, |m| m.workloads.keys().cloned().collect(), Self::workload)
-            }
-            Input::Class(update) => self.each(
-                "PriorityClass",
-                update,
-                |m| m.cluster.classes().iter().map(|c| ObjectKey::new("", &c.name)).collect(),
-                Self::class,
-            ),
-            Input::Budget(update) => self.each(
-                "PodDisruptionBudget",
-                update,
-                |m| m.cluster.budgets().map(|b| b.key.clone()).collect(),
-                |m, key, budget| match budget {
-                    Some(budget) => m.cluster.upsert_budget(&budget).map_err(|e| e.to_string()),
-                    None => Ok(m.cluster.remove_budget(key)),
-                },
-            ),
-            Input::Volume(update) => self.each(
-                "PersistentVolume",
-                update,
-                |m| m.cluster.volumes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, volume| {
-                    Ok(match volume {
-                        Some(volume) => m.cluster.upsert_volume(&volume),
-                        None => m.cluster.remove_volume(&key.name),
-                    })
-                },
-            ),
-            Input::Claim(update) => self.each(
-                "PersistentVolumeClaim",
-                update,
-                |m| m.cluster.claims().cloned().collect(),
-                |m, key, claim| {
-                    Ok(match claim {
-                        Some(claim) => m.cluster.upsert_claim(&claim),
-                        None => m.cluster.remove_claim(key),
-                    })
-                },
-            ),
-            Input::StorageClass(update) => self.each(
-                "StorageClass",
-                update,
-                |m| m.cluster.storage_classes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, class| {
-                    Ok(match class {
-                        Some(class) => m.cluster.upsert_storage_class(&class),
-                        None => m.cluster.remove_storage_class(&key.name),
-                    })
-                },
-            ),
-            Input::DeviceClass(update) => self.each(
-                "DeviceClass",
-                update,
-                |m| m.cluster.device_classes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, class| {
-                    Ok(match class {
-                        Some(class) => {
-                            m.cluster.upsert_device_class(&key.name, class.spec.extended_resource_name.as_deref())
-                        }
-                        None => m.cluster.remove_device_class(&key.name),
-                    })
-                },
-            ),
-            Input::Request(update) => self.each(
-                "ProvisioningRequest",
-                update,
-                |m| m.requests.keys().cloned().collect(),
-                |m, key, request| {
-                    match request.and_then(|request| RequestRecord::of(&request)) {
-                        Some(record) => drop(m.requests.insert(key.clone(), record)),
-                        None => drop(m.requests.remove(key)),
-                    }
-                    Ok(false)
-                },
-            ),
-            Input::Switch(update) => self.each(
-                "ConfigMap",
-                update,
-                |m| m.said.key().into_iter().collect(),
-                |m, key, map| Ok(m.said.take(key, map.as_deref())),
-            ),
-            Input::Preemption(update) => {
-                self.plans.listed |= matches!(update, Update::Replaced(_));
-                self.each(
-                    "Preemption",
-                    update,
-                    |m| m.plans.names(),
-                    |m, key, object| Ok(m.plans.take(&key.name, object)),
-                )
-            }
-            Input::Report(_) => {}
-        }
-    }
-
-    /// Applies an update object by object. `known` returns the keys of the kind that are in the model. `change` adds (`Some`) or removes
-    /// (`None`) one object, and returns true if that may affect a decision.
-    fn each<K: ResourceExt>(
-        &mut self,
-        kind: &'static str,
-        update: Update<K>,
-        known: fn(&Self) -> Vec<ObjectKey>,
-        change: impl Fn(&mut Self, &ObjectKey, Option<Box<K>>) -> Result<bool, String>,
-    ) {
-        let one = |model: &mut Self, key: ObjectKey, object: Option<Box<K>>, unreadable: Option<String>| {
-            let problem = Problem { kind, key: key.clone() };
-            let outcome = change(model, &key, object);
-            let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
-            if outcome.unwrap_or(true) {
-                model.version += 1;
-                model.changes.note(kind, &key);
-            }
-            match error {
-                Some(error) => {
-                    if model.problems.insert(problem.clone(), error.clone()).as_ref() != Some(&error) {
-                        model.new_problems.push((problem, error));
-                    }
-                }
-                None => drop(model.problems.remove(&problem)),
-            }
-        };
-        self.is_listing = matches!(update, Update::Replaced(_));
-        match update {
-            Update::Replaced(list) => {
-                let mut gone: BTreeSet<ObjectKey> = known(self).into_iter().collect();
-                for item in list {
-                    match item {
-                        Update::Applied(object) => {
-                            let key = key_of(&*object);
-                            gone.remove(&key);
-                            one(self, key, Some(object), None);
-                        }
-                        Update::Invalid(key, error) => one(self, key, None, Some(error)),
-                        Update::Replaced(_) | Update::Deleted(_) => {}
-                    }
-                }
-                for key in gone {
-                    one(self, key, None, None);
-                }
-                self.synced.insert(kind);
-            }
-            Update::Applied(object) => one(self, key_of(&*object), Some(object), None),
-            Update::Deleted(key) => one(self, key, None, None),
-            Update::Invalid(key, error) => one(self, key, None, Some(error)),
-        }
-    }
-
-    fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
-        match node {
-            Some(node) => {
-                self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
-                match outage(&node) {
-                    Some((false, since)) => drop(self.outages.insert(key.name.clone(), since)),
-                    Some((true, since)) => drop(self.outages.entry(key.name.clone()).or_insert(since)),
-                    None => drop(self.outages.remove(&key.name)),
-                }
-                self.cluster.upsert_node(&node).map_err(|e| e.to_string())
-            }
-            None => {
-                self.nodes.remove(&key.name);
-                self.outages.remove(&key.name);
-                Ok(self.cluster.remove_node(&key.name))
-            }
-        }
-    }
-
-    fn class(&mut self, key: &ObjectKey, class: Option<Box<PriorityClass>>) -> Result<bool, String> {
-        let since = class.as_ref().map(|class| Since::of(class));
-        let changed = match class {
-            Some(class) => self.cluster.upsert_class(&class),
-            None => self.cluster.remove_class(&key.name),
-        };
-        let since_before = match since {
-            Some(since) => self.classes.insert(key.name.clone(), since),
-            None => self.classes.remove(&key.name),
-        };
-        if changed {
-            self.touched.extend(self.groups.keys().cloned());
-        }
-        if changed || since_before != since {
-            let of_it = self.cluster.pods().filter(|p| p.priority_class_name.as_deref() == Some(&key.name));
-            let pods: Vec<ObjectKey> = of_it.map(|p| p.key.clone()).collect();
-            pods.iter().for_each(|pod| self.look_for_missing(pod));
-        }
-        Ok(changed)
-    }
-
-    /// Updates which annotations of its class a pod lacks.
-    fn look_for_missing(&mut self, key: &ObjectKey) {
-        let missing = self.cluster.pod(key).and_then(|pod| {
-            let name = pod.priority_class_name.as_deref()?;
-            Missing::of(pod, self.cluster.classes().get(name)?, *self.classes.get(name)?)
-        });
-        match missing {
-            Some(missing) => drop(self.unfilled.insert(key.clone(), missing)),
-            None => drop(self.unfilled.remove(key)),
-        }
-    }
-
     /// Returns the priority from which on a preemptor may violate the budgets of a pod, even if the annotation has not been added to the
     /// pod yet.
-    pub fn threshold(&self, pod: &PlannerPod) -> Option<i32> {
+    pub fn threshold(&self, pod: &Pod) -> Option<i32> {
         pod.threshold.or_else(|| self.unfilled.get(&pod.key)?.threshold())
     }
 
     /// Returns the pods whose eviction, one after the other, would leave a budget with fewer healthy pods than it wants: UID and reason.
     /// The pods in the model are counted. The Eviction API uses the status of the budget instead, which lags behind deletions.
-    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p PlannerPod>) -> BTreeMap<SmolStr, String> {
+    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p Pod>) -> BTreeMap<SmolStr, String> {
         let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         let mut breaches = BTreeMap::new();
         for pod in pods.filter(|pod| pod.ready) {
@@ -493,13 +159,13 @@ impl Model {
     }
 
     /// Returns a pod's fields about the gang and its owner, if it has the gang label.
-    pub fn gang_of(&self, pod: &PlannerPod) -> Option<&GangPod> {
+    pub fn gang_of(&self, pod: &Pod) -> Option<&GangPod> {
         self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.gang.as_deref()
     }
 
     /// Returns true if the finalizer must keep a PodGroup for this member. A PodGroup that is deleted with its owner is not kept for pods
     /// of the next owner of that name: they get a PodGroup of their own as soon as this one has been removed.
-    pub fn keeps(&self, group: &GroupRecord, pod: &PlannerPod) -> bool {
+    pub fn keeps(&self, group: &GroupRecord, pod: &Pod) -> bool {
         let (Some(owner), Some(deleted), Some(gang)) = (&group.made_for, group.deleted, self.gang_of(pod)) else {
             return true;
         };
@@ -514,22 +180,16 @@ impl Model {
     pub fn has_members_of_another_owner(&self, key: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(key) else { return false };
         let Some(owner) = &group.made_for else { return false };
-        let is_its_own = |pod: &PlannerPod| {
+        let is_its_own = |pod: &Pod| {
             let of_owner = self.gang_of(pod).is_none_or(|gang| gang.is_of(owner));
             of_owner && (!group.deleting || self.keeps(group, pod))
         };
         self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
     }
 
-    fn touch_group_of(&mut self, key: &ObjectKey) {
-        if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
-            self.touched.insert(ObjectKey::new(&key.namespace, group));
-        }
-    }
-
     /// Returns the live placeholder pods that reserve capacity for this gang. The planner ignores them when it places the gang's own
     /// members. Only the operator can have created them (policy `giveway-placeholders`).
-    pub fn placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
+    pub fn placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m Pod> + use<'m> {
         let uid = self.groups.get(group).map(|record| record.uid.as_str());
         let pods = self.placeholders.get(group).into_iter().flatten();
         let pods = pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid));
@@ -542,226 +202,14 @@ impl Model {
     }
 
     /// Returns the placeholder pods that were created for this PodGroup or an earlier one of its name, and are not terminating.
-    pub fn all_placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m PlannerPod> + use<'m> {
+    pub fn all_placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m Pod> + use<'m> {
         let pods = self.placeholders.get(group).into_iter().flatten();
         pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid && !pod.terminating))
-    }
-
-    fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
-        let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).cloned();
-        let group = |name: &String| ObjectKey::new(&key.namespace, name);
-        if let Some(group) = before.as_ref().map(group)
-            && let Some(pods) = self.placeholders.get_mut(&group)
-        {
-            pods.remove(key);
-            if pods.is_empty() {
-                self.placeholders.remove(&group);
-            }
-        }
-        if let Some(pod) = pod
-            && let Some(name) = pod.labels().get(keys::LABEL_PLACEHOLDER)
-            && owning_group(&pod.metadata).is_some_and(|owner| owner.name == *name)
-        {
-            let uid = pod.uid().unwrap_or_default().into();
-            self.placeholders.entry(group(name)).or_default().insert(key.clone(), uid);
-        }
-    }
-
-    fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
-        let before = Footprint::of(&self.cluster, key);
-        let changed = self.take_pod(key, pod);
-        self.pending.note(key, self.cluster.pod(key));
-        // The model may have an earlier state of a pod that is invalid now.
-        if *changed.as_ref().unwrap_or(&true) {
-            self.changes.note_pod(before, Footprint::of(&self.cluster, key));
-        }
-        changed
-    }
-
-    fn take_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
-        self.touch_group_of(key);
-        self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
-        let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
-            if let Some(record) = self.pods.remove(key)
-                && let Some(at) = record.preempted
-                && !self.terminating_for_scheduler.remove(&record.uid)
-            {
-                self.note_preempted_by_scheduler(key, at);
-            }
-            self.unfilled.remove(key);
-            if let Some((uid, _)) = self.deadlines.remove(key) {
-                self.note_pod_deletion(PodDeletion::Terminated(uid));
-            }
-            self.unheard.forget(key);
-            return Ok(self.cluster.remove_pod(key));
-        };
-        let record = PodRecord {
-            uid: pod.uid().unwrap_or_default().into(),
-            scheduler_message: scheduler_message(&pod),
-            preempted: preempted_by_scheduler::preempted_at(&pod),
-            gang: GangPod::of(&pod).map(Box::new),
-        };
-        let deadline = pod.metadata.deletion_timestamp.as_ref().map(|at| (record.uid.clone(), at.0.as_second()));
-        let earlier = match deadline.clone() {
-            Some(deadline) => self.deadlines.insert(key.clone(), deadline),
-            None => self.deadlines.remove(key),
-        };
-        let (uid, preempted) = (record.uid.clone(), record.preempted);
-        self.note_decision(key, &pod, &record);
-        let before = if record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
-            self.pods.insert(key.clone(), record)
-        } else {
-            self.pods.remove(key)
-        };
-        // Another pod has the name now: the earlier one has been removed, although no event reported that.
-        if let Some(other) = before.filter(|before| before.uid != uid)
-            && !self.terminating_for_scheduler.remove(&other.uid)
-            && let Some(at) = other.preempted
-        {
-            self.note_preempted_by_scheduler(key, at);
-        }
-        let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
-        if changed.as_ref().is_ok_and(|changed| *changed)
-            && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
-        {
-            self.arrivals += 1;
-        }
-        self.touch_group_of(key);
-        if let Some((_, at)) = deadline.filter(|(uid, _)| earlier.is_none_or(|(earlier, _)| earlier != *uid)) {
-            self.note_terminating(key, &pod, at);
-        }
-        self.look_for_missing(key);
-        self.unheard.note(&self.cluster, &self.namespaces, key);
-        if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
-            && self.terminating_for_scheduler.insert(uid)
-        {
-            self.note_preempted_by_scheduler(key, at);
-        }
-        changed
-    }
-
-    /// Counts a decision of kube-scheduler: a pending pod was bound, or its message changed.
-    fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &PodRecord) {
-        let Some(before) = self.cluster.pod(key).filter(|before| before.uid == record.uid && !before.bound()) else {
-            return;
-        };
-        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        let said =
-            self.pods.get(key).filter(|known| known.uid == before.uid).and_then(|r| r.scheduler_message.as_ref());
-        if bound || (record.scheduler_message.is_some() && said != record.scheduler_message.as_ref()) {
-            self.scheduler_decisions += 1;
-        }
-    }
-
-    /// Records that kube-scheduler preempted a pod. Native groups are left out: if all their pods are disrupted together, kube-scheduler
-    /// evicts the other pods itself.
-    fn note_preempted_by_scheduler(&mut self, key: &ObjectKey, at: i64) {
-        if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
-            && let Some(group) = pod.group_key()
-        {
-            let members = if self.is_listing {
-                // If the preempted pod is hardly older than its preemption, pods that were created in the same second are no replacements:
-                // the members of a gang are created together.
-                Members::CreatedBefore(if pod.existed_at(at.saturating_sub(2)) { at } else { at.saturating_add(1) })
-            } else {
-                let bound = self.cluster.members(&group).filter(|pod| pod.bound());
-                Members::Bound(bound.map(|pod| pod.uid.clone()).collect())
-            };
-            let preempted = PreemptedByScheduler { pod: key.clone(), group, at, members };
-            let uid = pod.uid.clone();
-            // A standby collects them until it leads: those of which no other pod is left need no departure.
-            if self.preempted_by_scheduler.len() >= MOST_PREEMPTED {
-                let cluster = &self.cluster;
-                self.preempted_by_scheduler
-                    .retain(|uid, preempted| preempted.remaining_members(cluster).any(|pod| pod.uid != *uid));
-            }
-            self.preempted_by_scheduler.insert(uid, preempted);
-        }
-    }
-
-    fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
-        self.touched.insert(key.clone());
-        let Some(group) = group else {
-            // A new PodGroup of this name may be created before the next pass.
-            self.namesakes.push(key.clone());
-            let before = self.groups.remove(key);
-            self.marks.note(key, &BTreeMap::new());
-            self.note_workload(key, before.as_ref());
-            return Ok(self.cluster.remove_group(key));
-        };
-        let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
-        self.arrivals += u64::from(changed.as_ref().is_ok_and(|changed| *changed));
-        let record = GroupRecord {
-            uid: group.uid().unwrap_or_default().into(),
-            resource_version: group.resource_version().unwrap_or_default().into(),
-            generation: group.metadata.generation,
-            protected: group.finalizers().iter().any(|f| f == keys::FINALIZER_PROTECTION),
-            deleting: group.metadata.deletion_timestamp.is_some(),
-            template: group
-                .spec
-                .pod_group_template_ref
-                .as_ref()
-                .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
-            managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
-            made_for: made_for(&group).map(|owner| owner.uid.clone()),
-            of_replica: made_for(&group).is_some_and(has_replicas),
-            min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
-            deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
-            status: group.status.unwrap_or_default(),
-        };
-        let uid = record.uid.clone();
-        self.marks.note(key, &record.status.preempted_pods);
-        let before = self.groups.insert(key.clone(), record);
-        self.note_workload(key, before.as_ref());
-        if before.is_some_and(|earlier| earlier.uid != uid) {
-            self.namesakes.push(key.clone());
-        }
-        changed
-    }
-
-    /// Updates the index from Workloads to PodGroups.
-    fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
-        let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
-        let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
-        if before != now
-            && let Some(before) = before
-        {
-            self.templated.remove(&before, key);
-            self.touched_workloads.insert(before);
-        }
-        if let Some(now) = now {
-            self.templated.insert(now, key.clone());
-        }
     }
 
     /// Returns the PodGroups that were created from the templates of a Workload.
     pub fn groups_of_workload(&self, workload: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &GroupRecord)> {
         self.templated.of(workload).filter_map(|key| Some((key, self.groups.get(key)?)))
-    }
-
-    fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
-        self.touched_workloads.insert(key.clone());
-        // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.
-        if let (Some(known), Some(object)) = (self.workloads.get_mut(key), &workload)
-            && known.object.metadata.uid == object.metadata.uid
-            && known.object.metadata.deletion_timestamp == object.metadata.deletion_timestamp
-            && known.object.spec == object.spec
-        {
-            known.object = (**object).clone();
-            return Ok(false);
-        }
-        // Pods may have been created before the Workload that describes their PodGroup.
-        let of_it = self.cluster.pods_in(&key.namespace);
-        let of_it = of_it.filter(|p| p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name));
-        let groups: Vec<ObjectKey> = of_it.filter_map(giveway_planner::model::Pod::group_key).collect();
-        self.touched.extend(groups);
-        Ok(match workload {
-            Some(object) => {
-                self.workloads.insert(key.clone(), WorkloadRecord { object: *object });
-                true
-            }
-            None => self.workloads.remove(key).is_some(),
-        })
     }
 
     /// Returns the UIDs of terminating pods for which a critical add-on does not wait at this second: their grace period ends in more than
@@ -843,43 +291,6 @@ impl Model {
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
     }
-}
-
-/// Returns the owner reference to the PodGroup of Giveway that controls an object.
-fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
-    let ours = owner.kind == "PodGroup" && owner.api_version.starts_with(&format!("{}/", keys::GROUP));
-    ours.then_some(owner)
-}
-
-/// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
-fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
-    group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
-    group.owner_references().iter().find(|owner| owner.controller == Some(true))
-}
-
-/// Returns true if the kind of an owner has one PodGroup for each replica.
-fn has_replicas(owner: &OwnerReference) -> bool {
-    kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
-}
-
-/// Returns whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has no outage. An outage lasts
-/// while the node is not ready, and then until the node controller has removed its taints.
-fn outage(node: &Node) -> Option<(bool, i64)> {
-    let ready = node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")?;
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let is_ready = ready.status == "True";
-    let has_outage = !is_ready || taints.into_iter().any(|taint| OUTAGE_TAINTS.contains(&taint.key.as_str()));
-    Some((is_ready, ready.last_transition_time.as_ref()?.0.as_second())).filter(|_| has_outage)
-}
-
-fn scheduler_message(pod: &Pod) -> Option<String> {
-    if pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()) {
-        return None;
-    }
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
-    (scheduled.reason.as_deref() != Some("SchedulingGated")).then(|| scheduled.message.clone().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Each kind has a watch of its own, and one may lag behind another or restart. A bound pod that names an unknown PodGroup may belong to a
 //! group that is disrupted together, with its own priority. Such a pod is not a victim until it is so old that its PodGroup would be known:
-//! by then the watch of PodGroups is complete, or has been broken for so long that nothing is decided ([`watches`](crate::leadership::watches)). After
-//! that the PodGroup is treated as missing, because users can write any name on a pod.
+//! by then the watch of PodGroups is complete, or has been broken for so long that nothing is decided
+//! ([`watches`](crate::leadership::watches)). After that the PodGroup is treated as missing, because users can write any name on a pod.
 
 use super::preempted_by_scheduler::PreemptedByScheduler;
 use crate::leadership::watches::TRUSTED;

@@ -1,7 +1,8 @@
 //! Checks whether a plan is still valid. It is checked before every step, because the cluster changes while the plan is
 //! carried out.
 
-use super::{Clock, Ending, Flight, current};
+use super::{Ending, Flight, current};
+use crate::clock::Clock;
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;

@@ -1,8 +1,9 @@
 //! Evictions of a plan: their order, their method, and what each outcome means for the plan.
 
-use super::call::Call;
 use super::rescue::shortened_grace;
-use super::{Advance, Clock, Flight, VictimPod, current};
+use super::{Advance, Flight, VictimPod, current};
+use crate::clock::Clock;
+use crate::messages::call::Call;
 use crate::messages::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
 use crate::speaker::words::Sentence;

@@ -15,7 +15,6 @@
 //! namespace is protected by then; victims whose eviction a guaranteed budget can refuse are evicted first, and if
 //! there are several of them, only after a dry run of all of them succeeded.
 
-mod call;
 mod check;
 mod domain;
 mod evict;
@@ -33,7 +32,6 @@ mod stages;
 mod tests;
 mod wind_down;
 
-pub use call::{Call, Calls};
 pub use check::{Check, with_placeholders};
 pub use flights::Flights;
 pub use mutual_exclusion::MutualExclusion;
@@ -43,46 +41,32 @@ pub use reservations::EndedReservations;
 pub use sentences::{describe, taker, victim_message};
 pub use wind_down::Rest;
 
+use crate::clock::Clock;
+use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::server_time::ServerTime;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Placement, Preemptor};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// The current time, passed in so that the state machine is pure.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    /// Monotonic time.
-    pub now: Instant,
-    /// Wall-clock time of the API server in seconds since the epoch.
-    pub epoch_seconds: i64,
-}
-
-impl Clock {
-    /// Returns the current time.
-    pub fn read(server_time: &ServerTime) -> Self {
-        Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
-    }
-
-    /// Returns a time in the future as wall-clock time, for messages.
-    pub fn at(self, then: Instant) -> Timestamp {
-        let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
-        let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
-        Timestamp::from_second(then).unwrap_or_default()
-    }
-
-    /// Returns the wall-clock time, for objects.
-    pub fn time(self) -> Time {
-        Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
-    }
+/// The plans that are carried out, and what of ended plans has not taken effect yet.
+#[derive(Debug, Default)]
+pub struct ActivePlans {
+    /// The plans in flight.
+    pub flights: Flights,
+    /// Victims of ended plans by UID, with the end time, while the watch does not yet show that they are terminating.
+    pub evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
+    /// Reservations of plans that ended some seconds ago.
+    pub ended_reservations: EndedReservations,
+    /// Nodes that have not been ready for a short time only.
+    pub recovering: BTreeSet<SmolStr>,
+    /// Number of plans and departures that this process has made.
+    pub made: u64,
 }
 
 /// Limits and options of one pass.

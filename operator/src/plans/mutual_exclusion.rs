@@ -3,7 +3,8 @@
 //! earlier: while a member is gated, kube-scheduler could bind pods of lower priority to its node; afterwards the
 //! member is before them in kube-scheduler's queue. Other plans respect its placement until it is bound.
 
-use super::{Advance, Clock, Flight, current};
+use super::{Advance, Flight, current};
+use crate::clock::Clock;
 use giveway_planner::model::Cluster;
 use giveway_planner::{SmolStr, mutually_exclusive};
 use std::collections::BTreeSet;

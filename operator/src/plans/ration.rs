@@ -5,7 +5,8 @@
 //! limits allow. A unit of which a pod was evicted is always completed. Units with victims that a budget can refuse
 //! come first, because they are evicted first.
 
-use super::{Clock, Flight, current};
+use super::{Flight, current};
+use crate::clock::Clock;
 use crate::limits::rates::{Full, Need, Tally};
 use crate::model::Model;
 use crate::speaker::words::{Names, Sentence};

@@ -6,8 +6,9 @@
 //!   eviction a budget refuses.
 //! * The plan ends after ten minutes at the latest, and only when the taint is removed.
 
-use super::call::Call;
-use super::{Advance, Clock, Ending, Flight, current};
+use super::{Advance, Ending, Flight, current};
+use crate::clock::Clock;
+use crate::messages::call::Call;
 use crate::messages::command::{Command, Owner};
 use crate::model::Model;
 use crate::speaker::words::Sentence;

@@ -1,7 +1,8 @@
 //! The stages of a plan except `Evicting`: reserving placements, waiting for the termination of victims, and ungating
 //! the members.
 
-use super::{Advance, Check, Clock, Flight, Limits, VictimPod, current, is_gone};
+use super::{Advance, Check, Flight, Limits, VictimPod, current, is_gone};
+use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::model::Model;
 use crate::speaker::words::Sentence;

@@ -1,8 +1,9 @@
 //! The end of a plan: nominations and taints are withdrawn, and the remaining pods of partially disrupted PodGroups in
 //! mode `PodGroup` are handed over to [departures](crate::departures).
 
-use super::call::Call;
-use super::{Advance, Clock, Ending, Flight, current};
+use super::{Advance, Ending, Flight, current};
+use crate::clock::Clock;
+use crate::messages::call::Call;
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPreemptor};

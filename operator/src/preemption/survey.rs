@@ -1,8 +1,9 @@
 //! Counts pending PodGroups for the metrics, every two seconds. Only unbound pods and their PodGroups are examined.
 
+use crate::clock::Clock;
 use crate::model::Model;
 use crate::observability::metrics::{Metrics, WhoWaits};
-use crate::plans::{Clock, Flights};
+use crate::plans::Flights;
 use crate::preemption::queue::Waiting;
 use crate::status;
 use giveway_crds::condition::{self, Reason, types};

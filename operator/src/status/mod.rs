@@ -4,6 +4,7 @@ pub mod debounce;
 mod domain;
 #[cfg(test)]
 mod tests;
+pub mod writing;
 
 pub use domain::{contradiction, within};
 
@@ -19,7 +20,6 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
 use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The last decision for a preemptor without a plan in flight.
@@ -75,8 +75,8 @@ pub struct Facts<'a> {
     pub capacity: Option<&'a Word>,
     /// A problem that prevents its scheduling.
     pub problem: Option<&'a str>,
-    /// Number of members that may finish and are replaced by the owner, if the owner has been read.
-    pub spare: Option<i32>,
+    /// Its finished members.
+    pub finished: &'a Finished,
     /// The marks of preempted pods that stay in its status.
     pub marks: BTreeMap<String, PreemptedPod>,
     /// Which names of other namespaces the status may contain.
@@ -90,16 +90,12 @@ pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
     let live = live(facts);
-    let mut known = Cow::Borrowed(&old.finished);
-    if let Some(spare) = facts.spare.filter(|spare| *spare != known.spare) {
-        known.to_mut().spare = spare;
-    }
-    let finished = Finished::of(&known, facts.model.cluster.members(&facts.group.key));
+    let finished = facts.finished;
     let mut status = PodGroupStatus {
         conditions: old.conditions.clone(),
         observed_generation: facts.record.generation,
         pods: Some(counts),
-        finished: finished.remember,
+        finished: finished.remember.clone(),
         scheduled: Some(format!("{}/{live}", counts.scheduled)),
         preemption: told_plan(facts).or_else(|| old.preemption.clone()),
         preempted_by: facts

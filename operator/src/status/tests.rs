@@ -1,6 +1,8 @@
 //! Tests of the status of a PodGroup in each state.
 
 use super::*;
+use crate::gangs::finished::FinishedCounts;
+use crate::gangs::labelled::OwnerCounters;
 use crate::plans::{taker, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::finished::FinishedMembers;
@@ -38,17 +40,20 @@ impl Case {
 
     fn status(&self) -> PodGroupStatus {
         let key = ObjectKey::new("default", "g");
+        let (cluster, record) = (&self.world.model.cluster, &self.world.model.groups[&key]);
+        let counters = self.spare.map(|spare| OwnerCounters { spare, counted: None });
+        let finished = FinishedCounts::default().update(cluster, &key, record, counters.as_ref());
         group_status(&Facts {
             model: &self.world.model,
-            group: self.world.model.cluster.group(&key).unwrap(),
-            record: &self.world.model.groups[&key],
+            group: cluster.group(&key).unwrap(),
+            record,
             flight: self.flight.as_ref(),
             last_plan: self.last_plan.as_ref(),
             wait_reason: self.wait_reason.as_ref(),
             victim_of: self.victim_of.as_ref(),
             capacity: None,
             problem: None,
-            spare: self.spare,
+            finished: &finished,
             marks: BTreeMap::new(),
             names: Names::default(),
             now: Time(Timestamp::from_second(self.second).unwrap()),
@@ -408,14 +413,14 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
     let status = case.store();
     let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
-    assert_eq!((status.finished.owners, status.finished.pods), (vec!["j1".to_owned()], vec!["uid-a".to_owned()]));
+    assert_eq!((status.finished.owners, status.finished.count), (vec!["j1".to_owned()], 1));
 
     case.world.remove_pod("a").remove_pod("b");
     case.world.pod(TestPod::new("b", 100).of("g").on("n1").ready().of_job("j1"));
     let status = case.store();
     let words = "True Scheduled: 1 pod has a node, 1 has finished, 2 needed.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
-    assert_eq!(status.finished.pods, ["uid-a"], "its pod is gone, and it is not forgotten");
+    assert_eq!(status.finished.count, 1, "its pod is gone, and it is not forgotten");
 
     case.world.remove_pod("b");
     case.world.pod(TestPod::new("c", 100).of("g").held().of_job("j2"));
@@ -459,6 +464,26 @@ fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_m
     case.world.pod(TestPod::new("c", 100).of("g").finished("j1"));
     let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
+}
+
+#[test]
+fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_are_bound() {
+    let mut case = Case::new().bound(&["a", "b"]);
+    let scheduled = |status: &PodGroupStatus| says(status, types::SCHEDULED);
+    assert_eq!(scheduled(&case.store()), "True Scheduled: 2 pods have a node, 2 needed.");
+    case.world.remove_pod("b");
+    assert_eq!(scheduled(&case.store()), "False WaitingForPods: 1 pod has a node, 2 needed.");
+    case.world.pod(TestPod::new("b", 100).of("g").held());
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has room.".into() });
+    let status = case.store();
+    assert_eq!(scheduled(&status), "False Unschedulable: No node has room.");
+    let ever = "True Unschedulable: Was scheduled; now waits again. No node has room.";
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), ever);
+    case.wait_reason = None;
+    case.world.remove_pod("b").remove_pod("a");
+    case.world.pod(TestPod::new("a", 100).of("g").on("n1").ready().of_job("j"));
+    case.world.pod(TestPod::new("c", 100).of("g").finished("j"));
+    assert_eq!(scheduled(&case.store()), "True Scheduled: 1 pod has a node, 1 has finished, 2 needed.");
 }
 
 #[test]

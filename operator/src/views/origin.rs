@@ -1,7 +1,8 @@
 //! The fields about gangs that are read from pods with the gang label, and from the owners of these pods.
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
-use giveway_crds::kinds::{GroupSize, Kind, Origin, Sizes, origin, settings};
+use giveway_crds::kinds::size::Size;
+use giveway_crds::kinds::{GroupSize, KINDS, Kind, Origin, Sizes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,6 +20,8 @@ pub struct GangPod {
     pub size: Option<i32>,
     /// The disruption mode of the gang.
     pub mode: DisruptionMode,
+    /// Name and UID of the Job that controls the pod, if the owner creates one for each of its groups.
+    job: Option<(String, String)>,
 }
 
 impl GangPod {
@@ -35,6 +38,7 @@ impl GangPod {
         let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
         Some(Self {
             size: origin.row.and_then(|row| Sizes::of_pod(row, annotation)),
+            job: job_of(&origin, pod),
             origin,
             min_count: settings::min_count(annotation(ANNOTATION_MIN_COUNT)).ok().flatten(),
             mode: settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).unwrap_or(DisruptionMode::PodGroup),
@@ -46,12 +50,45 @@ impl GangPod {
         self.origin.uid.as_deref().is_none_or(|own| own == uid)
     }
 
+    /// Returns true if the Job with this UID controls the pod.
+    pub fn is_of_job(&self, uid: &str) -> bool {
+        self.job.as_ref().is_some_and(|(_, own)| own == uid)
+    }
+
+    /// Returns the key of the Job that controls the pod, if the owner creates one for each of its groups. Such a Job knows which of its
+    /// indexes have failed, and counts the pods that have succeeded.
+    pub fn job(&self, namespace: &str) -> Option<OwnerKey> {
+        let (name, _) = self.job.as_ref()?;
+        let row = KINDS.iter().find(|row| row.size == Size::Job)?;
+        Some(OwnerKey {
+            namespace: namespace.into(),
+            api_version: row.api_version(),
+            kind: row.kind,
+            name: name.clone(),
+        })
+    }
+
     /// Returns the key of the pod's owner; `None` if its kind is not in the table of kinds.
     pub fn owner(&self, namespace: &str) -> Option<OwnerKey> {
-        let row = self.origin.row?;
+        let row = self.origin.row.filter(|_| is_plain(&self.origin.owner))?;
         let (api_version, name) = (self.origin.api_version.clone(), self.origin.owner.clone());
         Some(OwnerKey { namespace: namespace.into(), api_version, kind: row.kind, name })
     }
+}
+
+/// Returns true if a name can be one of an object: the pod's creator writes it, and it becomes part of a request path.
+fn is_plain(name: &str) -> bool {
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    name.bytes().next().is_some_and(alphanumeric) && name.bytes().all(|b| alphanumeric(b) || matches!(b, b'-' | b'.'))
+}
+
+/// Returns name and UID of the Job that controls a pod, if its owner creates one for each of its groups.
+fn job_of(origin: &Origin, pod: &Pod) -> Option<(String, String)> {
+    origin.row.filter(|row| row.size == Size::ReplicatedJobs)?;
+    let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    let job = KINDS.iter().find(|row| row.size == Size::Job)?;
+    let is_job = controller.kind == job.kind && controller.api_version == job.api_version();
+    (is_job && is_plain(&controller.name)).then(|| (controller.name.clone(), controller.uid.clone()))
 }
 
 /// An owner of pods.
@@ -104,12 +141,32 @@ impl OwnerFacts {
         }
     }
 
-    /// Returns the size of the pod's gang, or `None` if the owner asks for no gang.
-    pub fn size(&self, pod: &GangPod) -> Option<GroupSize> {
+    /// Returns the size of the pod's gang, or `None` if the owner asks for no gang. `job` is the Job that the owner created for the gang, if
+    /// it was read.
+    pub fn size(&self, pod: &GangPod, job: Option<&Self>) -> Option<GroupSize> {
         let asked = self.min_count.or(pod.min_count);
-        match pod.size {
+        let size = match pod.size {
             Some(size) => Sizes::every(size).of_group(&[], asked),
             None => self.sizes.of_group(&pod.origin.replica, asked),
+        }?;
+        match job {
+            Some(job) => job.sizes.of_group(&[], Some(size.start)),
+            None => Some(size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_whose_name_would_lead_to_another_object_is_not_read() {
+        for name in ["train-w-0", "a.b", "7"] {
+            assert!(is_plain(name), "{name}");
+        }
+        for name in ["", "..", "../x", "../../other/jobs/x", "x/status", "x?labelSelector=", "x#", "x%2Fy", "X"] {
+            assert!(!is_plain(name), "{name}");
         }
     }
 }

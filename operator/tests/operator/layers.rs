@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers from the lowest to the highest. A new module must be added here.
 const LAYERS: [&[&str]; 8] = [
-    &["limits", "observability", "server_time", "speaker", "views"],
+    &["limits", "observability", "clock", "speaker", "views"],
     &["config", "leadership", "messages"],
     &["calls", "feeds", "model"],
     &["certificate", "plans"],

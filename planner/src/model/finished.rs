@@ -3,38 +3,39 @@
 //! parallelism does create replacement pods until the remaining completions equal the number that start together: as many of the first
 //! finished pods as the group's status has in `spare` do not count.
 //!
-//! A finished pod that was deleted is remembered by its UID in the group's status, which only the operator writes. It counts for the run
-//! to which it belonged: until all live members have controllers that were not seen before. So a Job that is recreated under the same
+//! Finished pods that were deleted are part of the number in the group's status, which only the operator writes. The number counts for the
+//! run to which it belongs: until all live members have controllers that were not seen before. So a Job that is recreated under the same
 //! group starts as a whole again.
 
 use super::pod::{Phase, Pod};
 use giveway_crds::finished::FinishedMembers;
 use std::collections::BTreeSet;
 
-/// Upper bound on the recorded members, and on the recorded controllers. Further members count until their pods are deleted.
+/// Upper bound on the recorded controllers.
 const MOST: usize = 1000;
 
-/// Which members of a group have finished.
+/// How many members of a group have finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// How many of them count for `minCount`.
     pub count: usize,
-    /// The members to record in the group's status, with the controllers of this run.
+    /// What the group's status should record: the number, with the controllers of this run.
     pub remember: FinishedMembers,
 }
 
 impl Finished {
-    /// Determines the finished members from those that the group's status records, and from the members that exist.
+    /// Determines the finished members from the number that the group's status records, and from the members that exist: the status also
+    /// counts pods that were deleted, and may not yet count a pod that has just finished.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
         let none = FinishedMembers { spare: known.spare, ..FinishedMembers::default() };
-        if known.pods.is_empty() && !members.clone().any(done) {
+        if known.count <= 0 && !members.clone().any(done) {
             return Self { count: 0, remember: none };
         }
         let live: BTreeSet<&str> = members.clone().filter(|pod| pod.live()).filter_map(controller).collect();
         let mut owners: BTreeSet<&str> = known.owners.iter().map(String::as_str).collect();
-        let mut pods: BTreeSet<&str> = BTreeSet::new();
+        let mut total = 0;
         if live.is_empty() || !live.is_disjoint(&owners) {
-            pods.extend(known.pods.iter().map(String::as_str));
+            total = known.count;
         } else {
             owners.clear();
         }
@@ -42,21 +43,31 @@ impl Finished {
         if owners.is_empty() {
             owners.extend(members.clone().filter(|pod| done(pod)).filter_map(controller));
         }
-        let mut without_controller = 0;
+        let (mut existing, mut without_controller) = (0, 0);
         for pod in members.filter(|pod| done(pod)) {
             match controller(pod) {
-                Some(owner) if owners.contains(owner) => drop(pods.insert(&pod.uid)),
+                Some(owner) if owners.contains(owner) => existing += 1,
                 Some(_) => {}
                 None => without_controller += 1,
             }
         }
-        let listed = |uids: &BTreeSet<&str>| uids.iter().take(MOST).map(|uid| (*uid).to_owned()).collect();
-        let remember = match pods.is_empty() {
-            true => none,
-            false => FinishedMembers { owners: listed(&owners), pods: listed(&pods), spare: known.spare },
+        total = total.max(existing);
+        let remember = match total {
+            0 => none,
+            count => FinishedMembers {
+                owners: owners.iter().take(MOST).map(|uid| (*uid).to_owned()).collect(),
+                count,
+                spare: known.spare,
+            },
         };
-        let spare = usize::try_from(known.spare).unwrap_or(0);
-        Self { count: (pods.len() + without_controller).saturating_sub(spare), remember }
+        let counted = total.saturating_add(without_controller).saturating_sub(known.spare);
+        Self { count: usize::try_from(counted).unwrap_or(0), remember }
+    }
+
+    /// Returns true if this pod has finished and belongs to the run.
+    pub fn counts(&self, pod: &Pod) -> bool {
+        let is_owner = |uid: &str| self.remember.owners.binary_search_by(|owner| owner.as_str().cmp(uid)).is_ok();
+        done(pod) && controller(pod).is_some_and(is_owner)
     }
 }
 

@@ -17,12 +17,12 @@ impl Housekeeping {
     ) -> Option<Command> {
         let live = model.cluster.members(key).any(|p| !p.ended() && model.keeps(record, p));
         let wanted = live != record.protected && !(live && record.deleting);
-        let what = format!("finalizer of pod group {key}: {live}");
-        (wanted && self.start(what, key, now)).then(|| Command::Protect {
-            group: key.clone(),
-            uid: record.uid.clone(),
-            protect: live,
-        })
+        if !wanted {
+            return None;
+        }
+        // The PodGroup is examined again until the watch shows the effect of the call, or the call is repeated.
+        self.again.insert(key.clone());
+        self.calls.start(Command::Protect { group: key.clone(), uid: record.uid.clone(), protect: live }, now)
     }
 }
 

@@ -9,11 +9,13 @@ mod template;
 mod unused;
 mod workloads;
 
+use crate::clock::Clock;
 use crate::gangs::orphans::Orphans;
-use crate::messages::command::{Command, what_makes};
+use crate::messages::call::Calls;
+use crate::messages::call_key::CallKey;
+use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
-use crate::plans::{Calls, Clock};
 use giveway_crds::native;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -43,26 +45,13 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Records the result of a call.
-    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) {
-        self.calls.answered(what, ok, now);
-    }
-
-    /// Records whether a PodGroup was created from a template. If the API server rejected it, its pods get an event
-    /// with the reason.
-    pub fn made(&mut self, model: &Model, group: &ObjectKey, result: &Result<(), CallError>, now: Instant) {
-        if self.calls.answered(&what_makes(group), result.is_ok(), now)
-            && let Err(CallError::Failed(why)) = result
-        {
+    /// Records the result of a call. If the API server rejected a PodGroup that was created from a template, its pods get an event with
+    /// the reason.
+    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+        let started_here = self.calls.answered(call, result.is_ok(), now);
+        if let (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) = (started_here, call, result) {
             self.refused(model, group, why);
         }
-    }
-
-    /// Returns true if the call must be made now.
-    fn start(&mut self, what: String, group: &ObjectKey, now: Instant) -> bool {
-        // The PodGroup is examined again until the watch shows the effect of the call, or the call is repeated.
-        self.again.insert(group.clone());
-        self.calls.start(what, now)
     }
 
     /// Returns the calls to make for PodGroups and Workloads with changes.
@@ -140,7 +129,8 @@ mod tests {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         pass(&mut housekeeping, &mut world, now);
-        housekeeping.answered("finalizer of pod group default/g: true", false, now);
+        let call = CallKey::Finalizer(world.key("g"), true);
+        housekeeping.answered(&world.model, &call, &Err(CallError::NotLeader), now);
         world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
         world.remove_pod("p");
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));

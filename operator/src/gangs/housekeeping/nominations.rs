@@ -1,11 +1,13 @@
 //! Withdrawal of nominations that belong to no plan.
 
 use super::Housekeeping;
+use crate::clock::Clock;
+use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::plans::{Clock, Flights};
+use crate::plans::Flights;
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_planner::Preemptor;
+use giveway_planner::{Preemptor, SmolStr};
 use std::time::{Duration, Instant};
 
 /// How often stray nominations are searched for.
@@ -39,29 +41,23 @@ impl Housekeeping {
             if !ours || is_member(&pod.uid) {
                 continue;
             }
-            if self.calls.start_unheard(nomination_of(&pod.uid), now) {
-                commands.push(Command::Nominate {
-                    preemptor: Preemptor::Pod(pod.key.clone()),
-                    priority: pod.priority,
-                    plan: String::new(),
-                    pod: pod.key.clone(),
-                    uid: pod.uid.clone(),
-                    node: None,
-                });
-            }
+            let withdraw = Command::Nominate {
+                preemptor: Preemptor::Pod(pod.key.clone()),
+                priority: pod.priority,
+                plan: String::new(),
+                pod: pod.key.clone(),
+                uid: pod.uid.clone(),
+                node: None,
+            };
+            commands.extend(self.calls.start_unheard(withdraw, now));
         }
         commands
     }
 
     /// Records that a plan has started to withdraw its nomination of this pod.
-    pub fn withdrawn(&mut self, uid: &str, now: Instant) {
-        self.calls.made(nomination_of(uid), now);
+    pub fn withdrawn(&mut self, uid: &SmolStr, now: Instant) {
+        self.calls.made(CallKey::Nomination(uid.clone()), now);
     }
-}
-
-/// Returns the key under which the withdrawal of a pod's nomination is recorded.
-fn nomination_of(uid: &str) -> String {
-    format!("nomination of {uid}")
 }
 
 #[cfg(test)]
@@ -94,7 +90,7 @@ mod tests {
     fn a_nomination_that_a_plan_withdraws_is_not_withdrawn_beside_it() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
-        housekeeping.withdrawn("uid-held", now);
+        housekeeping.withdrawn(&"uid-held".into(), now);
         let mut strays = |now| {
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 }).len()
         };

@@ -3,7 +3,7 @@
 
 use super::Housekeeping;
 use crate::gangs::orphans::{self, MOST_QUEUED};
-use crate::messages::command::{Command, what_makes};
+use crate::messages::command::Command;
 use crate::model::Model;
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
@@ -24,9 +24,7 @@ impl Housekeeping {
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
             // The PodGroup is examined again until the watch shows it.
             self.again.insert(key.clone());
-            if self.calls.start_in_patience(what_makes(key), now) {
-                commands.push(Command::CreateGroup(Box::new(group)));
-            }
+            commands.extend(self.calls.start_in_patience(Command::CreateGroup(Box::new(group)), now));
             return;
         }
         let note = |pod: &Pod| match &pod.template {
@@ -103,6 +101,8 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 mod tests {
     use super::super::tests::pass;
     use super::*;
+    use crate::messages::call_key::CallKey;
+    use crate::messages::report::CallError;
     use crate::testing::{TestPod, World};
     use std::time::Duration;
 
@@ -118,7 +118,8 @@ mod tests {
         let owners = group.metadata.owner_references.iter().flatten().map(|o| (o.kind.as_str(), o.name.as_str()));
         assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
-        housekeeping.answered("pod group default/serve-worker", false, now);
+        let call = CallKey::CreateGroup(world.key("serve-worker"));
+        housekeeping.answered(&world.model, &call, &Err(CallError::NotLeader), now);
         let later = now + Duration::from_secs(1);
         assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
     }

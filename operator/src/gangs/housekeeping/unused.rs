@@ -53,7 +53,7 @@ impl Housekeeping {
 /// no finished pods.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
     let ours = (record.managed && record.template.is_some() || record.of_replica) && !record.deleting;
-    ours && record.status.finished.pods.is_empty() && model.cluster.members(key).next().is_none()
+    ours && record.status.finished.count == 0 && model.cluster.members(key).next().is_none()
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     fn a_group_from_a_template_goes_when_nobody_has_used_it_for_long() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.made_by_giveway("a", json!({})).made_from("serve", "worker", "of-a-user", json!({}));
-        world.made_by_giveway("remembers", json!({"finished": {"pods": ["uid-q"]}}));
+        world.made_by_giveway("remembers", json!({"finished": {"count": 1}}));
         world.node("n1", 1).pod(TestPod::new("p", 0).of("a").on("n1"));
         assert!(deleted(&mut housekeeping, &mut world, now).is_empty());
         world.remove_pod("p");

@@ -1,9 +1,9 @@
 //! The status of Workloads, which summarizes their PodGroups.
 
 use super::Housekeeping;
+use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::plans::Clock;
 use crate::status;
 use giveway_planner::model::ObjectKey;
 use kube::ResourceExt;
@@ -26,8 +26,8 @@ impl Housekeeping {
             return None;
         }
         self.again_workloads.insert(workload.clone());
-        let due = self.calls.start(format!("status of workload {workload}"), clock.now);
         let uid = record.object.uid().unwrap_or_default().into();
-        due.then(|| Command::WriteWorkloadStatus { workload, uid, status: Box::new(wanted) })
+        let write = Command::WriteWorkloadStatus { workload, uid, status: Box::new(wanted) };
+        self.calls.start(write, clock.now)
     }
 }

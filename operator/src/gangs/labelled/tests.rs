@@ -2,17 +2,17 @@ use super::*;
 use crate::testing::{TestPod, World};
 use giveway_crds::kinds::Sizes;
 use giveway_crds::policy::DisruptionMode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 struct Scene {
     world: World,
-    gangs: Gangs,
+    gangs: LabelledGangs,
     now: Instant,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { world: World::new(), gangs: Gangs::default(), now: Instant::now() }
+        Self { world: World::new(), gangs: LabelledGangs::default(), now: Instant::now() }
     }
 
     fn pass(&mut self) -> Vec<Command> {
@@ -45,6 +45,11 @@ impl Scene {
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
 
+    /// Answers a call with success.
+    fn answered(&mut self, call: &CallKey) {
+        self.gangs.answered(&self.world.model, call, &Ok(()), self.now);
+    }
+
     /// Stores the PodGroup as Giveway creates it.
     fn stored(&mut self, name: &str, uid: &str, size: i32) {
         self.world.made_for(name, uid, size);
@@ -74,7 +79,7 @@ fn the_first_pod_of_a_job_has_its_group_made_as_large_as_the_job_and_owned_by_it
     assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Job", "train", "u1"));
     assert_eq!(group.metadata.labels.as_ref().unwrap()[LABEL_GANG], "true");
     assert!(scene.pass().is_empty(), "the call has no answer yet");
-    scene.gangs.answered("pod group default/train", true, scene.now);
+    scene.answered(&CallKey::CreateGroup(ObjectKey::new("default", "train")));
     scene.stored("train", "u1", 8);
     assert!(scene.pass().is_empty());
     assert!(scene.later(5).gangs.pending.is_empty());
@@ -117,7 +122,7 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     scene.later(60).world.pod(member("c", "train", "u1"));
     let commands = scene.answer("u1", 3);
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
-    scene.gangs.answered("minCount of pod group default/train: 3", true, scene.now);
+    scene.answered(&CallKey::MinCount(ObjectKey::new("default", "train"), 3));
     scene.stored("train", "u1", 3);
     assert!(scene.pass().is_empty());
     scene.later(60).world.remove_pod("c");
@@ -175,7 +180,8 @@ fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_ch
     let commands = scene.pass();
     let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
     let key = scene.world.key("train");
-    let spare = |scene: &Scene| scene.gangs.spare(&key, &scene.world.model.groups[&key]);
+    let spare =
+        |scene: &Scene| scene.gangs.counters(&key, &scene.world.model.groups[&key]).map(|counters| counters.spare);
     assert_eq!(spare(&scene), None, "nobody has read it");
     let read = |scene: &mut Scene, completions: i32| {
         let row = owner.row().unwrap();
@@ -191,6 +197,55 @@ fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_ch
     assert_eq!(read(&mut scene, 20), (Some(12), 0));
     assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
     assert_eq!(read(&mut scene, 30), (Some(22), 1));
+}
+
+/// Answers the read of this owner with the fields of an object.
+fn object(scene: &mut Scene, owner: &OwnerKey, uid: &str, fields: &Value) {
+    let sizes = Sizes::of(owner.row().unwrap(), fields);
+    let facts = OwnerFacts { uid: uid.into(), controller: uid.into(), deleting: false, sizes, min_count: None };
+    scene.gangs.owner_read(owner, Ok(facts), scene.now);
+}
+
+#[test]
+fn the_job_of_a_jobset_s_gang_tells_which_of_its_indexes_have_failed_and_how_many_pods_have_succeeded() {
+    let mut scene = Scene::new();
+    let key = scene.world.key("set-w-0");
+    scene.world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1"), 4);
+    let pod = |name: &str, job: &str| {
+        let pod =
+            TestPod::new(name, 10).of("set-w-0").held().of_job("set-w-0").owner_uid(job).labelled(LABEL_GANG, "true");
+        pod.labelled("jobset.sigs.k8s.io/jobset-name", "set")
+            .labelled("jobset.sigs.k8s.io/replicatedjob-name", "w")
+            .labelled("jobset.sigs.k8s.io/job-index", "0")
+    };
+    scene.world.pod(pod("a", "j1"));
+    let spec = json!({"parallelism": 4, "completions": 4, "backoffLimitPerIndex": 0});
+    let set = json!({"spec": {"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}});
+    let read = |scene: &mut Scene, uid: &str, status: Value| {
+        let commands = scene.pass();
+        let [Command::ReadOwner(owner)] = &commands[..] else { panic!("{commands:?}") };
+        assert_eq!((owner.kind, owner.name.as_str()), ("JobSet", "set"));
+        object(scene, owner, "s1", &set);
+        let commands = scene.pass();
+        let [Command::ReadOwner(job)] = &commands[..] else { panic!("{commands:?}") };
+        assert_eq!((job.kind, job.api_version.as_str(), job.name.as_str()), ("Job", "batch/v1", "set-w-0"));
+        object(scene, job, uid, &json!({ "spec": spec, "status": status }));
+        scene.pass()
+    };
+    let commands = read(&mut scene, "j1", json!({"succeeded": 2, "failedIndexes": "3"}));
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
+    let counters = scene.gangs.counters(&key, &scene.world.model.groups[&key]);
+    assert_eq!(counters, Some(&OwnerCounters { spare: 0, counted: Some(("j1".to_owned(), 2)) }));
+    assert!(!scene.gangs.settled(&scene.world.model, &key, scene.now), "minCount is not yet 3");
+    scene.world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1"), 3);
+    assert!(scene.gangs.settled(&scene.world.model, &key, scene.now));
+
+    // The JobSet restarts: it creates another Job of the same name.
+    scene.world.remove_pod("a");
+    scene.pass();
+    scene.later(60).world.pod(pod("b", "j2"));
+    let commands = read(&mut scene, "j2", json!({}));
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 4, .. }]), "{commands:?}");
 }
 
 #[test]
@@ -325,7 +380,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
     the_group(&scene.answer("u1", 8));
     let mut tries = 1;
     let why = || Err(CallError::Failed("exceeded quota: q (403)".to_owned()));
-    scene.gangs.made(&scene.world.model, &key, &why(), scene.now);
+    scene.gangs.answered(&scene.world.model, &CallKey::CreateGroup(key.clone()), &why(), scene.now);
     let mut told = Vec::new();
     for _ in 0..120 {
         for command in scene.later(1).pass() {
@@ -333,7 +388,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
                 Command::ReadOwner(owner) => scene.says(&owner, "u1", 8),
                 Command::CreateGroup(_) => {
                     tries += 1;
-                    scene.gangs.made(&scene.world.model, &key, &why(), scene.now);
+                    scene.gangs.answered(&scene.world.model, &CallKey::CreateGroup(key.clone()), &why(), scene.now);
                 }
                 Command::Publish(notice) => told.push(notice.note.to_string()),
                 other => panic!("{other:?}"),
@@ -358,7 +413,7 @@ fn groups_that_come_and_go_take_nobody_s_turn_and_are_forgotten() {
     scene.pass();
     scene.later(1).pass();
     assert_eq!(scene.gangs.turns, [scene.world.key("train")]);
-    assert!(scene.gangs.followed.len() == 1 && scene.gangs.spares.len() <= 1, "{:?}", scene.gangs.followed);
+    assert!(scene.gangs.followed.len() == 1 && scene.gangs.counters.len() <= 1, "{:?}", scene.gangs.followed);
 }
 
 #[test]

@@ -174,6 +174,7 @@ pub fn first_step(command: &Command) -> usize {
 
 /// Returns the report of the actuator about a command with this result; `None` if the operator expects no report.
 pub fn report(command: Command, reply: Reply) -> Option<Report> {
+    let key = command.key();
     let result = match &reply {
         Reply::Failed(error) => Err(error.clone()),
         _ => Ok(()),
@@ -200,28 +201,19 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
         Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
         Command::ReadSchedulerLease(_) => Report::SchedulerLease(result.map(|()| None)),
-        Command::Protect { group, protect, .. } => {
-            Report::Object { what: format!("finalizer of pod group {group}: {protect}"), result }
-        }
-        Command::ForgetPlan { name, .. } => Report::Object { what: format!("preemption {name}"), result },
-        Command::WriteWorkloadStatus { workload, .. } => {
-            Report::Object { what: format!("status of workload {workload}"), result }
-        }
-        Command::LetNodeGo { plan } => Report::Object { what: format!("label of preemption {plan}"), result },
-        Command::CreateGroup(group) => {
-            let name = group.metadata.name.unwrap_or_default();
-            Report::Object { what: format!("pod group default/{name}"), result }
-        }
-        Command::DeleteGroup { group, .. } => Report::Object { what: format!("deletion of pod group {group}"), result },
+        Command::Protect { .. }
+        | Command::ForgetPlan { .. }
+        | Command::WriteWorkloadStatus { .. }
+        | Command::LetNodeGo { .. }
+        | Command::CreateGroup(_)
+        | Command::DeleteGroup { .. }
+        | Command::SetMinCount { .. } => Report::Answered { call: key?, result },
         // The simulation has no autoscaler.
         Command::RequestCapacity(_)
         | Command::WithdrawRequest { .. }
         | Command::MakePlaceholder(_)
         | Command::RemovePlaceholder { .. } => return None,
         Command::ReadOwner(owner) => Report::Owner { owner, result: Err(CallError::Gone) },
-        Command::SetMinCount { group, min_count, .. } => {
-            Report::Object { what: format!("minCount of pod group {group}: {min_count}"), result }
-        }
     })
 }
 

@@ -1,10 +1,11 @@
 //! Kinds of third-party controllers. The tests write the objects and pods as these controllers do; `make test-kinds` runs the
 //! real ones. Objects of Kubernetes (Jobs of a JobSet, StatefulSets of a LeaderWorkerSet) are handled by the real controllers.
 
-use super::{apply, cluster, template, wait_bound, wait_group};
+use super::{apply, cluster, field, template, wait_bound, wait_group};
 use crate::MINUTE;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::KINDS;
+use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -16,6 +17,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             each_job_of_a_jobset_is_a_group_of_its_own,
+            a_gang_of_a_jobset_starts_again_without_an_index_that_has_failed_for_good,
             a_leader_and_its_workers_are_a_group,
             the_head_and_the_workers_of_a_ray_cluster_are_a_group;
         own:
@@ -67,18 +69,18 @@ fn owner(object: &Value) -> Value {
         "uid": object["metadata"]["uid"], "controller": true}])
 }
 
-async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
-    cluster(world, 1).await;
-    let jobs = json!([{"name": "workers", "replicas": 2,
-        "template": {"spec": {"parallelism": 2, "completions": 2, "template": template("high", &json!({}))}}}]);
-    let spec = json!({ "replicatedJobs": jobs });
-    let set = create(world, &labelled("jobset.x-k8s.io/v1alpha2", "JobSet", "train", &spec)).await;
+/// Creates JobSet `train` with a replicated Job `workers` of this spec, and the Jobs as its controller does.
+async fn create_jobset(world: &World, replicas: usize, spec: &Value) {
+    let jobs = json!([{"name": "workers", "replicas": replicas, "template": { "spec": spec }}]);
+    let set =
+        create(world, &labelled("jobset.x-k8s.io/v1alpha2", "JobSet", "train", &json!({ "replicatedJobs": jobs })))
+            .await;
     let job_spec = &set["spec"]["replicatedJobs"][0]["template"]["spec"];
     assert_eq!(job_spec["template"]["metadata"]["labels"][LABEL_GANG], "true", "{set}");
-    for index in ["0", "1"] {
+    for index in 0..replicas {
         let labels = json!({
             "jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "workers",
-            "jobset.sigs.k8s.io/job-index": index, "jobset.sigs.k8s.io/jobset-uid": set["metadata"]["uid"],
+            "jobset.sigs.k8s.io/job-index": index.to_string(), "jobset.sigs.k8s.io/jobset-uid": set["metadata"]["uid"],
         });
         let mut spec = job_spec.clone();
         spec["template"] = with_labels(spec["template"].clone(), &labels);
@@ -86,6 +88,12 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
             json!({"name": format!("train-workers-{index}"), "labels": labels, "ownerReferences": owner(&set)});
         apply(world, &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})).await;
     }
+}
+
+async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
+    cluster(world, 1).await;
+    let spec = json!({"parallelism": 2, "completions": 2, "template": template("high", &json!({}))});
+    create_jobset(world, 2, &spec).await;
     for index in ["0", "1"] {
         wait_bound(world, &format!("batch.kubernetes.io/job-name=train-workers-{index}"), 2).await;
         wait_group(world, &format!("train-workers-{index}"), 2, "JobSet/train").await;
@@ -99,6 +107,41 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
     let unknown = crate::cli::giveway(world, &["why", "jobset/unknown"]).await;
     let words = "no pod group of namespace default is made for JobSet unknown: groups come with the first pod";
     assert!(unknown.status == Some(2) && unknown.err.contains(words), "{}", unknown.err);
+    world.check_promises().await;
+}
+
+async fn a_gang_of_a_jobset_starts_again_without_an_index_that_has_failed_for_good(world: &mut World) {
+    cluster(world, 1).await;
+    let ignore = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]});
+    let spec = json!({
+        "parallelism": 3, "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 0,
+        "podFailurePolicy": {"rules": [ignore]}, "template": template("low", &json!({})),
+    });
+    create_jobset(world, 1, &spec).await;
+    let (selector, group) = ("batch.kubernetes.io/job-name=train-workers-0", "gpg/train-workers-0");
+    wait_bound(world, selector, 3).await;
+    wait_group(world, "train-workers-0", 3, "JobSet/train").await;
+    let third = format!("{selector},batch.kubernetes.io/job-completion-index=2");
+    let third = world.kubectl(&["get", "pods", "-l", &third, "-o", "name"]).await.unwrap();
+    let failed = json!({"status": {"phase": "Failed"}}).to_string();
+    world.kubectl(&["patch", third.trim(), "--subresource=status", "--type=merge", "-p", &failed]).await.unwrap();
+    wait_for("minCount follows the Job's failed index", MINUTE, async || {
+        let (failed, needed) = (
+            field(world, "job/train-workers-0", ".status.failedIndexes").await,
+            field(world, group, ".spec.schedulingPolicy.gang.minCount").await,
+        );
+        if (failed.as_str(), needed.as_str()) == ("2", "2") { Ok(()) } else { Err(format!("{failed}, {needed}")) }
+    })
+    .await;
+    let urgent = world.gang("urgent", 3).priority("high").create().await;
+    urgent.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted_names().len(), 2, "the pods of the two other indexes");
+    for pod in &urgent.pods {
+        pod.delete().await;
+    }
+    urgent.delete().await;
+    // The pod that has failed keeps its node in its spec.
+    wait_bound(world, selector, 3).await;
     world.check_promises().await;
 }
 

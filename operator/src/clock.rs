@@ -3,6 +3,7 @@
 //! terminating victim as overdue. So these times are compared with the header `Date` of the API server's responses plus
 //! the time that has passed since.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822;
 use kube::Client;
@@ -18,6 +19,34 @@ const AGAIN: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(2);
 /// Differences of at most this many seconds are ignored: the header has whole seconds, and the response takes time.
 const NO_DIFFERENCE: i64 = 3;
+
+/// The current time, passed in so that decisions read no clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Monotonic time.
+    pub now: Instant,
+    /// Wall-clock time of the API server in seconds since the epoch.
+    pub epoch_seconds: i64,
+}
+
+impl Clock {
+    /// Returns the current time.
+    pub fn read(server_time: &ServerTime) -> Self {
+        Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
+    }
+
+    /// Returns a time in the future as wall-clock time, for messages.
+    pub fn at(self, then: Instant) -> Timestamp {
+        let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
+        let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Timestamp::from_second(then).unwrap_or_default()
+    }
+
+    /// Returns the wall-clock time, for objects.
+    pub fn time(self) -> Time {
+        Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
+    }
+}
 
 /// The API server's time, computed from its last response and the monotonic clock. Before the first response it is this
 /// machine's time. Cheap to clone.

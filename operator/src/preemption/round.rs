@@ -18,7 +18,7 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// The current round.
 #[derive(Debug, Default)]
-pub(super) struct Round {
+pub struct Round {
     untimed: bool,
     /// The preemptors that were decided in this round, if the last pass did not finish it.
     looked_at: BTreeSet<Preemptor>,
@@ -39,23 +39,23 @@ pub(super) struct Round {
 
 impl Round {
     /// Creates a round that every pass finishes.
-    pub(super) fn untimed() -> Self {
+    pub fn untimed() -> Self {
         Self { untimed: true, ..Self::default() }
     }
 
     /// Requests that the next pass does not skip decisions during a pause.
-    pub(super) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.hurry = true;
     }
 
     /// Returns true if waiting plans may be compared with alternatives in this pass, in which such comparisons have taken `spent`. Each
     /// comparison is a call of the planner, and plans that can be carried out must not wait for a hundred of them.
-    pub(super) fn looks(&self, now: Instant, spent: Duration) -> bool {
+    pub fn looks(&self, now: Instant, spent: Duration) -> bool {
         self.untimed || (spent < SLICE && self.no_look_before.is_none_or(|until| now >= until))
     }
 
     /// Ends the comparisons of this pass, which took `spent`. The next ones begin after a longer time than that.
-    pub(super) fn looked(&mut self, now: Instant, spent: Duration) {
+    pub fn looked(&mut self, now: Instant, spent: Duration) {
         let rest = (spent * REST).min(LONGEST_REST);
         if !rest.is_zero() && self.no_look_before.is_none_or(|until| now >= until) {
             self.no_look_before = Some(now + spent + rest);
@@ -63,7 +63,7 @@ impl Round {
     }
 
     /// Begins a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is anything to decide.
-    pub(super) fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
+    pub fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
         let somebody = std::mem::take(&mut self.hurry) | (std::mem::replace(&mut self.arrivals, arrivals) != arrivals);
         self.left = self.resting;
@@ -71,7 +71,7 @@ impl Round {
     }
 
     /// Returns true if a preemptor is decided in this pass, which has taken the time that `took` returns.
-    pub(super) fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
+    pub fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
         if self.untimed {
             return true;
         }
@@ -95,7 +95,7 @@ impl Round {
     }
 
     /// Ends a pass after all preemptors, which took this long.
-    pub(super) fn end(&mut self, now: Instant, took: Duration) {
+    pub fn end(&mut self, now: Instant, took: Duration) {
         self.spent += took;
         if self.untimed || self.resting {
             return;
@@ -110,7 +110,7 @@ impl Round {
     }
 
     /// Returns the time of the next pass if a preemptor was skipped.
-    pub(super) fn again(&self) -> Option<Instant> {
+    pub fn again(&self) -> Option<Instant> {
         self.left.then(|| self.not_before.unwrap_or_else(Instant::now))
     }
 }

@@ -1,5 +1,7 @@
 //! The state of one API call that a plan needs: whether it was made, how it ended, and when it may be made again.
 
+use crate::messages::call_key::CallKey;
+use crate::messages::command::Command;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -112,45 +114,46 @@ impl Call {
 /// Calls in flight, by what they write: no call is made twice at the same time, and a failed call is retried after a
 /// delay.
 #[derive(Debug, Default)]
-pub struct Calls(BTreeMap<String, Call>);
+pub struct Calls(BTreeMap<CallKey, Call>);
 
 impl Calls {
-    /// Returns true if the call must be made now, and then records it as made.
-    pub fn start(&mut self, what: String, now: Instant) -> bool {
-        self.start_if(what, |call| call.due(now))
-    }
-
-    fn start_if(&mut self, what: String, is_due: impl Fn(Call) -> bool) -> bool {
-        let call = self.0.entry(what).or_default();
-        let due = is_due(*call);
-        if due {
-            call.start();
-        }
-        due
+    /// Returns the command if its call must be made now, and then records the call as made.
+    pub fn start(&mut self, command: Command, now: Instant) -> Option<Command> {
+        self.start_if(command, |call| call.due(now))
     }
 
     /// Like `start`, with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects.
-    pub fn start_in_patience(&mut self, what: String, now: Instant) -> bool {
-        self.start_if(what, |call| call.due_in_patience(now))
+    pub fn start_in_patience(&mut self, command: Command, now: Instant) -> Option<Command> {
+        self.start_if(command, |call| call.due_in_patience(now))
+    }
+
+    fn start_if(&mut self, command: Command, is_due: impl Fn(Call) -> bool) -> Option<Command> {
+        let Some(key) = command.key() else { return Some(command) };
+        let call = self.0.entry(key).or_default();
+        is_due(*call).then(|| {
+            call.start();
+            command
+        })
     }
 
     /// Like `start`, for a call whose result is not reported: it is repeated until the watch shows its effect.
-    pub fn start_unheard(&mut self, what: String, now: Instant) -> bool {
-        let due = self.0.get(&what).is_none_or(|call| call.due(now));
-        if due {
-            self.made(what, now);
-        }
-        due
+    pub fn start_unheard(&mut self, command: Command, now: Instant) -> Option<Command> {
+        let key = command.key()?;
+        let due = self.0.get(&key).is_none_or(|call| call.due(now));
+        due.then(|| {
+            self.made(key, now);
+            command
+        })
     }
 
     /// Records that another component has made the call.
-    pub fn made(&mut self, what: String, now: Instant) {
-        self.0.insert(what, Call::Done(now));
+    pub fn made(&mut self, key: CallKey, now: Instant) {
+        self.0.insert(key, Call::Done(now));
     }
 
     /// Records the result of a call. Returns true if the call was started here.
-    pub fn answered(&mut self, what: &str, ok: bool, now: Instant) -> bool {
-        let call = self.0.get_mut(what);
+    pub fn answered(&mut self, key: &CallKey, ok: bool, now: Instant) -> bool {
+        let call = self.0.get_mut(key);
         let known = call.is_some();
         if let Some(call) = call {
             call.answered(ok, now);

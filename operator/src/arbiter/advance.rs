@@ -1,0 +1,233 @@
+//! Advances the plans in flight: what each of them has to respect, its calls, and the events about its stages.
+
+use super::{Arbiter, departures};
+use crate::clock::Clock;
+use crate::departures::plan_store::Record;
+use crate::messages::command::Command;
+use crate::plans::{Advance, Flight, Limits};
+use crate::speaker::words;
+use crate::status::Victimhood;
+use crate::{plans, status};
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::PlanState;
+use giveway_planner::Context;
+use giveway_planner::Preemptor;
+use giveway_planner::Respect;
+use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
+const UNSEEN: Duration = Duration::from_secs(60);
+
+impl Arbiter {
+    pub(super) fn launch(&mut self, mut flight: Flight) {
+        if self.restraint.rates.most().limits() {
+            flight.ration = Some(BTreeSet::new());
+        }
+        for victim in &flight.plan.victims {
+            let group = match victim.kind.as_str() {
+                "PodGroup" => Some(ObjectKey::new(&victim.namespace, &victim.name)),
+                _ => self.group_key(&ObjectKey::new(&victim.namespace, &victim.name)),
+            };
+            self.statuses.dirty.extend(group);
+        }
+        if let Preemptor::Group(key) = &flight.preemptor {
+            self.gangs.succession.succeeded(key, self.gangs.labelled.controllers());
+            if flight.evicts() {
+                self.statuses.last_plans.remove(key);
+            }
+            self.statuses.dirty.insert(key.clone());
+        }
+        self.plans.flights.insert(flight, &mut self.model.cluster);
+        self.model.version += 1;
+    }
+
+    /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
+    pub(super) fn context(&self, priority: i32) -> Context {
+        let mut departing = plans::departing(&self.plans.flights, priority);
+        departing.extend(self.departures.leaving().chain(self.plans.evicted.keys()).cloned());
+        Context { departing, ..Context::default() }
+    }
+
+    /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
+    /// does a short outage of a node.
+    pub(super) fn context_of_begun(&self, context: Context) -> Context {
+        Context { recovering: self.plans.recovering.clone(), respect: Respect::BegunOrHigher, ..context }
+    }
+
+    /// Ends the reservations of plans that ended some seconds ago: the nominations count again.
+    fn expire_reservations(&mut self, now: Instant) {
+        let nodes = self.plans.ended_reservations.expire(&self.plans.flights, &mut self.model.cluster, now);
+        self.model.version += u64::from(!nodes.is_empty());
+        nodes.iter().for_each(|node| self.model.changes.note_node(node));
+    }
+
+    pub(super) fn advance(&mut self, clock: Clock) {
+        self.expire_reservations(clock.now);
+        let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
+        let mut spent = Duration::ZERO;
+        // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
+        // sorted by ascending priority, the youngest first.
+        let mut order: Vec<Preemptor> = self.plans.flights.take_due(clock.now);
+        order.sort_by_key(|preemptor| {
+            self.plans.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
+        });
+        // Plans for critical add-ons wait for fewer terminating pods than other plans.
+        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_begun_to_evict());
+        let kinds: BTreeSet<(i32, bool, bool)> =
+            order.iter().filter_map(|preemptor| self.plans.flights.get(preemptor)).map(kind).collect();
+        let context = |(priority, critical, evicting)| {
+            let lingering =
+                if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
+            let known = self.context(priority);
+            match evicting {
+                true => Context { lingering, ..self.context_of_begun(known) },
+                false => Context { lingering, ..known },
+            }
+        };
+        let mut contexts: BTreeMap<(i32, bool, bool), Context> =
+            kinds.into_iter().map(|kind| (kind, context(kind))).collect();
+        let version = self.model.version;
+        self.plans.evicted.retain(|uid, (pod, at)| {
+            let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
+            let expected = clock.now.duration_since(*at) < UNSEEN;
+            // Plans that rely on the capacity of the pod must be checked, because the pod is not terminating.
+            self.model.changes.everything |= unseen && !expected;
+            unseen && expected
+        });
+        for preemptor in order {
+            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
+            let Some(context) = contexts.get(&kind(flight)) else { continue };
+            let (before, went_on, was_put_off) = (flight.plan.state, flight.ending.is_none(), flight.is_put_off());
+            if before == PlanState::Planned
+                && let Preemptor::Group(key) = &preemptor
+            {
+                flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
+            }
+            let limits = Limits { release_timeout, look: self.preemption.round.looks(clock.now, spent) };
+            let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
+            let mut advance = flight.advance(&self.model, context, clock, limits);
+            if !advance.rest.is_empty() {
+                let ids = (&mut self.plans.made, self.leadership.term());
+                let begun = (&mut self.departures, &mut self.plan_store);
+                flight.handed_over = departures::hand_over(&self.model, &advance.rest, begun, ids, clock);
+                if flight.handed_over {
+                    let Advance { commands, ended, .. } = flight.advance(&self.model, context, clock, limits);
+                    advance.commands.extend(commands);
+                    advance.ended = ended;
+                }
+            }
+            if waits {
+                spent += begun.elapsed();
+            }
+            let requested = self.requested_by_others(&preemptor, &advance.commands);
+            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
+            flight.leave_to_others(&mut advance.commands, &requested, clock.now);
+            let now = flight.plan.state;
+            let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off());
+            let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
+            if flight.evicts() {
+                self.plan_store.note(&Record::from(&*flight));
+            }
+            if now != before {
+                // The plans that are advanced next see both what this one reserves and what it evicts.
+                for ((priority, ..), context) in &mut contexts {
+                    context.departing.extend(flight.departing_for(*priority).cloned());
+                }
+            }
+            if now != before && advance.ended.is_none() {
+                flight.stages.push((now, clock.now));
+                self.staged(&preemptor, now);
+            }
+            self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
+            self.plans.flights.advanced(&preemptor, had_effect, clock.now);
+            if let Preemptor::Group(key) = &preemptor {
+                self.statuses.dirty.insert(key.clone());
+            }
+            self.tell_victims(&preemptor);
+            for command in advance.commands {
+                if let Command::Nominate { uid, node: None, .. } = &command {
+                    self.gangs.housekeeping.withdrawn(uid, clock.now);
+                }
+                self.count_asked(&command, clock);
+                self.actuator.dispatch(command);
+            }
+            if let Some(ending) = advance.ended {
+                self.ended(&preemptor, &ending, clock);
+            }
+        }
+        self.preemption.round.looked(clock.now, spent);
+        // A plan ended in this loop, so what was computed earlier in the loop is not final: another version makes it be computed again.
+        if self.model.version != version {
+            self.model.version += 1;
+        }
+    }
+
+    /// Returns the UIDs of the pods that these commands evict although another plan or departure has already requested their eviction.
+    fn requested_by_others(&self, preemptor: &Preemptor, commands: &[Command]) -> BTreeSet<SmolStr> {
+        let uids = commands.iter().filter_map(|command| match command {
+            Command::Evict(call) => Some(&call.uid),
+            _ => None,
+        });
+        let is_requested = |uid: &&SmolStr| {
+            let mut others = self.plans.flights.with_pod(uid).filter(|flight| flight.preemptor != *preemptor);
+            others.any(|flight| flight.has_asked(uid))
+                || self.plans.evicted.contains_key(*uid)
+                || self.departures.has_asked(uid)
+        };
+        uids.filter(is_requested).cloned().collect()
+    }
+
+    /// Publishes an event on the preemptor when its plan has reached the next state.
+    fn staged(&mut self, preemptor: &Preemptor, state: PlanState) {
+        let Some(flight) = self.plans.flights.get(preemptor) else { return };
+        if flight.evicts() {
+            let trace_id = self.tracer.id(&flight.plan);
+            tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, ?state, "plan");
+        }
+        let within = status::within(flight.plan.domain.as_ref());
+        let note = match state {
+            PlanState::Evicting => {
+                format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
+            }
+            PlanState::Releasing => match flight.members.len() {
+                1 => format!("1 pod has a place{within} and starts."),
+                members => format!("{} have a place{within} and start.", words::pods(members)),
+            },
+            _ => return,
+        };
+        let action = format!("{} {}", status::state_reason(state), flight.plan.id);
+        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note.into()) {
+            self.actuator.dispatch(Command::Publish(notice));
+        }
+    }
+
+    /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.
+    fn tell_victims(&mut self, preemptor: &Preemptor) {
+        let Some(flight) = self.plans.flights.advancing(preemptor) else { return };
+        if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
+            return;
+        }
+        flight.told = true;
+        let flight = flight.clone();
+        for victim in &flight.plan.victims {
+            let key = ObjectKey::new(&victim.namespace, &victim.name);
+            let whole = victim.kind == "PodGroup";
+            let message = plans::victim_message(&flight, &victim.kind, victim.priority, None);
+            if whole {
+                self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
+            }
+            let group = if whole { Some(key) } else { self.group_key(&key) };
+            // The status of a PodGroup with a departure already shows the cause.
+            if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
+                self.statuses.dirty.insert(group.clone());
+                let plan = flight.plan.id.clone();
+                let (preemptor, reason) = (Some(plans::taker(&flight)), Reason::PreemptionByScheduler);
+                self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
+            }
+        }
+    }
+}

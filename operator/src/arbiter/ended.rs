@@ -1,0 +1,104 @@
+//! What remains of a plan that has ended: the back-off of its preemptor, events, the status of its victims, and its stored object.
+
+use super::Arbiter;
+use crate::clock::Clock;
+use crate::departures::plan_store::Record;
+use crate::messages::command::Command;
+use crate::plans::{Ending, Flight};
+use crate::status;
+use crate::status::WaitReason;
+use giveway_crds::plan::PlanState;
+use giveway_planner::Preemptor;
+use giveway_planner::model::ObjectKey;
+
+impl Arbiter {
+    /// Updates the queue entry of a preemptor whose plan has ended: the back-off, and the pods to exclude from the next plan.
+    fn waits_on(&mut self, flight: &Flight, ending: &Ending, told: &str, clock: Clock) {
+        let waiting = self.preemption.waiting.entry(flight.preemptor.clone()).or_default();
+        waiting.wait_reason = None;
+        waiting.seen = None;
+        waiting.not_bound(&flight.unbound, told, clock.now);
+        // The preemption delay is counted from the first plan.
+        if flight.superseded || (flight.put_off && flight.begun() == 0) {
+            waiting.put_off_since.clone_from(&flight.plan.planned_at);
+        }
+        match ending.state {
+            PlanState::Completed => {
+                (waiting.failures, waiting.refusals, waiting.again, waiting.careful) = (0, 0, 0, false);
+            }
+            _ if flight.superseded => {}
+            _ if !flight.refused.is_empty() => {
+                waiting.refused(flight.refused.keys(), &flight.forbidden, told, clock.now);
+            }
+            _ if ending.again => waiting.planned_again(clock.now),
+            _ => waiting.back_off(clock.now),
+        }
+        waiting.failed_without_victims = ending.state == PlanState::Failed && !flight.evicts();
+        // The first time a plan is cancelled before any eviction, the next one is made at once.
+        if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
+            waiting.not_before = None;
+        }
+        if let Some(until) =
+            waiting.not_before.filter(|until| *until > clock.now && ending.state != PlanState::Completed)
+        {
+            waiting.wait_reason = Some(WaitReason {
+                reason: status::state_reason(ending.state),
+                message: format!(
+                    "{told} Room that becomes free is taken at once; the next plan is made at {}.",
+                    clock.at(until)
+                ),
+            });
+        }
+    }
+
+    pub(super) fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
+        let Some(flight) = self.plans.flights.remove(preemptor) else { return };
+        self.preemption.round.hurry();
+        let unseen = flight.evicted_unseen(&self.model.cluster);
+        self.plans.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
+        self.plans.ended_reservations.note(&flight, clock.now);
+        let reason = status::state_reason(ending.state);
+        let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());
+        tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
+        self.count_ending(&flight, ending.state, clock);
+        self.trace(&flight, ending, clock);
+        let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
+        // The history of a deleted preemptor does not apply to a new one of the same name.
+        let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
+        if !is_another {
+            self.waits_on(&flight, ending, &told, clock);
+        }
+        for (uid, why) in &flight.refused {
+            let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
+            self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);
+        }
+        for victim in &flight.plan.victims {
+            let key = ObjectKey::new(&victim.namespace, &victim.name);
+            let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
+            // No pod was evicted, so the status of the PodGroup need not report this plan.
+            if let Some(group) = group.as_ref().filter(|_| flight.begun() == 0)
+                && self.statuses.victims.get(group).is_some_and(|victim| victim.plan == flight.plan.id)
+            {
+                self.statuses.victims.remove(group);
+            }
+            self.statuses.dirty.extend(group);
+        }
+        if flight.evicts() || ending.state == PlanState::Failed {
+            let action = format!("{reason} {}", flight.plan.id);
+            let warning = ending.state == PlanState::Failed;
+            if let Some(notice) = self.notice(preemptor, warning, reason, action, ending.message.clone()) {
+                self.actuator.dispatch(Command::Publish(notice));
+            }
+        }
+        if flight.evicts() {
+            self.plan_store.close(&Record::from(&flight), clock.time());
+        }
+        if let Preemptor::Group(key) = preemptor {
+            if flight.evicts() && !is_another {
+                self.statuses.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
+            }
+            self.statuses.dirty.insert(key.clone());
+        }
+        self.model.version += 1;
+    }
+}

@@ -1,0 +1,98 @@
+//! The order of a pass.
+
+use super::Arbiter;
+use crate::clock::Clock;
+use crate::plans::Flight;
+use giveway_planner::Preemptor;
+
+impl Arbiter {
+    /// Runs one pass over all applied inputs: advances plans, decides, and writes.
+    pub fn pass(&mut self, clock: Clock) {
+        for (problem, error) in std::mem::take(&mut self.model.new_problems) {
+            tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
+            self.metrics.unreadable(problem.kind);
+        }
+        if !self.model.synced() {
+            return;
+        }
+        self.ready.send_replace(true);
+        if !self.leadership.holds() {
+            return;
+        }
+        self.model.note_time(clock.epoch_seconds);
+        self.note_outages(clock);
+        if !self.resumed {
+            self.resume(clock);
+            self.resumed = true;
+        }
+        let broken = self.watches.broken(clock.now);
+        self.metrics.watches_broken(broken.is_some());
+        if broken.is_some() {
+            // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
+            // current.
+            self.plans.flights.all_mut().for_each(Flight::hold);
+            self.departures.hold();
+            self.store_plans(clock);
+            return;
+        }
+        self.model.drop_old_marks(clock.epoch_seconds);
+        self.forget_the_dead();
+        self.plans.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
+        self.statuses.dirty.append(&mut self.model.touched);
+        self.gangs.observe(&mut self.model, &self.statuses.dirty, clock);
+        self.follow_switch();
+        self.restrain();
+        self.ration(clock);
+        self.begin_departures(clock);
+        self.advance(clock);
+        self.decide(clock);
+        self.rescue(clock);
+        self.depart(clock);
+        self.store_plans(clock);
+        let workloads = std::mem::take(&mut self.model.touched_workloads);
+        let (flights, touched, unused_for) =
+            (&self.plans.flights, &self.statuses.dirty, self.config.unused_group_timeout);
+        let mut chores = self.gangs.pass(&self.model, flights, touched, workloads, unused_for, clock);
+        self.statuses.dirty.append(&mut self.gangs.labelled.take_news());
+        chores.append(&mut self.ask_for_capacity(clock));
+        chores.append(&mut self.ungate_all_pods(clock));
+        chores.into_iter().for_each(|c| self.actuator.dispatch(c));
+        self.write_statuses(clock);
+        self.tell_waiters(clock);
+        self.metrics.in_flight(self.plans.flights.len());
+        if self.survey.due(clock.now) {
+            let who =
+                self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);
+            self.metrics.waits(who);
+            self.waiters.forget(&self.model.cluster);
+        }
+    }
+
+    /// Removes the state of deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
+    fn forget_the_dead(&mut self) {
+        for key in std::mem::take(&mut self.model.namesakes) {
+            self.statuses.last_plans.remove(&key);
+            self.statuses.victims.remove(&key);
+            self.preemption.waiting.remove(&Preemptor::Group(key));
+        }
+    }
+
+    /// Resumes the plans that an earlier leader stored.
+    fn resume(&mut self, clock: Clock) {
+        self.statuses.dirty.extend(self.model.groups.keys().cloned());
+        self.resume_rates(clock);
+        self.resume_plans(clock);
+    }
+
+    /// Updates the set of nodes that have not been ready for a short time only.
+    fn note_outages(&mut self, clock: Clock) {
+        let grace = i64::try_from(self.config.node_outage_grace.as_secs()).unwrap_or(i64::MAX);
+        let recovering = self.model.recovering(clock.epoch_seconds, grace);
+        // Plans are checked again when a node's grace period has passed.
+        for node in recovering.symmetric_difference(&self.plans.recovering) {
+            self.model.changes.note_node(node);
+        }
+        self.model.version += u64::from(recovering != self.plans.recovering);
+        self.plans.recovering = recovering;
+    }
+}

@@ -1,0 +1,510 @@
+//! Applies changes of objects to the model.
+
+use super::Model;
+use super::records::{GroupRecord, PodRecord, Problem, RequestRecord, WorkloadRecord, owning_group};
+use crate::messages::input::{Input, Update, key_of};
+use crate::model::changed::Footprint;
+use crate::model::pod_deletions::PodDeletion;
+use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler, preempted_at};
+use crate::views::missing::{Missing, Since};
+use crate::views::origin::GangPod;
+use giveway_crds::native::MemberPod;
+use giveway_crds::{PodGroup, Workload, keys, kinds};
+use giveway_planner::OUTAGE_TAINTS;
+use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of recorded preemptions from which on those are dropped of which no other pod of the PodGroup is left.
+const MOST_PREEMPTED: usize = 10_000;
+
+impl Model {
+    /// Applies one input. Reports are handled by the arbiter and are ignored here.
+    pub fn apply(&mut self, input: Input) {
+        match input {
+            Input::Node(update) => self.each(
+                "Node",
+                update,
+                |m| m.cluster.nodes().map(|n| ObjectKey::new("", &n.name)).collect(),
+                Self::node,
+            ),
+            Input::Namespace(update) => self.each(
+                "Namespace",
+                update,
+                |m| m.namespaces.iter().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, namespace| {
+                    Ok(match namespace {
+                        Some(namespace) => {
+                            m.namespaces.insert(key.name.clone());
+                            m.cluster.upsert_namespace(&namespace)
+                        }
+                        None => {
+                            m.namespaces.remove(&key.name);
+                            m.cluster.remove_namespace(&key.name)
+                        }
+                    })
+                },
+            ),
+            Input::Pod(update) => {
+                self.each("Pod", update, |m| m.cluster.pods().map(|p| p.key.clone()).collect(), Self::pod)
+            }
+            Input::Group(update) => self.each("PodGroup", update, |m| m.groups.keys().cloned().collect(), Self::group),
+            Input::NativeGroup(update) => self.each(
+                "PodGroup.scheduling.k8s.io",
+                update,
+                |m| m.cluster.native_groups().collect(),
+                |m, key, group| match group {
+                    Some(group) => m.cluster.upsert_native_group(&group).map_err(|e| e.to_string()),
+                    None => Ok(m.cluster.remove_native_group(key)),
+                },
+            ),
+            Input::Workload(update) => {
+                self.each("Workload", update, |m| m.workloads.keys().cloned().collect(), Self::workload)
+            }
+            Input::Class(update) => self.each(
+                "PriorityClass",
+                update,
+                |m| m.cluster.classes().iter().map(|c| ObjectKey::new("", &c.name)).collect(),
+                Self::class,
+            ),
+            Input::Budget(update) => self.each(
+                "PodDisruptionBudget",
+                update,
+                |m| m.cluster.budgets().map(|b| b.key.clone()).collect(),
+                |m, key, budget| match budget {
+                    Some(budget) => m.cluster.upsert_budget(&budget).map_err(|e| e.to_string()),
+                    None => Ok(m.cluster.remove_budget(key)),
+                },
+            ),
+            Input::Volume(update) => self.each(
+                "PersistentVolume",
+                update,
+                |m| m.cluster.volumes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, volume| {
+                    Ok(match volume {
+                        Some(volume) => m.cluster.upsert_volume(&volume),
+                        None => m.cluster.remove_volume(&key.name),
+                    })
+                },
+            ),
+            Input::Claim(update) => self.each(
+                "PersistentVolumeClaim",
+                update,
+                |m| m.cluster.claims().cloned().collect(),
+                |m, key, claim| {
+                    Ok(match claim {
+                        Some(claim) => m.cluster.upsert_claim(&claim),
+                        None => m.cluster.remove_claim(key),
+                    })
+                },
+            ),
+            Input::StorageClass(update) => self.each(
+                "StorageClass",
+                update,
+                |m| m.cluster.storage_classes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, class| {
+                    Ok(match class {
+                        Some(class) => m.cluster.upsert_storage_class(&class),
+                        None => m.cluster.remove_storage_class(&key.name),
+                    })
+                },
+            ),
+            Input::DeviceClass(update) => self.each(
+                "DeviceClass",
+                update,
+                |m| m.cluster.device_classes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, class| {
+                    Ok(match class {
+                        Some(class) => {
+                            m.cluster.upsert_device_class(&key.name, class.spec.extended_resource_name.as_deref())
+                        }
+                        None => m.cluster.remove_device_class(&key.name),
+                    })
+                },
+            ),
+            Input::Request(update) => self.each(
+                "ProvisioningRequest",
+                update,
+                |m| m.requests.keys().cloned().collect(),
+                |m, key, request| {
+                    match request.and_then(|request| RequestRecord::of(&request)) {
+                        Some(record) => drop(m.requests.insert(key.clone(), record)),
+                        None => drop(m.requests.remove(key)),
+                    }
+                    Ok(false)
+                },
+            ),
+            Input::Switch(update) => self.each(
+                "ConfigMap",
+                update,
+                |m| m.said.key().into_iter().collect(),
+                |m, key, map| Ok(m.said.take(key, map.as_deref())),
+            ),
+            Input::Preemption(update) => {
+                self.plans.listed |= matches!(update, Update::Replaced(_));
+                self.each(
+                    "Preemption",
+                    update,
+                    |m| m.plans.names(),
+                    |m, key, object| Ok(m.plans.take(&key.name, object)),
+                )
+            }
+            Input::Report(_) => {}
+        }
+    }
+
+    /// Applies an update object by object. `known` returns the keys of the kind that are in the model. `change` adds (`Some`) or removes
+    /// (`None`) one object, and returns true if that may affect a decision.
+    fn each<K: ResourceExt>(
+        &mut self,
+        kind: &'static str,
+        update: Update<K>,
+        known: fn(&Self) -> Vec<ObjectKey>,
+        change: impl Fn(&mut Self, &ObjectKey, Option<Box<K>>) -> Result<bool, String>,
+    ) {
+        let one = |model: &mut Self, key: ObjectKey, object: Option<Box<K>>, unreadable: Option<String>| {
+            let problem = Problem { kind, key: key.clone() };
+            let outcome = change(model, &key, object);
+            let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
+            if outcome.unwrap_or(true) {
+                model.version += 1;
+                model.changes.note(kind, &key);
+            }
+            match error {
+                Some(error) => {
+                    if model.problems.insert(problem.clone(), error.clone()).as_ref() != Some(&error) {
+                        model.new_problems.push((problem, error));
+                    }
+                }
+                None => drop(model.problems.remove(&problem)),
+            }
+        };
+        self.is_listing = matches!(update, Update::Replaced(_));
+        match update {
+            Update::Replaced(list) => {
+                let mut gone: BTreeSet<ObjectKey> = known(self).into_iter().collect();
+                for item in list {
+                    match item {
+                        Update::Applied(object) => {
+                            let key = key_of(&*object);
+                            gone.remove(&key);
+                            one(self, key, Some(object), None);
+                        }
+                        Update::Invalid(key, error) => one(self, key, None, Some(error)),
+                        Update::Replaced(_) | Update::Deleted(_) => {}
+                    }
+                }
+                for key in gone {
+                    one(self, key, None, None);
+                }
+                self.synced.insert(kind);
+            }
+            Update::Applied(object) => one(self, key_of(&*object), Some(object), None),
+            Update::Deleted(key) => one(self, key, None, None),
+            Update::Invalid(key, error) => one(self, key, None, Some(error)),
+        }
+    }
+
+    fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
+        match node {
+            Some(node) => {
+                self.nodes.insert(key.name.clone(), node.uid().unwrap_or_default().into());
+                match outage(&node) {
+                    Some((false, since)) => drop(self.outages.insert(key.name.clone(), since)),
+                    Some((true, since)) => drop(self.outages.entry(key.name.clone()).or_insert(since)),
+                    None => drop(self.outages.remove(&key.name)),
+                }
+                self.cluster.upsert_node(&node).map_err(|e| e.to_string())
+            }
+            None => {
+                self.nodes.remove(&key.name);
+                self.outages.remove(&key.name);
+                Ok(self.cluster.remove_node(&key.name))
+            }
+        }
+    }
+
+    fn class(&mut self, key: &ObjectKey, class: Option<Box<PriorityClass>>) -> Result<bool, String> {
+        let since = class.as_ref().map(|class| Since::of(class));
+        let changed = match class {
+            Some(class) => self.cluster.upsert_class(&class),
+            None => self.cluster.remove_class(&key.name),
+        };
+        let since_before = match since {
+            Some(since) => self.classes.insert(key.name.clone(), since),
+            None => self.classes.remove(&key.name),
+        };
+        if changed {
+            self.touched.extend(self.groups.keys().cloned());
+        }
+        if changed || since_before != since {
+            let of_it = self.cluster.pods().filter(|p| p.priority_class_name.as_deref() == Some(&key.name));
+            let pods: Vec<ObjectKey> = of_it.map(|p| p.key.clone()).collect();
+            pods.iter().for_each(|pod| self.look_for_missing(pod));
+        }
+        Ok(changed)
+    }
+
+    /// Updates which annotations of its class a pod lacks.
+    fn look_for_missing(&mut self, key: &ObjectKey) {
+        let missing = self.cluster.pod(key).and_then(|pod| {
+            let name = pod.priority_class_name.as_deref()?;
+            Missing::of(pod, self.cluster.classes().get(name)?, *self.classes.get(name)?)
+        });
+        match missing {
+            Some(missing) => drop(self.unfilled.insert(key.clone(), missing)),
+            None => drop(self.unfilled.remove(key)),
+        }
+    }
+
+    fn touch_group_of(&mut self, key: &ObjectKey) {
+        if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
+            self.touched.insert(ObjectKey::new(&key.namespace, group));
+        }
+    }
+
+    fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
+        let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).cloned();
+        let group = |name: &String| ObjectKey::new(&key.namespace, name);
+        if let Some(group) = before.as_ref().map(group)
+            && let Some(pods) = self.placeholders.get_mut(&group)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.placeholders.remove(&group);
+            }
+        }
+        if let Some(pod) = pod
+            && let Some(name) = pod.labels().get(keys::LABEL_PLACEHOLDER)
+            && owning_group(&pod.metadata).is_some_and(|owner| owner.name == *name)
+        {
+            let uid = pod.uid().unwrap_or_default().into();
+            self.placeholders.entry(group(name)).or_default().insert(key.clone(), uid);
+        }
+    }
+
+    fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
+        let before = Footprint::of(&self.cluster, key);
+        let changed = self.take_pod(key, pod);
+        self.pending.note(key, self.cluster.pod(key));
+        // The model may have an earlier state of a pod that is invalid now.
+        if *changed.as_ref().unwrap_or(&true) {
+            self.changes.note_pod(before, Footprint::of(&self.cluster, key));
+        }
+        changed
+    }
+
+    fn take_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
+        self.touch_group_of(key);
+        self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
+        let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
+            if let Some(record) = self.pods.remove(key)
+                && let Some(at) = record.preempted
+                && !self.terminating_for_scheduler.remove(&record.uid)
+            {
+                self.note_preempted_by_scheduler(key, at);
+            }
+            self.unfilled.remove(key);
+            if let Some((uid, _)) = self.deadlines.remove(key) {
+                self.note_pod_deletion(PodDeletion::Terminated(uid));
+            }
+            self.unheard.forget(key);
+            return Ok(self.cluster.remove_pod(key));
+        };
+        let record = PodRecord {
+            uid: pod.uid().unwrap_or_default().into(),
+            scheduler_message: scheduler_message(&pod),
+            preempted: preempted_at(&pod),
+            gang: GangPod::of(&pod).map(Box::new),
+        };
+        let deadline = pod.metadata.deletion_timestamp.as_ref().map(|at| (record.uid.clone(), at.0.as_second()));
+        let earlier = match deadline.clone() {
+            Some(deadline) => self.deadlines.insert(key.clone(), deadline),
+            None => self.deadlines.remove(key),
+        };
+        let (uid, preempted) = (record.uid.clone(), record.preempted);
+        self.note_decision(key, &pod, &record);
+        let before = if record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
+            self.pods.insert(key.clone(), record)
+        } else {
+            self.pods.remove(key)
+        };
+        // Another pod has the name now: the earlier one has been removed, although no event reported that.
+        if let Some(other) = before.filter(|before| before.uid != uid)
+            && !self.terminating_for_scheduler.remove(&other.uid)
+            && let Some(at) = other.preempted
+        {
+            self.note_preempted_by_scheduler(key, at);
+        }
+        let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
+        if changed.as_ref().is_ok_and(|changed| *changed)
+            && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
+        {
+            self.arrivals += 1;
+        }
+        self.touch_group_of(key);
+        if let Some((_, at)) = deadline.filter(|(uid, _)| earlier.is_none_or(|(earlier, _)| earlier != *uid)) {
+            self.note_terminating(key, &pod, at);
+        }
+        self.look_for_missing(key);
+        self.unheard.note(&self.cluster, &self.namespaces, key);
+        if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
+            && self.terminating_for_scheduler.insert(uid)
+        {
+            self.note_preempted_by_scheduler(key, at);
+        }
+        changed
+    }
+
+    /// Counts a decision of kube-scheduler: a pending pod was bound, or its message changed.
+    fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &PodRecord) {
+        let Some(before) = self.cluster.pod(key).filter(|before| before.uid == record.uid && !before.bound()) else {
+            return;
+        };
+        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let said =
+            self.pods.get(key).filter(|known| known.uid == before.uid).and_then(|r| r.scheduler_message.as_ref());
+        if bound || (record.scheduler_message.is_some() && said != record.scheduler_message.as_ref()) {
+            self.scheduler_decisions += 1;
+        }
+    }
+
+    /// Records that kube-scheduler preempted a pod. Native groups are left out: if all their pods are disrupted together, kube-scheduler
+    /// evicts the other pods itself.
+    fn note_preempted_by_scheduler(&mut self, key: &ObjectKey, at: i64) {
+        if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
+            && let Some(group) = pod.group_key()
+        {
+            let members = if self.is_listing {
+                // If the preempted pod is hardly older than its preemption, pods that were created in the same second are no replacements:
+                // the members of a gang are created together.
+                Members::CreatedBefore(if pod.existed_at(at.saturating_sub(2)) { at } else { at.saturating_add(1) })
+            } else {
+                let bound = self.cluster.members(&group).filter(|pod| pod.bound());
+                Members::Bound(bound.map(|pod| pod.uid.clone()).collect())
+            };
+            let preempted = PreemptedByScheduler { pod: key.clone(), group, at, members };
+            let uid = pod.uid.clone();
+            // A standby collects them until it leads: those of which no other pod is left need no departure.
+            if self.preempted_by_scheduler.len() >= MOST_PREEMPTED {
+                let cluster = &self.cluster;
+                self.preempted_by_scheduler
+                    .retain(|uid, preempted| preempted.remaining_members(cluster).any(|pod| pod.uid != *uid));
+            }
+            self.preempted_by_scheduler.insert(uid, preempted);
+        }
+    }
+
+    fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
+        self.touched.insert(key.clone());
+        let Some(group) = group else {
+            // A new PodGroup of this name may be created before the next pass.
+            self.namesakes.push(key.clone());
+            let before = self.groups.remove(key);
+            self.marks.note(key, &BTreeMap::new());
+            self.note_workload(key, before.as_ref());
+            return Ok(self.cluster.remove_group(key));
+        };
+        let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
+        self.arrivals += u64::from(changed.as_ref().is_ok_and(|changed| *changed));
+        let record = GroupRecord {
+            uid: group.uid().unwrap_or_default().into(),
+            resource_version: group.resource_version().unwrap_or_default().into(),
+            generation: group.metadata.generation,
+            protected: group.finalizers().iter().any(|f| f == keys::FINALIZER_PROTECTION),
+            deleting: group.metadata.deletion_timestamp.is_some(),
+            template: group
+                .spec
+                .pod_group_template_ref
+                .as_ref()
+                .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
+            managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
+            made_for: made_for(&group).map(|owner| owner.uid.clone()),
+            of_replica: made_for(&group).is_some_and(has_replicas),
+            min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
+            deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
+            status: group.status.unwrap_or_default(),
+        };
+        let uid = record.uid.clone();
+        self.marks.note(key, &record.status.preempted_pods);
+        let before = self.groups.insert(key.clone(), record);
+        self.note_workload(key, before.as_ref());
+        if before.is_some_and(|earlier| earlier.uid != uid) {
+            self.namesakes.push(key.clone());
+        }
+        changed
+    }
+
+    /// Updates the index from Workloads to PodGroups.
+    fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
+        let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
+        let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
+        if before != now
+            && let Some(before) = before
+        {
+            self.templated.remove(&before, key);
+            self.touched_workloads.insert(before);
+        }
+        if let Some(now) = now {
+            self.templated.insert(now, key.clone());
+        }
+    }
+
+    fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
+        self.touched_workloads.insert(key.clone());
+        // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.
+        if let (Some(known), Some(object)) = (self.workloads.get_mut(key), &workload)
+            && known.object.metadata.uid == object.metadata.uid
+            && known.object.metadata.deletion_timestamp == object.metadata.deletion_timestamp
+            && known.object.spec == object.spec
+        {
+            known.object = (**object).clone();
+            return Ok(false);
+        }
+        // Pods may have been created before the Workload that describes their PodGroup.
+        let of_it = self.cluster.pods_in(&key.namespace);
+        let of_it = of_it.filter(|p| p.template.as_ref().is_some_and(|(workload, _)| *workload == key.name));
+        let groups: Vec<ObjectKey> = of_it.filter_map(giveway_planner::model::Pod::group_key).collect();
+        self.touched.extend(groups);
+        Ok(match workload {
+            Some(object) => {
+                self.workloads.insert(key.clone(), WorkloadRecord { object: *object });
+                true
+            }
+            None => self.workloads.remove(key).is_some(),
+        })
+    }
+}
+
+/// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
+fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
+    group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
+    group.owner_references().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Returns true if the kind of an owner has one PodGroup for each replica.
+fn has_replicas(owner: &OwnerReference) -> bool {
+    kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
+}
+
+/// Returns whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has no outage. An outage lasts
+/// while the node is not ready, and then until the node controller has removed its taints.
+fn outage(node: &Node) -> Option<(bool, i64)> {
+    let ready = node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")?;
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let is_ready = ready.status == "True";
+    let has_outage = !is_ready || taints.into_iter().any(|taint| OUTAGE_TAINTS.contains(&taint.key.as_str()));
+    Some((is_ready, ready.last_transition_time.as_ref()?.0.as_second())).filter(|_| has_outage)
+}
+
+fn scheduler_message(pod: &Pod) -> Option<String> {
+    if pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()) {
+        return None;
+    }
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    (scheduled.reason.as_deref() != Some("SchedulingGated")).then(|| scheduled.message.clone().unwrap_or_default())
+}
