@@ -109,8 +109,7 @@ pub struct LabelledGangs {
 impl LabelledGangs {
     /// Handles the answer to a call. If a PodGroup could not be created, its pods get an event.
     pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
-        let started_here = self.calls.answered(call, result.is_ok(), now);
-        if let (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) = (started_here, call, result) {
+        if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
             self.tell(model, group, why);
         }
     }
@@ -191,20 +190,31 @@ impl LabelledGangs {
             return true;
         }
         // Until the Job of a JobSet's gang is read, the gang has the size that the JobSet specifies.
-        let job = match pod.job(&key.namespace).and_then(|job| read(&job)) {
-            Some(Ok(job)) => Some(job).filter(|job| pod.is_of_job(&job.uid)),
-            Some(Err(_)) if self.is_absent(pod, key) => None,
-            Some(Err(_)) => return true,
-            None => None,
-        };
-        let size = facts.size(pod, job);
-        size.is_none_or(|size| record.min_count == Some(size.start))
+        let job = pod.job(&key.namespace).and_then(|job| read(&job));
+        let Ok(job) = job.map_or(Ok(None), |read| self.job_of_gang(pod, key, read)) else { return true };
+        facts.size(pod, job).is_none_or(|size| record.min_count == Some(size.start))
     }
 
-    /// Returns true if the Job that the pod's owner created for its gang was not found.
-    fn is_absent(&self, pod: &GangPod, key: &ObjectKey) -> bool {
-        let job = pod.job(&key.namespace).and_then(|job| self.owners.get(&job));
-        job.is_some_and(|job| job.absences > 0)
+    /// Returns the Job that the pod's owner created for its gang, from the last read; `None` if it was not found, or if another Job controls
+    /// the pod.
+    ///
+    /// # Errors
+    /// It could not be read: it may have failed indexes.
+    fn job_of_gang<'r>(
+        &self,
+        pod: &GangPod,
+        key: &ObjectKey,
+        read: Result<&'r OwnerFacts, &'r String>,
+    ) -> Result<Option<&'r OwnerFacts>, &'r String> {
+        let is_absent = || {
+            let job = pod.job(&key.namespace).and_then(|job| self.owners.get(&job));
+            job.is_some_and(|job| job.absences > 0)
+        };
+        match read {
+            Ok(job) => Ok(Some(job).filter(|job| pod.is_of_job(&job.uid))),
+            Err(_) if is_absent() => Ok(None),
+            Err(why) => Err(why),
+        }
     }
 
     /// The PodGroups whose owners have the same controller and that have bound pods which are not terminating, at most [`SIBLINGS`], each with
@@ -348,26 +358,25 @@ impl LabelledGangs {
             }
         }
         // Until the PodGroup exists, no Job has counted a pod of it.
-        let job = match pod.job(&key.namespace).filter(|_| record.is_some()) {
+        let read = match pod.job(&key.namespace).filter(|_| record.is_some()) {
             Some(job) => match self.read(job, key, since, now, |facts| pod.is_of_job(&facts.uid), commands) {
-                Some(Ok(facts)) => Some(facts).filter(|facts| pod.is_of_job(&facts.uid)),
-                Some(Err(_)) if self.is_absent(pod, key) => None,
-                // The Job may have failed indexes.
-                Some(Err(_)) => return true,
+                Some(read) => Some(read),
                 None => return false,
             },
             None => None,
         };
-        let Some(size) = facts.size(pod, job.as_ref()) else { return record.is_some() };
+        let job = read.as_ref().map(Result::as_ref);
+        let Ok(job) = job.map_or(Ok(None), |read| self.job_of_gang(pod, key, read)) else { return true };
+        let Some(size) = facts.size(pod, job) else { return record.is_some() };
         match record {
             Some(record) => {
-                let counted = size.finished.map(|finished| (job.as_ref().unwrap_or(&facts).uid.clone(), finished));
+                let counted = size.finished.map(|finished| (job.unwrap_or(&facts).uid.clone(), finished));
                 let counters = OwnerCounters { spare: size.spare, counted };
                 self.follow(key, record, &facts.uid, (size.start, counters), now, commands)
             }
             None => {
-                let create = Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start)));
-                commands.extend(self.calls.start_in_patience(create, now));
+                let create = || Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start)));
+                commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
                 // The PodGroup stays in `pending` until the watch shows it.
                 false
             }

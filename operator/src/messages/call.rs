@@ -2,6 +2,8 @@
 
 use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
+use crate::messages::report::CallError;
+use giveway_planner::model::ObjectKey;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -119,21 +121,27 @@ pub struct Calls(BTreeMap<CallKey, Call>);
 impl Calls {
     /// Returns the command if its call must be made now, and then records the call as made.
     pub fn start(&mut self, command: Command, now: Instant) -> Option<Command> {
-        self.start_if(command, |call| call.due(now))
-    }
-
-    /// Like `start`, with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects.
-    pub fn start_in_patience(&mut self, command: Command, now: Instant) -> Option<Command> {
-        self.start_if(command, |call| call.due_in_patience(now))
-    }
-
-    fn start_if(&mut self, command: Command, is_due: impl Fn(Call) -> bool) -> Option<Command> {
         let Some(key) = command.key() else { return Some(command) };
-        let call = self.0.entry(key).or_default();
-        is_due(*call).then(|| {
-            call.start();
+        self.start_if(key, |call| call.due(now)).then_some(command)
+    }
+
+    /// Like `start`, with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects. `make` returns the
+    /// command with this key; it is called only if the call must be made.
+    pub fn start_in_patience(&mut self, key: CallKey, now: Instant, make: impl FnOnce() -> Command) -> Option<Command> {
+        self.start_if(key.clone(), |call| call.due_in_patience(now)).then(|| {
+            let command = make();
+            debug_assert_eq!(command.key(), Some(key), "the answer is recorded under the command's own key");
             command
         })
+    }
+
+    fn start_if(&mut self, key: CallKey, is_due: impl Fn(Call) -> bool) -> bool {
+        let call = self.0.entry(key).or_default();
+        let due = is_due(*call);
+        if due {
+            call.start();
+        }
+        due
     }
 
     /// Like `start`, for a call whose result is not reported: it is repeated until the watch shows its effect.
@@ -159,6 +167,20 @@ impl Calls {
             call.answered(ok, now);
         }
         known
+    }
+
+    /// Records the result of a call. Returns the PodGroup and the reason if the API server rejected a PodGroup whose creation was started
+    /// here.
+    pub fn rejected_group<'c>(
+        &mut self,
+        key: &'c CallKey,
+        result: &'c Result<(), CallError>,
+        now: Instant,
+    ) -> Option<(&'c ObjectKey, &'c str)> {
+        match (self.answered(key, result.is_ok(), now), key, result) {
+            (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) => Some((group, why)),
+            _ => None,
+        }
     }
 
     /// Deletes the records of finished calls, also of those for deleted objects.

@@ -7,7 +7,7 @@ use crate::model::changed::Footprint;
 use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler, preempted_at};
 use crate::views::missing::{Missing, Since};
-use crate::views::origin::GangPod;
+use crate::views::origin::{GangPod, controller};
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, Workload, keys, kinds};
 use giveway_planner::OUTAGE_TAINTS;
@@ -482,7 +482,7 @@ impl Model {
 /// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
 fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
     group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
-    group.owner_references().iter().find(|owner| owner.controller == Some(true))
+    controller(group.owner_references())
 }
 
 /// Returns true if the kind of an owner has one PodGroup for each replica.

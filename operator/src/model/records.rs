@@ -1,6 +1,6 @@
 //! The fields of objects that the planner does not need.
 
-use crate::views::origin::GangPod;
+use crate::views::origin::{GangPod, controller};
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::{PodGroupStatus, Workload, keys};
 use giveway_planner::SmolStr;
@@ -98,7 +98,7 @@ pub struct Problem {
 
 /// Returns the owner reference to the PodGroup of Giveway that controls an object.
 pub(super) fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let owner = controller(metadata.owner_references.as_deref().unwrap_or_default())?;
     let ours = owner.kind == "PodGroup" && owner.api_version.starts_with(&format!("{}/", keys::GROUP));
     ours.then_some(owner)
 }

@@ -6,6 +6,7 @@ use giveway_crds::kinds::{GroupSize, KINDS, Kind, Origin, Sizes, origin, setting
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
@@ -58,21 +59,13 @@ impl GangPod {
     /// Returns the key of the Job that controls the pod, if the owner creates one for each of its groups. Such a Job knows which of its
     /// indexes have failed, and counts the pods that have succeeded.
     pub fn job(&self, namespace: &str) -> Option<OwnerKey> {
-        let (name, _) = self.job.as_ref()?;
-        let row = KINDS.iter().find(|row| row.size == Size::Job)?;
-        Some(OwnerKey {
-            namespace: namespace.into(),
-            api_version: row.api_version(),
-            kind: row.kind,
-            name: name.clone(),
-        })
+        let (row, (name, _)) = (jobs()?, self.job.as_ref()?);
+        OwnerKey::of(row, row.api_version(), namespace, name)
     }
 
     /// Returns the key of the pod's owner; `None` if its kind is not in the table of kinds.
     pub fn owner(&self, namespace: &str) -> Option<OwnerKey> {
-        let row = self.origin.row.filter(|_| is_plain(&self.origin.owner))?;
-        let (api_version, name) = (self.origin.api_version.clone(), self.origin.owner.clone());
-        Some(OwnerKey { namespace: namespace.into(), api_version, kind: row.kind, name })
+        OwnerKey::of(self.origin.row?, self.origin.api_version.clone(), namespace, &self.origin.owner)
     }
 }
 
@@ -82,13 +75,22 @@ fn is_plain(name: &str) -> bool {
     name.bytes().next().is_some_and(alphanumeric) && name.bytes().all(|b| alphanumeric(b) || matches!(b, b'-' | b'.'))
 }
 
+/// Returns the row of Jobs in the table of kinds.
+fn jobs() -> Option<&'static Kind> {
+    KINDS.iter().find(|row| row.size == Size::Job)
+}
+
+/// Returns the controller among the owners of an object.
+pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
+    owners.iter().find(|owner| owner.controller == Some(true))
+}
+
 /// Returns name and UID of the Job that controls a pod, if its owner creates one for each of its groups.
 fn job_of(origin: &Origin, pod: &Pod) -> Option<(String, String)> {
     origin.row.filter(|row| row.size == Size::ReplicatedJobs)?;
-    let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    let job = KINDS.iter().find(|row| row.size == Size::Job)?;
+    let (controller, job) = (controller(pod.owner_references())?, jobs()?);
     let is_job = controller.kind == job.kind && controller.api_version == job.api_version();
-    (is_job && is_plain(&controller.name)).then(|| (controller.name.clone(), controller.uid.clone()))
+    is_job.then(|| (controller.name.clone(), controller.uid.clone()))
 }
 
 /// An owner of pods.
@@ -105,6 +107,12 @@ pub struct OwnerKey {
 }
 
 impl OwnerKey {
+    /// Returns the key of an owner; `None` if no object can have this name.
+    fn of(row: &'static Kind, api_version: String, namespace: &str, name: &str) -> Option<Self> {
+        let (namespace, kind) = (namespace.into(), row.kind);
+        is_plain(name).then(|| Self { namespace, api_version, kind, name: name.to_owned() })
+    }
+
     /// Returns the row of its kind in the table.
     pub fn row(&self) -> Option<&'static Kind> {
         giveway_crds::kinds::of_version(&self.api_version, self.kind)
@@ -131,7 +139,7 @@ impl OwnerFacts {
     pub fn of(row: &Kind, object: &DynamicObject) -> Self {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();
-        let above = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let above = controller(object.owner_references());
         Self {
             controller: above.map_or_else(|| uid.clone(), |above| above.uid.clone()),
             uid,

@@ -48,8 +48,7 @@ impl Housekeeping {
     /// Records the result of a call. If the API server rejected a PodGroup that was created from a template, its pods get an event with
     /// the reason.
     pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
-        let started_here = self.calls.answered(call, result.is_ok(), now);
-        if let (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) = (started_here, call, result) {
+        if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
             self.refused(model, group, why);
         }
     }

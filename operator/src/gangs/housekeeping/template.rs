@@ -3,6 +3,7 @@
 
 use super::Housekeeping;
 use crate::gangs::orphans::{self, MOST_QUEUED};
+use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::model::Model;
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
@@ -24,7 +25,8 @@ impl Housekeeping {
         if let Some(group) = members.iter().find_map(|pod| from_template(model, key, pod)) {
             // The PodGroup is examined again until the watch shows it.
             self.again.insert(key.clone());
-            commands.extend(self.calls.start_in_patience(Command::CreateGroup(Box::new(group)), now));
+            let create = || Command::CreateGroup(Box::new(group));
+            commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
             return;
         }
         let note = |pod: &Pod| match &pod.template {
@@ -101,7 +103,6 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 mod tests {
     use super::super::tests::pass;
     use super::*;
-    use crate::messages::call_key::CallKey;
     use crate::messages::report::CallError;
     use crate::testing::{TestPod, World};
     use std::time::Duration;
