@@ -2,7 +2,6 @@
 
 use crate::decide::Outcome;
 use crate::spared::{self, SparedLine};
-use crate::submit::MISSING_GROUP;
 use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
@@ -232,7 +231,8 @@ impl Answer {
     /// Returns the answer for pods of a group that does not exist.
     pub(crate) fn missing_group(group: &ObjectKey, strategy: &'static str) -> Self {
         let mut answer = Self { strategy, preemptor: format!("podgroup/{group}"), ..Self::default() };
-        answer.refuse(MISSING_GROUP, format!("PodGroup {group} does not exist: its pods are held until it does."));
+        let message = format!("PodGroup {group} does not exist: its pods are held until it does.");
+        answer.refuse(Reason::PodGroupNotFound, message);
         answer
     }
 

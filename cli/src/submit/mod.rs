@@ -9,7 +9,6 @@ mod manifest;
 
 use crate::error::CliError;
 use crate::world::{World, key_of, name_of, read};
-use giveway_crds::condition::Reason;
 use giveway_crds::{PodGroup, Workload, keys};
 use giveway_planner::model::Pod as ModelPod;
 use giveway_planner::{ModelError, ObjectKey, Preemptor};
@@ -28,9 +27,6 @@ pub(crate) struct Submission {
     /// Notes, as sentences.
     pub(crate) notes: Vec<String>,
 }
-
-/// Reason of `why` and `plan` for the pods of a group that does not exist.
-pub(crate) const MISSING_GROUP: Reason = Reason::PodGroupNotFound;
 
 /// Reads manifests and adds their objects to the world. Objects without a namespace get `namespace`; `flag` is the
 /// namespace that the user chose, if any.
