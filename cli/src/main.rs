@@ -8,13 +8,15 @@
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
 //! names                  validation of names
-//! live, snapshot, mask   objects from the API server or a file, trimmed to what the planner reads
+//! live, mask             objects from the API server, trimmed to what the planner reads
+//! files                  objects and manifests from files
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
 //! decide, answer         decisions in turn, and the answers that are printed
 //! critical               the decision for a critical add-on
 //! output/                tables, JSON, YAML, Graphviz
+//! snapshot               writes the objects of the live cluster to a file
 //! why/                   one page about a group or pod
 //! history/               past preemptions
 //! adopt/                 adopt and release priority classes
@@ -35,6 +37,7 @@ mod convert;
 mod critical;
 mod decide;
 mod error;
+mod files;
 mod history;
 mod live;
 mod manual;

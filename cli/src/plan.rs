@@ -6,7 +6,7 @@ use crate::connect::{Connection, block_on};
 use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
-use crate::{critical, live, output, snapshot, submit};
+use crate::{critical, files, live, output, submit};
 use std::path::Path;
 
 /// Runs the planner and prints the answer.
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
         return Err(CliError::StandardInputTwice);
     }
     let (objects, namespace) = match &args.snapshot {
-        Some(file) => (snapshot::read(file)?, connection.namespace()),
+        Some(file) => (files::read(file)?, connection.namespace()),
         None => block_on(async {
             let api = connection.api().await?;
             Ok((live::read(&api).await?, api.namespace.clone()))

@@ -1,8 +1,8 @@
 //! Reads manifests: several documents, Lists, JSON or YAML, a file or standard input.
 
 use crate::error::CliError;
+use crate::files::{check, documents, read_text};
 use crate::names;
-use crate::snapshot::{check, documents, read_text};
 use crate::world::name_of;
 use serde_json::Value;
 use std::path::Path;
