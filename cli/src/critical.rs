@@ -1,7 +1,7 @@
 //! Decision of the operator for a critical add-on (design, section 5, "Critical pods"): the same rules and planner,
 //! without changes to the cluster.
 
-use crate::answer::{Answer, GraceLine, RescueLine, VictimLine, placed};
+use crate::answer::{Answer, GraceLine, RescueLine, placed};
 use crate::args::CriticalFlags;
 use crate::error::CliError;
 use crate::world::{World, preemptor_of};
@@ -165,23 +165,6 @@ fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
     format!(
         "pod/{key} is no critical add-on: its priority {priority} is below {critical}, and {lacks} (--critical-namespaces)"
     )
-}
-
-impl VictimLine {
-    /// Returns the grace periods of its pods, in the spec and as granted: `3600 s, cut to 10 s`.
-    pub(crate) fn grace(&self) -> String {
-        let mut parts: Vec<(String, usize)> = Vec::new();
-        for GraceLine { seconds, given, .. } in &self.graces {
-            let text = if seconds == given { format!("{seconds} s") } else { format!("{seconds} s, cut to {given} s") };
-            match parts.iter_mut().find(|(other, _)| *other == text) {
-                Some((_, count)) => *count += 1,
-                None => parts.push((text, 1)),
-            }
-        }
-        let one =
-            |(text, count): &(String, usize)| if *count == 1 { text.clone() } else { format!("{count} of {text}") };
-        parts.iter().map(one).collect::<Vec<_>>().join("; ")
-    }
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@
 //! ```text
 //! args, connect, error   command line, kubeconfig, what can go wrong
 //! names                  validation of names
+//! output/                texts, tables and notes on the terminal
 //! live, mask             objects from the API server, trimmed to what the planner reads
 //! files                  objects and manifests from files
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
-//! decide, answer         decisions in turn, and the answers that are printed
+//! decide, answer/        decisions in turn, and the answers as tables, JSON, YAML or Graphviz
 //! critical               the decision for a critical add-on
-//! output/                tables, JSON, YAML, Graphviz
 //! snapshot               writes the objects of the live cluster to a file
 //! why/                   one page about a group or pod
 //! history/               past preemptions

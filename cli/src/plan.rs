@@ -6,7 +6,7 @@ use crate::connect::{Connection, block_on};
 use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
-use crate::{critical, files, live, output, submit};
+use crate::{critical, files, live, submit};
 use std::path::Path;
 
 /// Runs the planner and prints the answer.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
         }
     };
     answer.notes.append(&mut world.notes);
-    output::print(&answer, args.output, args.explain)
+    answer.print(args.output, args.explain)
 }
 
 #[cfg(test)]

@@ -1,25 +1,11 @@
-//! Printing of answers.
+//! Output of texts, tables and notes.
 
-mod dot;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod tame;
 
-use crate::answer::Answer;
-use crate::args::Format;
 use crate::error::CliError;
 use std::io::Write;
-
-/// Prints an answer on standard output.
-pub(crate) fn print(answer: &Answer, format: Format, explain: bool) -> Result<(), CliError> {
-    let text = match format {
-        Format::Json => serde_json::to_string_pretty(answer).map_err(std::io::Error::from).map(|text| text + "\n"),
-        Format::Yaml => serde_yaml_ng::to_string(answer).map_err(std::io::Error::other),
-        Format::Dot => Ok(dot::graph(answer)),
-        Format::Table => Ok(table::plan(answer, explain, style::width())),
-    };
-    show(&text.map_err(CliError::stdout)?)
-}
 
 /// Output of a command that changes the cluster. If the reader closes the pipe, as `head` does, the work still
 /// continues, and the error is returned at the end.

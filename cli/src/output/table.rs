@@ -1,109 +1,8 @@
 //! Tables as kubectl prints them: without frames, and no wider than the terminal.
 
-use super::style::{BAD, COSTS, GOOD, HEAD, paint};
 use super::tame;
-use crate::answer::{Answer, PlacementLine, VictimLine};
 use comfy_table::{ContentArrangement, Table, presets};
-use std::collections::BTreeMap;
 use std::fmt::Write;
-
-/// Returns the answer as tables.
-pub(crate) fn plan(answer: &Answer, explain: bool, width: Option<u16>) -> String {
-    let mut out = String::new();
-    if answer.decisions.is_empty() {
-        part(&mut out, answer, explain, width);
-    } else {
-        for decision in &answer.decisions {
-            part(&mut out, decision, explain, width);
-            out.push('\n');
-        }
-        line(&mut out, width, &paint(HEAD, "All together"), &answer.message);
-    }
-    for text in &answer.not_modeled {
-        line(&mut out, width, "Not modelled:", &format!("{text}."));
-    }
-    for note in &answer.notes {
-        line(&mut out, width, "Note:", note);
-    }
-    out
-}
-
-fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
-    let style = match answer {
-        Answer { schedulable: false, .. } => BAD,
-        Answer { preemption_needed: true, .. } => COSTS,
-        _ => GOOD,
-    };
-    let who = match answer.preemptor.as_str() {
-        "" => String::new(),
-        who => format!("{} (priority {}): ", paint(HEAD, who), answer.priority),
-    };
-    let verdict = match answer.reason {
-        Some(reason) => format!("{} {}", paint(style, reason), answer.message),
-        None => paint(style, &answer.message),
-    };
-    line(out, width, "", &format!("{who}{verdict}"));
-    if !answer.victims.is_empty() {
-        out.push('\n');
-        out.push_str(&victims(&answer.victims, width));
-    }
-    if let Some(rescue) = &answer.critical_addon {
-        line(out, width, "Kept:", &rescue.kept);
-    }
-    if !answer.awaited.is_empty() {
-        line(out, width, "Leaving anyway:", &runs(answer.awaited.iter().map(String::as_str)));
-    }
-    if !answer.placements.is_empty() {
-        out.push('\n');
-        out.push_str(&placements(&answer.placements, width));
-    }
-    if explain && !(answer.trace.is_empty() && answer.victims.is_empty()) {
-        out.push('\n');
-        line(out, width, "", &paint(HEAD, format!("How it was found ({})", answer.strategy)));
-        for step in &answer.trace {
-            line(out, width, "  -", step);
-        }
-        for victim in &answer.victims {
-            line(out, width, "  -", &format!("{}: {}", victim.reference(), victim.why));
-        }
-        for unit in &answer.spared {
-            line(out, width, "  -", &format!("{} stays: {}", unit.reference(), unit.why));
-        }
-    }
-}
-
-/// Returns a table of victims.
-pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
-    let mut rows = vec![["VICTIM", "PRIORITY", "OWNER", "LOSES", "NODES", "BUDGET"].map(str::to_owned).to_vec()];
-    rows.extend(victims.iter().map(|victim| {
-        let grace = (!victim.graces.is_empty()).then(|| victim.grace());
-        let cells = [
-            victim.reference(),
-            victim.priority.to_string(),
-            victim.owner.clone().unwrap_or_else(|| "-".to_owned()),
-            victim.loss(),
-            runs(victim.nodes.iter().map(String::as_str)),
-            if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
-        ];
-        cells.into_iter().chain(grace).collect()
-    }));
-    if victims.iter().any(|victim| !victim.graces.is_empty()) {
-        rows[0].push("GRACE".to_owned());
-    }
-    table(rows, width)
-}
-
-fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
-    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for placement in placements {
-        nodes.entry(&placement.node).or_default().push(&placement.pod);
-    }
-    let mut rows = vec![["NODE", "PODS", "PLACED"].map(str::to_owned).to_vec()];
-    rows.extend(
-        nodes.iter().map(|(node, pods)| vec![(*node).to_owned(), pods.len().to_string(), runs(pods.iter().copied())]),
-    );
-    table(rows, width)
-}
 
 /// Returns a table without frames. The first row is the heading.
 pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
@@ -195,6 +94,7 @@ pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::style::{HEAD, paint};
 
     #[test]
     fn names_with_consecutive_numbers_are_shortened_and_others_are_listed() {

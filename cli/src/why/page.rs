@@ -3,9 +3,10 @@
 use super::Facts;
 use super::addon::step;
 use super::events::{OPERATOR, age};
+use crate::answer::table::victims;
 use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
-use crate::output::table::{line, runs, table, victims};
+use crate::output::table::{line, runs, table};
 use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
 use giveway_crds::plan::StoredPlan;

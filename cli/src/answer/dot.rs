@@ -1,6 +1,6 @@
 //! The answer as a Graphviz graph: preemptors, their nodes, and the victims there.
 
-use crate::answer::Answer;
+use super::Answer;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

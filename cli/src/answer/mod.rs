@@ -1,6 +1,12 @@
 //! The answer of `plan`: one JSON object. Scripts parse its fields, so fields are added but never changed or removed.
 
+mod dot;
+pub(crate) mod table;
+
+use crate::args::Format;
 use crate::decide::Outcome;
+use crate::error::CliError;
+use crate::output::{self, style};
 use crate::spared::{self, SparedLine};
 use crate::world::World;
 use giveway_crds::condition::Reason;
@@ -234,6 +240,17 @@ impl Answer {
         let message = format!("PodGroup {group} does not exist: its pods are held until it does.");
         answer.refuse(Reason::PodGroupNotFound, message);
         answer
+    }
+
+    /// Prints the answer on standard output.
+    pub(crate) fn print(&self, format: Format, explain: bool) -> Result<(), CliError> {
+        let text = match format {
+            Format::Json => serde_json::to_string_pretty(self).map_err(std::io::Error::from).map(|text| text + "\n"),
+            Format::Yaml => serde_yaml_ng::to_string(self).map_err(std::io::Error::other),
+            Format::Dot => Ok(dot::graph(self)),
+            Format::Table => Ok(table::plan(self, explain, style::width())),
+        };
+        output::show(&text.map_err(CliError::stdout)?)
     }
 
     /// Merges several answers into one: all placements and victims, and the worst result.
