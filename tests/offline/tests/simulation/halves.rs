@@ -1,6 +1,10 @@
 //! Partially scheduled gangs: some members are bound, others are pending, and not enough members have been bound since the first one was.
-//! This module checks the evictions that the operator requests for them against the state of the API server: only after the time limit, and
-//! only of pods that existed when the time began.
+//! The definition is that of the design (section 5, "Partially scheduled gangs") and uses no code of the operator: a gang has some bound
+//! members, but fewer than `minCount`, others are pending, and it has not had `minCount` bound members since the oldest of its bound members
+//! was bound. The members that have succeeded would reduce the number that it needs, but no pod succeeds here.
+//!
+//! This module checks the evictions that the operator requests for such gangs against the state of the API server: only after the time limit,
+//! and only of pods that existed when the time began. At rest no gang is left in this state.
 
 use crate::simulation::object::{Kind, Pod, number, text};
 use crate::simulation::server::Server;
@@ -60,6 +64,13 @@ impl Halves {
             }
             known.0 = bound;
         }
+    }
+
+    /// Returns the gangs that should have been completed or disrupted by now, with the number of their bound members. A gang that was
+    /// partially scheduled just before the world came to rest has still time.
+    pub fn overdue(&self, now: u64) -> impl Iterator<Item = (&str, usize)> {
+        let late = self.since.iter().filter(move |(_, (_, since, _))| now - since >= 2 * TIMEOUT);
+        late.map(|(group, (bound, ..))| (group.as_str(), *bound))
     }
 
     /// Checks an eviction of a pod of this PodGroup that is requested because the gang is partially scheduled. Returns a message if the

@@ -8,10 +8,8 @@ use crate::simulation::process::model;
 use crate::simulation::world::World;
 use giveway_crds::keys;
 use giveway_crds::plan::Cause;
-use giveway_operator::gangs::half_bound::HalfBound;
 use giveway_operator::plans::Flights;
 use giveway_operator::preemption::queue;
-use giveway_planner::model::ObjectKey;
 use giveway_planner::{Context, Decision, Preemptor};
 use giveway_tests::audit::{self, History, Promises, Removal};
 use jiff::Timestamp;
@@ -91,13 +89,10 @@ fn is_kept_by_budget(world: &World, owner: &str) -> bool {
     budget.is_some_and(|budget| crate::simulation::object::number(budget, "/status/disruptionsAllowed") == 0)
 }
 
-/// Returns the gangs that are partially scheduled, unless a budget refuses the evictions.
+/// Returns a message for each gang that has been partially scheduled for longer than the time limit, unless a budget refuses the evictions.
 fn halves(world: &World) -> Vec<String> {
-    let model = model(&world.server);
-    let groups = world.server.list(Kind::Group).map(|group| ObjectKey::new("default", text(group, "/metadata/name")));
-    let half = groups.filter_map(|key| Some((HalfBound::of(&model, model.cluster.group(&key)?)?, key)));
-    let left = half.filter(|(_, key)| !is_kept_by_budget(world, &key.name));
-    left.map(|(half, key)| format!("{} of {} members of {} are bound at rest", half.bound, half.needed, key.name))
+    let left = world.halves.overdue(world.now).filter(|(group, _)| !is_kept_by_budget(world, group));
+    left.map(|(group, bound)| format!("PodGroup {group} is partially scheduled at rest: {bound} members are bound"))
         .collect()
 }
 

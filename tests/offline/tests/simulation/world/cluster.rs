@@ -21,7 +21,7 @@ impl World {
             }
             let (upto, new) = (all.len(), all[from..].to_vec());
             self.tell_soon(kind, upto);
-            if kind == Kind::Pod {
+            if matches!(kind, Kind::Pod | Kind::Group) {
                 self.halves.note(&self.server, self.now);
             }
             if matches!(kind, Kind::Pod | Kind::Node) {
