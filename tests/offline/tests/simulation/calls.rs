@@ -121,7 +121,7 @@ fn write_plan(server: &mut Server, plan: &str, status: &giveway_crds::preemption
 fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
     let name = call.pod.name.as_str();
     match step {
-        0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid), None, true) {
+        0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid), call.grace, None, true) {
             Ok(()) => Reply::Evicted(EvictOutcome::Allowed),
             Err(status) if is_for_budget(&status) && call.may_force => Reply::Evicted(EvictOutcome::Allowed),
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
@@ -133,14 +133,14 @@ fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
             Some(pod) if terminating(pod) => Reply::Evicted(EvictOutcome::Accepted),
             Some(_) => Reply::Next,
         },
-        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), Some(call.cause.id()), false) {
+        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), call.grace, Some(call.cause.id()), false) {
             Ok(()) => Reply::Evicted(EvictOutcome::Accepted),
             Err(status) if is_for_budget(&status) && call.may_force => Reply::Next,
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
             Err(status) => Reply::Failed(error(status)),
         },
         2 => mark(server, call),
-        _ => match server.delete_pod(OPERATOR, name, &call.uid) {
+        _ => match server.delete_pod_within(OPERATOR, name, &call.uid, call.grace) {
             Ok(()) => Reply::Evicted(EvictOutcome::Forced),
             Err(status) => Reply::Failed(error(status)),
         },

@@ -16,11 +16,13 @@ pub fn is_for_budget(status: &Status) -> bool {
 }
 
 impl Server {
-    /// The Eviction API: deletes the pod if its UID matches and its budget permits it. With `dry` nothing is written.
+    /// The Eviction API: deletes the pod if its UID matches and its budget permits it. `grace` replaces the grace period of the pod, in
+    /// seconds. With `dry` nothing is written.
     pub fn evict(
         &mut self,
         user: &str,
         (name, insisted): (&str, &str),
+        grace: Option<i64>,
         plan: Option<&str>,
         dry: bool,
     ) -> Result<(), Box<Status>> {
@@ -30,8 +32,8 @@ impl Server {
             return result;
         }
         let annotations = plan.map(|plan| json!({ keys::ANNOTATION_PLAN: plan })).unwrap_or_default();
-        let preconditions = json!({"preconditions": {"uid": insisted}});
-        let body = json!({"metadata": {"annotations": annotations}, "deleteOptions": preconditions});
+        let options = delete_options(insisted, grace);
+        let body = json!({"metadata": {"annotations": annotations}, "deleteOptions": options});
         if result.is_ok() {
             let time = self.time();
             self.change(Kind::Pod, name, |pod| {
@@ -42,7 +44,7 @@ impl Server {
                         "message": message, "lastTransitionTime": time}),
                 );
             });
-            self.terminate(name);
+            self.terminate(name, grace);
         }
         let code = result.as_ref().err().map_or(201, |status| status.code);
         let request = Request { user, verb: "create", kind: Kind::Pod, name, subresource: "eviction", body };
@@ -52,12 +54,22 @@ impl Server {
 
     /// DELETE of a pod; the UID, if given, is a precondition.
     pub fn delete_pod(&mut self, user: &str, name: &str, insisted: &str) -> Result<(), Box<Status>> {
+        self.delete_pod_within(user, name, insisted, None)
+    }
+
+    /// DELETE of a pod with this grace period instead of its own, in seconds.
+    pub fn delete_pod_within(
+        &mut self,
+        user: &str,
+        name: &str,
+        insisted: &str,
+        grace: Option<i64>,
+    ) -> Result<(), Box<Status>> {
         let found = self.pod_to_remove(name, insisted);
-        let uid = found.as_ref().map_or(insisted, uid);
-        let body = json!({"preconditions": {"uid": uid}});
+        let body = delete_options(found.as_ref().map_or(insisted, uid), grace);
         let code = found.as_ref().err().map_or(200, |status| status.code);
         if found.is_ok() {
-            self.terminate(name);
+            self.terminate(name, grace);
         }
         let request = Request { user, verb: "delete", kind: Kind::Pod, name, subresource: "", body };
         self.log(request, code, found.as_ref().ok());
@@ -73,7 +85,7 @@ impl Server {
     }
 
     /// Deletes a pod. If it is bound, it terminates until its kubelet removes it; otherwise it is removed at once.
-    fn terminate(&mut self, name: &str) {
+    fn terminate(&mut self, name: &str, grace: Option<i64>) {
         let Some(pod) = self.get(Kind::Pod, name) else { return };
         if terminating(pod) {
             return;
@@ -81,7 +93,7 @@ impl Server {
         if Pod(pod).node().is_none() {
             return self.remove(Kind::Pod, name);
         }
-        let grace = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+        let grace = grace.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
         let deadline = Timestamp::from_second(self.second() + grace).expect("a time").to_string();
         self.change(Kind::Pod, name, |pod| {
             pod["metadata"]["deletionTimestamp"] = json!(deadline);
@@ -139,6 +151,15 @@ impl Server {
             }
         }
     }
+}
+
+/// Returns the options of a request to delete a pod with this UID.
+fn delete_options(uid: &str, grace: Option<i64>) -> Value {
+    let mut options = json!({"preconditions": {"uid": uid}});
+    if let Some(grace) = grace {
+        options["gracePeriodSeconds"] = json!(grace);
+    }
+    options
 }
 
 /// Returns the value of the label by which a budget selects pods.
