@@ -159,17 +159,23 @@ pub fn judged(world: &World, history: &History) -> Vec<(Outcome, Option<String>)
 fn reason(world: &World, history: &History, outcome: &Outcome) -> Option<String> {
     let plan = last_of(history, &outcome.plan)?;
     let end = outcome.complete.unwrap_or(Timestamp::MAX);
-    let from = Timestamp::from_millisecond(outcome.first.as_millisecond() - UNHEARD).unwrap_or(outcome.first);
-    let disturbed = world.disturbed.iter().filter(|it| it.touch.concerns(&plan.plan));
-    let mut disturbed = disturbed.filter(|it| (from..=end).contains(&time_of(it.at)));
-    if let Some(it) = disturbed.next() {
-        return Some(format!("{:?} at {} s", it.touch, it.at / 1_000));
+    if let Some(disturbance) = disturbed(world, &plan.plan, outcome.first, end) {
+        return Some(disturbance);
     }
     // Includes preemptors that were created after the plan was made, but that the leader may not have observed before the first eviction.
     let made =
         history.plans.iter().find(|record| record.plan.id == outcome.plan).map_or(outcome.first, |made| made.asked);
     let during = |at: Timestamp| (made.min(outcome.first)..=end).contains(&at);
     overtaken(history, plan, during)
+}
+
+/// Returns the first disturbance that may have taken pods or capacity from a plan between these times, or that the leader may not have
+/// observed at the first one.
+pub fn disturbed(world: &World, plan: &StoredPlan, from: Timestamp, to: Timestamp) -> Option<String> {
+    let from = Timestamp::from_millisecond(from.as_millisecond() - UNHEARD).unwrap_or(from);
+    let mut disturbed = world.disturbed.iter().filter(|it| it.touch.concerns(plan));
+    let it = disturbed.find(|it| (from..=to).contains(&time_of(it.at)))?;
+    Some(format!("{:?} at {} s", it.touch, it.at / 1_000))
 }
 
 /// Returns the last stored version of a plan.
@@ -198,7 +204,7 @@ impl Touch {
 
 /// Returns the reason if a preemptor of higher priority evicted pods of this preemptor, was bound or nominated to one of its nodes, or had
 /// a plan for one.
-fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) -> bool) -> Option<String> {
+pub fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp) -> bool) -> Option<String> {
     let (name, priority) = (&plan.plan.preemptor.name, plan.plan.preemptor.priority);
     let own =
         |uid: &str| history.pods.get(uid).is_some_and(|pod| pod.group.as_ref() == Some(name) || pod.key.1 == *name);

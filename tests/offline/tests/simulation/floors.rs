@@ -7,13 +7,20 @@ use std::collections::BTreeMap;
 pub const SEEDS: u64 = 2_000;
 
 /// Events with their smallest number.
-const LEAST: [(&str, usize); 27] = [
+const LEAST: [(&str, usize); 36] = [
     ("preemptors judged", 950),
     ("plans that evict", 2_200),
     ("evictions", 4_400),
     ("pods evicted with a pod that kube-scheduler preempted", 80),
-    ("pods evicted after a cancelled plan", 1),
+    ("pods evicted after a cancelled plan", 30),
     ("partially scheduled gangs evicted", 30),
+    ("pods evicted for critical add-ons", 20),
+    ("delayed plans that were replaced", 5),
+    ("gangs that start beside a delayed plan", 5),
+    ("plans that outlast a short outage", 10),
+    ("interrupted evictions of PodGroups", 40),
+    ("units under a limit", 80),
+    ("evictions that count and do not wait", 5),
     ("409 (conflict)", 550),
     ("429 (overload)", 550),
     ("500, but done", 550),
@@ -35,6 +42,8 @@ const LEAST: [(&str, usize); 27] = [
     ("changed minCounts", 130),
     ("deleted groups", 60),
     ("deleted plans", 250),
+    ("node outages", 250),
+    ("critical add-ons", 110),
 ];
 
 /// Returns one message for each event that happened too seldom; none for fewer than [`SEEDS`] seeds.

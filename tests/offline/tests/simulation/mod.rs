@@ -23,13 +23,15 @@ mod world;
 use clap::Parser as _;
 use giveway_crds::plan::Cause;
 use giveway_operator::config::Config;
+use giveway_tests::audit::Removal;
 use giveway_tests::random::Random;
+use plot::LIMITED;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-use world::World;
+use std::time::{Duration, Instant};
+use world::{World, outages, rates};
 
 /// The default number of seeds.
 const CASES: u64 = floors::SEEDS;
@@ -63,11 +65,17 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         broken.push("it panicked".to_owned());
     }
     let history = rest::history(&world);
+    let (limited, outlasted) = (rates::judge(&world, &history), outages::judge(&world, &history));
     if broken.is_empty() {
         broken = rest::broken(&world, &history);
+        broken.extend(limited.broken);
+        broken.extend(outlasted.broken);
     }
     let evicting = history.plans.iter().map(|plan| &plan.plan.id).collect::<std::collections::BTreeSet<_>>().len();
     let departed = |cause: Cause| world.departed.get(cause.as_str()).copied().unwrap_or(0);
+    let evicted = history.evicted();
+    let cause = |removal: &Removal| history.plan_of(removal).map(|record| record.plan.cause);
+    let for_addons = evicted.iter().filter(|removal| cause(removal) == Some(Cause::CriticalAddon)).count();
     let judged = excuses::judged(&world, &history);
     let excused = judged.iter().filter(|(_, reason)| reason.is_some()).count();
     for (what, number) in [
@@ -77,9 +85,16 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         ("pods evicted with a pod that kube-scheduler preempted", departed(Cause::MemberPreempted)),
         ("pods evicted of partially scheduled gangs", departed(Cause::PartiallyScheduled)),
         ("pods evicted after a cancelled plan", departed(Cause::PartiallyDisrupted)),
+        ("pods evicted for critical add-ons", for_addons),
+        ("delayed plans that were replaced", world.delays.renewed),
+        ("gangs that start beside a delayed plan", world.delays.meanwhile),
+        ("plans that outlast a short outage", outlasted.judged),
+        ("interrupted evictions of PodGroups", world.interruptions.count),
+        ("units under a limit", limited.judged),
+        ("evictions that count and do not wait", limited.others),
         ("calls", world.calls),
         ("plans that evict", evicting),
-        ("evictions", history.evicted().len()),
+        ("evictions", evicted.len()),
         ("bindings", history.bindings.len()),
         ("simulated minutes", (world.now / 60_000) as usize),
         ("lines of trace", world.trace.len()),
@@ -98,11 +113,21 @@ fn config() -> Config {
     Config::parse_from(["giveway-operator", "--critical-addons=false", &timeout])
 }
 
-/// Limits the number of evictions per minute in one seed of five.
+/// Limits the number of evictions per minute in one seed of five, in the cluster or in the only namespace. There the operator also evicts for
+/// critical add-ons.
 fn limited(seed: u64, config: &Config) -> Config {
-    let most = 3 + Random::new(seed, 8, 0).below(6);
-    let most = seed.is_multiple_of(5).then_some(u32::try_from(most).unwrap_or(3));
-    Config { evictions_per_minute_per_cluster: most, ..config.clone() }
+    if !seed.is_multiple_of(LIMITED) {
+        return config.clone();
+    }
+    let most = u32::try_from(3 + Random::new(seed, 8, 0).below(6)).ok();
+    let in_cluster = seed.is_multiple_of(2 * LIMITED);
+    Config {
+        evictions_per_minute_per_cluster: most.filter(|_| in_cluster),
+        evictions_per_minute_per_namespace: most.filter(|_| !in_cluster),
+        critical_addons: true,
+        critical_addons_after: Duration::from_secs(5),
+        ..config.clone()
+    }
 }
 
 fn from_environment(name: &str) -> Option<u64> {

@@ -32,6 +32,8 @@ pub struct Owner {
     pub threshold: Option<i32>,
     /// Termination grace period of its pods, in seconds.
     pub grace: u64,
+    /// `preemptionDelaySeconds` of its group: the time between a plan and its first eviction.
+    pub delay: u64,
     /// True if its class is managed; otherwise its class never preempts.
     pub managed: bool,
     /// True if a replacement pod has the name of the pod that it replaces.
@@ -51,11 +53,14 @@ impl Owner {
             Bond::Basic => json!({"basic": {}}),
         };
         let whole = matches!(self.bond, Bond::Gang { whole: true, .. });
-        let group = json!({
+        let mut group = json!({
             "metadata": {"name": self.name},
             "spec": {"schedulingPolicy": policy, "disruptionMode": if whole { "PodGroup" } else { "Pod" },
                 "priority": self.priority, "preemptionPolicy": "PreemptLowerPriority"}
         });
+        if self.delay > 0 {
+            group["spec"]["preemptionDelaySeconds"] = json!(self.delay);
+        }
         server.create(ADMIN, Kind::Group, group).expect("a new name");
     }
 

@@ -58,6 +58,27 @@ pub enum Turn {
     Cut(u64),
     /// The leader crashes at the call with this number from now on, before or after the call is carried out.
     CrashAtCall(usize, bool),
+    /// An owner is created whose gang fits on free capacity while a plan is delayed.
+    Meanwhile(usize),
+    /// That gang should have started by now.
+    Started(usize),
+    /// A node becomes not ready, or ready again.
+    Outage(usize, bool),
+    /// The next plan that evicts a pod of a PodGroup ends before it has evicted the others.
+    Interrupt(Interruption),
+    /// A critical add-on is created.
+    AddOn(usize),
+}
+
+/// How a plan ends between two evictions.
+#[derive(Clone, Copy, Debug)]
+pub enum Interruption {
+    /// An administrator deletes its Preemption.
+    PlanDeleted,
+    /// Its preemptor is deleted.
+    PreemptorDeleted,
+    /// A node of its placements is cordoned.
+    NodeCordoned,
 }
 
 impl Turn {
@@ -76,6 +97,8 @@ impl Turn {
             Self::DeleteGroup(_) => "deleted groups",
             Self::DeletePlan => "deleted plans",
             Self::Refuse(_, true) => "schedulers that do not bind",
+            Self::Outage(_, true) => "node outages",
+            Self::AddOn(_) => "critical add-ons",
             _ => return None,
         })
     }
@@ -93,6 +116,9 @@ pub struct Plot {
 /// Time of the last event from outside, in milliseconds.
 pub const END: u64 = 90_000;
 
+/// One seed in this number has limits on evictions per minute, and critical add-ons.
+pub const LIMITED: u64 = 5;
+
 impl Plot {
     /// Creates the plot of a seed.
     pub fn new(seed: u64) -> Self {
@@ -109,6 +135,12 @@ impl Plot {
         plot.groups(&mut Random::new(seed, 11, 0));
         plot.fall(&mut Random::new(seed, 12, 0));
         plot.delete_plans(&mut Random::new(seed, 13, 0));
+        plot.interrupt(&mut Random::new(seed, 14, 0));
+        plot.outages(&mut Random::new(seed, 15, 0));
+        if seed.is_multiple_of(LIMITED) {
+            plot.evict_for_other_causes(&mut Random::new(seed, 16, 0));
+        }
+        plot.delay(&mut Random::new(seed, 17, 0));
         plot
     }
 
@@ -248,6 +280,67 @@ impl Plot {
         }
     }
 
+    /// Ends a plan between the evictions of the pods of a PodGroup, in one of four simulations.
+    fn interrupt(&mut self, random: &mut Random) {
+        if random.percent(75) {
+            return;
+        }
+        let how = [Interruption::PlanDeleted, Interruption::PreemptorDeleted, Interruption::NodeCordoned];
+        self.turns.push((10_000, Turn::Interrupt(how[random.below(how.len())])));
+    }
+
+    /// A node is not ready for a while, in one of four simulations: mostly for a shorter time than `--node-outage-grace`.
+    fn outages(&mut self, random: &mut Random) {
+        if random.percent(75) {
+            return;
+        }
+        let node = random.below(self.nodes.len());
+        let at = 16_000 + random.below(25_000) as u64;
+        let time = if random.percent(75) { 15_000 + random.below(30_000) } else { 75_000 + random.below(25_000) };
+        self.turns.extend([(at, Turn::Outage(node, true)), (at + time as u64, Turn::Outage(node, false))]);
+    }
+
+    /// Adds evictions of other causes than plans for workloads: for a critical add-on, and after a preemption by kube-scheduler.
+    fn evict_for_other_causes(&mut self, random: &mut Random) {
+        if random.percent(60) {
+            let at = 2_000 + random.below(20_000) as u64;
+            self.turns.push((at, Turn::AddOn(1 + random.below(2))));
+        }
+        let whole = |owner: &Owner| matches!(owner.bond, Bond::Gang { whole: true, .. }) && owner.pods > 1;
+        let whole: Vec<usize> = (0..self.owners.len()).filter(|index| whole(&self.owners[*index])).collect();
+        let switched = self.turns.iter().any(|(_, turn)| matches!(turn, Turn::Switch(_)));
+        if !whole.is_empty() && !switched && random.percent(50) {
+            let at = 12_000 + random.below(15_000) as u64;
+            self.turns.push((at, Turn::Preempt(whole[random.below(whole.len())])));
+        }
+    }
+
+    /// Delays the plans of a gang, in one of four simulations with a preempting gang. Meanwhile another pod may use capacity on a node, and
+    /// a gang of the same or a lower priority begins.
+    fn delay(&mut self, random: &mut Random) {
+        let delayed = |owner: &Owner| matches!(owner.bond, Bond::Gang { .. }) && owner.name.starts_with("high");
+        let gangs: Vec<usize> = (0..self.owners.len()).filter(|index| delayed(&self.owners[*index])).collect();
+        if gangs.is_empty() || random.percent(75) {
+            return;
+        }
+        let index = gangs[random.below(gangs.len())];
+        let seconds = 10 + random.below(16);
+        self.owners[index].delay = seconds as u64;
+        let begins = |turn: &Turn| matches!(turn, Turn::Begin(owner) if *owner == index);
+        let begin = self.turns.iter().find(|(_, turn)| begins(turn)).map_or(0, |(at, _)| *at);
+        if random.percent(50) {
+            let at = begin + 1_000 + random.below(seconds * 1_000 - 2_000) as u64;
+            self.turns.push((at, Turn::Occupy(random.below(self.nodes.len()))));
+        }
+        let (pods, lower) = (1 + random.below(2), [0, 0, 50][random.below(3)]);
+        let priority = self.owners[index].priority - lower;
+        let mut gang = owner(random, "meanwhile", pods, 1, priority);
+        gang.bond = Bond::Gang { min_count: pods, whole: false };
+        self.owners.push(gang);
+        let at = begin + 1_000 + random.below(seconds * 1_000 - 8_000) as u64;
+        self.turns.push((at, Turn::Meanwhile(self.owners.len() - 1)));
+    }
+
     /// Adds faults of processes and watches, in two of three simulations.
     fn trouble(&mut self, random: &mut Random) {
         if random.percent(33) {
@@ -292,6 +385,7 @@ fn owner(random: &mut Random, name: &str, pods: usize, cpus: usize, priority: i3
         priority,
         threshold: None,
         grace: [0, 1, 5, 30][random.below(4)],
+        delay: 0,
         managed: matches!(bond, Bond::Single) || random.percent(60),
         stateful: random.percent(40),
         deleted: false,

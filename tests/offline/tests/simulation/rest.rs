@@ -7,11 +7,10 @@ use crate::simulation::owners::Bond;
 use crate::simulation::process::model;
 use crate::simulation::world::World;
 use giveway_crds::keys;
-use giveway_crds::plan::Cause;
 use giveway_operator::plans::Flights;
 use giveway_operator::preemption::queue;
 use giveway_planner::{Context, Decision, Preemptor};
-use giveway_tests::audit::{self, History, Promises, Removal};
+use giveway_tests::audit::{self, History, Promises};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -20,31 +19,12 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
     let excuses = Excuses::of(world, history);
     let breaches = Promises::new().breaches(history).into_iter().filter(|breach| !excuses.cover(&breach.kind));
     let mut broken: Vec<String> = breaches.map(|breach| breach.message).collect();
-    broken.extend(too_many(world, history));
     broken.extend(something_to_do(world));
     broken.extend(halves(world));
     broken.extend(pods(world));
     broken.extend(plans(world));
     broken.extend(groups(world));
     broken
-}
-
-/// Returns a message if there were more evictions in a minute than the limit, unless one unit has more pods. PodGroups that are already
-/// partially disrupted are not limited. Ten seconds of the minute are left for late responses: an eviction counts from its response or
-/// time-out. Plans that were deleted are left out, because the next leader does not know them.
-fn too_many(world: &World, history: &History) -> Option<String> {
-    let most = world.config.evictions_per_minute_per_cluster? as usize;
-    let units = history.plans.iter().flat_map(|plan| &plan.plan.victims);
-    let largest = units.map(|unit| unit.pods.len()).max().unwrap_or(0).max(most);
-    let mut times: Vec<i64> = Vec::new();
-    let stored = |plan: &String| world.deleted.iter().all(|deleted| deleted.name != *plan);
-    let waits = |cause: Cause| !matches!(cause, Cause::MemberPreempted | Cause::PartiallyDisrupted);
-    let limited = |removal: &Removal| history.plan_of(removal).is_none_or(|record| waits(record.plan.cause));
-    let counts = |removal: &Removal| removal.plan.as_ref().is_some_and(stored) && limited(removal);
-    times.extend(history.evicted().iter().filter(|removal| counts(removal)).map(|removal| removal.at.as_millisecond()));
-    times.sort_unstable();
-    let near = times.windows(largest + 1).find(|pair| pair[largest] - pair[0] < 50_000)?;
-    Some(format!("more than {largest} evictions in a minute; {most} are allowed: {near:?}"))
 }
 
 /// Liveness: returns a message for each pending preemptor for which the planner has a placement or a plan at rest.

@@ -80,9 +80,15 @@ impl Scheduler {
     }
 }
 
+/// Returns true if new pods may be bound to a node: it is neither cordoned nor tainted. No pod here tolerates a taint.
+pub fn takes_pods(node: &Value) -> bool {
+    let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+    !terminating(node) && node["spec"]["unschedulable"] != json!(true) && !tainted
+}
+
 /// Returns true if a pod fits on a node, beside the nominations of pods of equal or higher priority.
 fn fits(server: &Server, pod: Pod<'_>, node: &Value) -> bool {
-    if terminating(node) || node["spec"]["unschedulable"] == json!(true) {
+    if !takes_pods(node) {
         return false;
     }
     let name = text(node, "/metadata/name");

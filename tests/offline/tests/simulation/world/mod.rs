@@ -1,7 +1,12 @@
 //! A simulation: all components in one thread, driven by a queue of events.
 
+mod addons;
 mod cluster;
+mod delays;
+mod interruption;
 mod operator;
+pub mod outages;
+pub mod rates;
 mod turns;
 
 use crate::simulation::calls::Reply;
@@ -15,11 +20,15 @@ use crate::simulation::replica::{Call, Lease, Replica};
 use crate::simulation::scheduler::Scheduler;
 use crate::simulation::server::{EPOCH, Server};
 use crate::simulation::trace::Trace;
+use delays::Delays;
 use giveway_crds::mode::Mode;
 use giveway_operator::clock::Clock;
 use giveway_operator::config::Config;
 use giveway_tests::random::Random;
+use interruption::Interruptions;
 use jiff::Timestamp;
+use outages::Outage;
+use rates::Requests;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -46,6 +55,8 @@ pub enum Event {
     Gone(String),
     /// An owner creates its missing pods.
     Replace(usize),
+    /// The node controller removes the taint of a node that is ready again.
+    Untaint(String),
     /// A replica of the operator starts.
     Boot(usize),
     /// A process takes part in the election.
@@ -112,6 +123,14 @@ pub struct World {
     pub deleted: Vec<DeletedPlan>,
     /// The partially scheduled gangs, and those whose pods were evicted.
     pub halves: Halves,
+    /// The plans of preemptors with a delay.
+    pub delays: Delays,
+    /// The plans that ended between two evictions.
+    pub interruptions: Interruptions,
+    /// The outages of nodes.
+    pub outages: Vec<Outage>,
+    /// When the operator requested evictions.
+    pub requests: Requests,
     /// The number of pods that departures evicted, by cause.
     pub departed: BTreeMap<String, usize>,
     /// Number of calls that arrived.
@@ -170,6 +189,10 @@ impl World {
             begun: BTreeSet::new(),
             deleted: Vec::new(),
             halves: Halves::default(),
+            delays: Delays::default(),
+            interruptions: Interruptions::default(),
+            outages: Vec::new(),
+            requests: Requests::default(),
             departed: BTreeMap::new(),
             calls: 0,
             seen: BTreeMap::new(),
@@ -287,6 +310,7 @@ impl World {
                 }
             }
             Event::Replace(owner) => self.owners[owner].replace(&mut self.server),
+            Event::Untaint(node) => self.untaint(&node),
             Event::Boot(replica) => self.boot(replica),
             Event::Elect(replica, process) => self.elect(replica, process),
             Event::List(replica, process) => self.list(replica, process),

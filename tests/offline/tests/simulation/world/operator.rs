@@ -176,6 +176,8 @@ impl World {
         for command in commands {
             let Some(process) = self.process(replica, number) else { return };
             let term = process.term.clone();
+            self.requests.note(&command, self.now);
+            self.judge_delay(&term, &command);
             if let Command::Publish(_) = command {
                 self.say(&term, calls::describe(&command));
                 continue;
@@ -230,7 +232,8 @@ impl World {
         if call.late && self.process(call.replica, call.process).is_none() {
             return;
         }
-        let fault = self.faults.draw(self.now);
+        let held_up = self.is_held_up(&call.command).then_some(Fault::Overloaded);
+        let fault = self.faults.draw(self.now).or(held_up);
         let what = calls::describe(&call.command);
         if let Some(fault) = fault {
             self.say(&call.term, format!("{what} [{}]: {}", call.step, fault.name()));
@@ -321,10 +324,14 @@ impl World {
         self.say(&call.term, format!("{what}{answer}"));
         if let (Command::Evict(eviction), Reply::Evicted(EvictOutcome::Accepted | EvictOutcome::Forced)) =
             (&call.command, &reply)
-            && matches!(eviction.cause, Cause::Departure { .. })
         {
-            let cause = self.cause_of(eviction.cause.id()).to_owned();
-            *self.departed.entry(cause).or_default() += 1;
+            match &eviction.cause {
+                Cause::Departure { id, .. } => {
+                    let cause = self.cause_of(id).to_owned();
+                    *self.departed.entry(cause).or_default() += 1;
+                }
+                Cause::Plan { .. } => self.interrupt(eviction),
+            }
         }
         reply
     }

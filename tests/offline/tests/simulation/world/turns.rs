@@ -167,21 +167,37 @@ impl World {
             }
             Turn::DeletePlan => {
                 let over = |plan: &Value| plan.pointer("/status/finishedAt").is_some_and(|at| !at.is_null());
-                let Some(plan) = self.server.list(Kind::Preemption).find(|plan| !over(plan)) else { return };
-                let name = text(plan, "/metadata/name").to_owned();
-                let victims = || plan["spec"]["victims"].as_array().into_iter().flatten();
-                let groups = victims().filter(|victim| victim["kind"] == "PodGroup");
-                let groups = groups.map(|group| text(group, "/name").to_owned()).collect();
-                let pods = victims().filter_map(|victim| victim["pods"].as_array()).flatten();
-                let pods = pods.map(|pod| text(pod, "/uid").to_owned()).collect();
-                let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
-                self.disturb(Touch::Everybody);
-                self.server.delete(ADMIN, Kind::Preemption, &name);
-                let unheard = self.now < self.cut_until();
-                self.deleted.push(DeletedPlan { name, groups, pods, unheard, planned, at: self.now });
+                let found = self.server.list(Kind::Preemption).find(|plan| !over(plan)).cloned();
+                if let Some(plan) = found {
+                    self.delete_plan(&plan);
+                }
             }
+            Turn::Meanwhile(owner) => self.begin_meanwhile(*owner),
+            Turn::Started(owner) => self.judge_meanwhile(*owner),
+            Turn::Outage(node, begins) => {
+                if let Some(name) = self.node(*node) {
+                    self.outage(&name, *begins);
+                }
+            }
+            Turn::Interrupt(how) => self.interrupt_next(*how),
+            Turn::AddOn(cpus) => self.add_on(*cpus),
             trouble => self.trouble(trouble),
         }
+    }
+
+    /// An administrator deletes a Preemption.
+    pub(super) fn delete_plan(&mut self, plan: &Value) {
+        let name = text(plan, "/metadata/name").to_owned();
+        let victims = || plan["spec"]["victims"].as_array().into_iter().flatten();
+        let groups = victims().filter(|victim| victim["kind"] == "PodGroup");
+        let groups = groups.map(|group| text(group, "/name").to_owned()).collect();
+        let pods = victims().filter_map(|victim| victim["pods"].as_array()).flatten();
+        let pods = pods.map(|pod| text(pod, "/uid").to_owned()).collect();
+        let planned = text(plan, "/metadata/creationTimestamp").parse().expect("a time");
+        self.disturb(Touch::Everybody);
+        self.server.delete(ADMIN, Kind::Preemption, &name);
+        let unheard = self.now < self.cut_until();
+        self.deleted.push(DeletedPlan { name, groups, pods, unheard, planned, at: self.now });
     }
 
     /// Records that something took capacity or pods away. The initial state does not count.
