@@ -79,11 +79,7 @@ pub(super) async fn install_chart(plane: &ControlPlane, values: &[String]) -> Re
 pub(super) async fn install_release_of(plane: &ControlPlane, edition: Edition, values: &[String]) -> Result<()> {
     let chart = edition.folder("helm").display().to_string();
     let mut args = vec!["upgrade", "--install", "giveway", &chart, "--namespace", super::NAMESPACE];
-    args.extend(["--set", "deployments.enabled=false"]);
-    // The chart of the previous version has no CRDs.
-    if edition == Edition::Current {
-        args.extend(["--set", "crds.enabled=false"]);
-    }
+    args.extend(["--set", "deployments.enabled=false", "--set", "crds.enabled=false"]);
     args.extend(values.iter().flat_map(|value| ["--set", value]));
     helm(&plane.kubeconfig(), &args).await.map(drop)
 }

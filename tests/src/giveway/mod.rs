@@ -24,6 +24,7 @@ use crate::proxy::Proxy;
 use crate::statistics::{self, Started};
 use crate::wait;
 use anyhow::{Context as _, Result, bail};
+use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::preemption::PreemptionSpec;
 use giveway_crds::{PodGroup, PodGroupSpec, Preemption, condition, keys};
@@ -299,7 +300,15 @@ pub(crate) async fn wait_for_admission(client: Client) -> Result<()> {
     let pod = shape.pod(name);
     // This policy was applied last. When it denies the request, the earlier ones are in force too.
     let preemptions: Api<Preemption> = Api::all(client);
-    let plan = Preemption::new(name, PreemptionSpec { part: 1, parts: 1, ..PreemptionSpec::default() });
+    // The previous version requires a preemptor and a strategy.
+    let spec = PreemptionSpec {
+        preemptor: Some(StoredPreemptor::default()),
+        strategy: "fewest".to_owned(),
+        part: 1,
+        parts: 1,
+        ..PreemptionSpec::default()
+    };
+    let plan = Preemption::new(name, spec);
     wait::until("Giveway's admission is in force", READY, async || {
         match groups.create(&dry_run, &group).await {
             Err(kube::Error::Api(status)) if status.message.contains("no PriorityClass with name") => {}
