@@ -52,6 +52,8 @@ pub struct Departure {
     stored: bool,
     /// True if the API server has rejected it several times in a row.
     cannot_be_stored: bool,
+    /// True if its `Preemption` was deleted before an eviction was accepted. It ends when no eviction is in flight.
+    deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
     members: BTreeMap<SmolStr, Member>,
     /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
@@ -108,6 +110,7 @@ impl Departure {
             message,
             stored: false,
             cannot_be_stored: false,
+            deleted: false,
             since: now,
             permission: CancellationToken::new(),
             refusal: None,
@@ -148,6 +151,11 @@ impl Departure {
         let left = self.left(model).count();
         if left == 0 {
             return Some((PlanState::Completed, format!("None of the {all} pods is left.")));
+        }
+        if self.deleted {
+            let in_flight = self.members.values().any(|member| member.call.pending());
+            let message = "Its Preemption was deleted before a pod was evicted.";
+            return (!in_flight).then(|| (PlanState::Cancelled, message.to_owned()));
         }
         if let Some(why) = model.cluster.protection(&self.group.namespace) {
             return Some((PlanState::Cancelled, format!("{left} of {all} pods are not evicted: {why}.")));
@@ -386,19 +394,18 @@ impl Departures {
         Some(departure.group.clone())
     }
 
-    /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends. Returns the PodGroup;
-    /// `None` if no departure has this name.
+    /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends in the next
+    /// [pass](Self::pass). Returns the PodGroup; `None` if no departure has this name.
     pub fn deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
-        let group = departure.group.clone();
         departure.stored = false;
-        if departure.is_committed() {
-            store.open(&departure.record());
+        departure.deleted = !departure.is_committed();
+        if departure.deleted {
+            std::mem::take(&mut departure.permission).cancel();
         } else {
-            departure.permission.cancel();
-            self.0.remove(&(group.clone(), id.to_owned()));
+            store.open(&departure.record());
         }
-        Some(group)
+        Some(departure.group.clone())
     }
 
     /// Handles the answer to an eviction. Returns the message for the pod's event.
@@ -445,6 +452,11 @@ impl Departures {
     ) -> Step {
         let mut step = Step::default();
         self.0.retain(|(group, _), departure| {
+            // An eviction was accepted before it could be withdrawn.
+            if departure.deleted && departure.is_committed() {
+                departure.deleted = false;
+                store.open(&departure.record());
+            }
             if let Some((state, message)) = departure.end(model, restraint) {
                 departure.permission.cancel();
                 (departure.plan.state, departure.plan.message) = (state, message);
@@ -452,7 +464,7 @@ impl Departures {
                 step.ended.push(group.clone());
                 return false;
             }
-            if departure.stored {
+            if departure.stored && !departure.deleted {
                 departure.evict(model, taken, clock.now, &mut step);
             }
             store.note(&departure.record());

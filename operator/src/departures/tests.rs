@@ -507,12 +507,33 @@ fn a_committed_departure_is_stored_again_if_its_preemption_is_deleted_and_anothe
     world.group("low", 5, 10, "PodGroup");
     let id = run.gang(&world, now).unwrap();
     assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
-    assert!(run.departures.by_id(&id).is_none(), "no pod was evicted");
+    assert!(run.evictions(&world, now).is_empty(), "no pod was evicted");
+    assert!(run.departures.by_id(&id).is_none());
+    assert!(!run.store.holds(&id), "it is not created again, although the answer to its creation is missing");
     let id = run.gang(&world, now).unwrap();
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Accepted, now);
     assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
-    assert!(run.departures.by_id(&id).is_some());
     assert!(run.evictions(&world, now + Duration::from_secs(9)).is_empty(), "it is not stored");
+    assert!(run.departures.by_id(&id).is_some());
     assert_eq!(run.departures.deleted(&mut run.store, "other"), None);
+}
+
+#[test]
+fn a_departure_that_is_deleted_while_evictions_are_in_flight_ends_only_if_none_of_them_is_accepted() {
+    for (outcome, goes_on) in [(EvictOutcome::Withdrawn, false), (EvictOutcome::Accepted, true)] {
+        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+        world.group("low", 5, 10, "PodGroup");
+        let id = run.gang(&world, now).unwrap();
+        run.evictions(&world, now);
+        run.departures.deleted(&mut run.store, &id);
+        assert!(run.evictions(&world, now).is_empty(), "no further eviction is requested");
+        assert!(run.departures.by_id(&id).is_some(), "the answers are missing");
+        for pod in ["l1", "l2", "l3"] {
+            run.answer(&world, pod, if pod == "l1" { &outcome } else { &EvictOutcome::Withdrawn }, now);
+        }
+        run.evictions(&world, now);
+        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "{outcome:?}");
+        assert_eq!(run.store.holds(&id), goes_on, "{outcome:?}");
+    }
 }
