@@ -121,9 +121,6 @@ impl Arbiter {
             if only_free_room && !matches!(decision, Decision::Fits { .. }) {
                 continue;
             }
-            if let (Decision::Fits { .. }, Some(waiting)) = (&decision, self.preemption.waiting.get_mut(&preemptor)) {
-                waiting.put_off_since = None;
-            }
             self.decided(&preemptor, decision, clock);
         }
         self.preemption.round.end(clock.now, begun.elapsed());
@@ -419,8 +416,8 @@ impl Arbiter {
         let mut flight = self.new_flight(preemptor, plan, clock);
         if let Some(waiting) = self.preemption.waiting.get_mut(preemptor) {
             flight.careful = waiting.careful;
-            if let Some(since) = waiting.put_off_since.take() {
-                flight.plan.planned_at = Some(since);
+            if let Some(since) = waiting.put_off_since.as_ref().filter(|_| flight.evicts()) {
+                flight.plan.planned_at = Some(since.clone());
                 flight.renewed = true;
             }
         }

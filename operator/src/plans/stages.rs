@@ -101,6 +101,11 @@ impl Flight {
         self.put_off = self.evicts() && clock.epoch_seconds < due;
     }
 
+    /// Returns true if a plan with evictions of this preemptor is delayed.
+    pub fn is_delayed(&self, cluster: &Cluster) -> bool {
+        self.evicts() && self.delay_seconds(cluster) > 0
+    }
+
     fn delay_seconds(&self, cluster: &Cluster) -> i64 {
         match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),

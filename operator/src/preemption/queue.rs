@@ -56,7 +56,7 @@ pub struct Waiting {
     pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
     /// How the last of these plans ended, as a sentence.
     pub unbound: String,
-    /// When the superseded plan was made that the next plan replaces.
+    /// When the first plan was made, if its delay or a limit postponed it and no plan has evicted a pod since then.
     pub put_off_since: Option<Time>,
     /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted.
     pub stands_back: Option<Instant>,
