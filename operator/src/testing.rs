@@ -118,6 +118,18 @@ impl World {
         self
     }
 
+    /// Sets the condition `PodGroupInitiallyScheduled` of a PodGroup to `False`, written at this second.
+    pub(crate) fn never_scheduled(&mut self, group: &str, since: i64) -> &mut Self {
+        let key = self.key(group);
+        let time = Time(k8s_openapi::jiff::Timestamp::from_second(since).unwrap());
+        if let Some(record) = self.model.groups.get_mut(&key) {
+            let conditions = &mut record.status.conditions;
+            condition::set(conditions, types::INITIALLY_SCHEDULED, false, Reason::Unschedulable, "", None, time);
+        }
+        self.model.touched.insert(key);
+        self
+    }
+
     /// Adds a gang in mode `PodGroup` whose status marks pods as preempted by kube-scheduler: name and second.
     pub(crate) fn marked(&mut self, name: &str, marks: &[(&str, i64)]) -> &mut Self {
         let time = |second: i64| Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());

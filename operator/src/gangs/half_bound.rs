@@ -106,14 +106,20 @@ fn waits_for_no_node(model: &Model, group: &Group, pod: &Pod) -> bool {
     asked.is_some_and(|value| !model.cluster.nodes().any(|node| node.labels.get(key).is_some_and(|has| has == value)))
 }
 
-/// Returns true if enough members were bound after the first of the present ones, according to the condition `Scheduled`, which a new
-/// leader reads, too. A group without that condition may have had enough, so it counts as if it had.
+/// Returns true if enough members were bound after the first of the present ones, according to the conditions, which a new leader reads,
+/// too. A group without the condition `Scheduled` may have had enough, so it counts as if it had. A group that never had enough has the
+/// condition `PodGroupInitiallyScheduled` with status `False`; the time of a condition alone does not show it, because the leader's clock
+/// wrote it.
 fn had_enough<'a>(status: &PodGroupStatus, live: impl Iterator<Item = &'a Pod>) -> bool {
     let Some(found) = condition::find(&status.conditions, types::SCHEDULED) else { return true };
+    if found.status == "True" {
+        return true;
+    }
+    let ever = condition::find(&status.conditions, types::INITIALLY_SCHEDULED).is_none_or(|ever| ever.status == "True");
     // The time is from the API server's clock. For a pod that was created with a node, only the kubelet's time is known.
     let bound_at = |pod: &Pod| pod.bound_at.or(pod.start_time);
     let Some(first) = live.filter(|pod| pod.bound()).filter_map(bound_at).min() else { return true };
-    found.status == "True" || found.last_transition_time.0.as_second() > first / NANOSECONDS
+    ever && found.last_transition_time.0.as_second() > first / NANOSECONDS
 }
 
 /// Returns true if a pod is pending and has no scheduling gate.
@@ -256,6 +262,14 @@ mod tests {
         world.group("g", 3, 10, "PodGroup");
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "not known without the condition");
+    }
+
+    #[test]
+    fn a_gang_that_never_had_enough_members_is_noticed_although_the_clock_of_the_leader_is_fast() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.scheduled("g", "False", 400).never_scheduled("g", 400);
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
     }
 
     #[test]
