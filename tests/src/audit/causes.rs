@@ -6,8 +6,9 @@
 //! MemberPreempted     before it was stored, kube-scheduler had preempted another pod of the PodGroup, whose mode is `PodGroup`; all its
 //!                     pods existed and were bound at that time, so it evicts no replacement pod
 //! PartiallyScheduled  the gang had fewer bound pods than it needs, and the test declares these evictions as expected
-//! PartiallyDisrupted  before it was stored, a plan of its preemptor that also has its pods had evicted another pod of the PodGroup; the
-//!                     rules of that plan apply to its evictions (`History::ruling_plan`)
+//! PartiallyDisrupted  before it was stored, another pod of the PodGroup had been evicted for a plan of its preemptor that also has its
+//!                     pods, or for another plan that shares the PodGroup with that one: a new leader does not know for which; the rules
+//!                     of the plan of its preemptor apply to its evictions (`History::ruling_plan`)
 //! ```
 
 use super::SCHEDULER;
@@ -93,8 +94,8 @@ fn not_partially_disrupted(history: &History, record: &PlanRecord) -> Option<Bre
     };
     let is_member = |uid: &str| history.group_of(uid).as_ref() == Some(&group);
     let is_for_plan = |removal: &Removal| {
-        let of = history.plan_of(removal).map(|record| &record.plan.id);
-        removal.at <= record.asked && is_member(&removal.uid) && of == Some(&cancelled.plan.id)
+        let is_plan = history.plan_of(removal).is_some_and(|of| of.plan.cause.is_plan());
+        removal.at <= record.asked && is_member(&removal.uid) && is_plan && cancelled.names(&removal.uid)
     };
     if history.evicted().into_iter().any(is_for_plan) {
         return None;

@@ -4,7 +4,7 @@
 use crate::simulation::object::Kind;
 use crate::simulation::server::time_of;
 use crate::simulation::world::World;
-use giveway_crds::plan::StoredPlan;
+use giveway_crds::plan::{Cause, StoredPlan};
 use giveway_tests::audit::preemptors::{Outcome, outcomes};
 use giveway_tests::audit::{BreachKind, History, OPERATOR, PlanRecord, PodRecord, Removal};
 use jiff::Timestamp;
@@ -64,6 +64,7 @@ impl Excuses {
         let unbound = unbound.map(|(outcome, _)| outcome.name).collect();
         let mut excuses = Self { unbound, ..Self::default() };
         excuses.without_a_leader(world);
+        excuses.cancelled_departures(world, history);
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
@@ -104,6 +105,22 @@ impl Excuses {
         let failed = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
         let in_transit = world.deleted.iter().filter(|plan| plan.unheard || failed(&plan.pods));
         self.deleted_plans.extend(in_transit.map(|plan| plan.name.clone()));
+    }
+
+    /// Excuses PodGroups of which kube-scheduler preempted a pod, if an administrator deletes the `Preemption` of the other pods before one
+    /// of them is evicted.
+    fn cancelled_departures(&mut self, world: &World, history: &History) {
+        let cause =
+            |name: &str| history.plans.iter().find(|record| record.plan.id == name).map(|record| record.plan.cause);
+        let evicted = history.evicted();
+        let has_evicted = |name: &str| evicted.iter().any(|removal| removal.plan.as_deref() == Some(name));
+        for plan in &world.deleted {
+            if cause(&plan.name) == Some(Cause::MemberPreempted) && !has_evicted(&plan.name) {
+                let from =
+                    plan.planned.saturating_sub(Duration::from_millis(UNHEARD.unsigned_abs())).unwrap_or(plan.planned);
+                self.partial.extend(plan.groups.iter().map(|group| (group.clone(), from, time_of(plan.at))));
+            }
+        }
     }
 
     /// Excuses partially scheduled gangs, whose bound pods the operator evicts. Such a gang may be partially disrupted if a budget refuses

@@ -21,6 +21,9 @@ const SKEW: u64 = 4_000;
 /// When the leader finds other capacity for a preemptor whose victims terminate late, it is bound within this time after the end of its plan.
 const ELSEWHERE: Duration = Duration::from_secs(10);
 
+/// When a plan is cancelled for a preemptor of higher priority, that is nominated within this time.
+const NOMINATED: Duration = Duration::from_secs(2);
+
 /// An outage of a node.
 pub struct Outage {
     node: String,
@@ -153,5 +156,7 @@ fn excuse(world: &World, history: &History, plan: &PlanRecord, at: Timestamp) ->
     if refused || failed || unbound {
         return Some("a call failed".to_owned());
     }
-    disturbed(world, record, first, at).or_else(|| overtaken(history, plan, |when| (first..=at).contains(&when)))
+    // A preemptor of higher priority that takes the place of the plan is nominated a moment after the end of the plan.
+    let during = |when: Timestamp| (first..=at + NOMINATED).contains(&when);
+    disturbed(world, record, first, at).or_else(|| overtaken(history, plan, during))
 }
