@@ -1,7 +1,8 @@
 //! Events on preemptors and on the objects that prevent a preemption. Events that every decision would repeat are published at intervals.
 
 use super::Arbiter;
-use crate::messages::command::{Command, Notice};
+use crate::messages::command::Command;
+use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_planner::Preemptor;

@@ -2,10 +2,11 @@
 
 use super::Arbiter;
 use super::departures::action_of;
-use crate::messages::command::{Cause, Command, EvictOutcome, Notice};
+use crate::messages::command::{Cause, Command, EvictOutcome};
 use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::RefusedBy;
 use crate::plans;
+use crate::speaker::notice::Notice;
 use crate::views::missing::Missing;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;

@@ -4,9 +4,10 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
-use crate::messages::command::{Command, Notice, Owner};
+use crate::messages::command::{Command, Owner};
 use crate::messages::report::CallError;
 use crate::plans::{self, Flight, Rescue as Rescuing};
+use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;

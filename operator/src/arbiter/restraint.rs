@@ -7,8 +7,9 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
-use crate::messages::command::{Command, Notice};
+use crate::messages::command::Command;
 use crate::plans::Flight;
+use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;

@@ -6,8 +6,9 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::messages::command::{Command, Notice, Subject};
+use crate::messages::command::Command;
 use crate::speaker::event_budget::EventBudget;
+use crate::speaker::notice::{Notice, Subject};
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::{Cluster, ObjectKey};

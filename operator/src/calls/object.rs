@@ -1,8 +1,8 @@
 //! Writes on Giveway's own kinds, and on events.
 
 use super::FIELD_MANAGER;
-use crate::messages::command::{Notice, Subject};
 use crate::messages::report::CallError;
+use crate::speaker::notice::{Notice, Subject};
 use crate::speaker::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;

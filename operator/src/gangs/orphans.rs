@@ -1,8 +1,9 @@
 //! Events for pods whose PodGroup does not exist: one for each pod, a few per second, with the namespaces in turn.
 
-use crate::messages::command::{Command, Notice};
+use crate::messages::command::Command;
 use crate::model::Model;
 use crate::speaker::event_budget::EventBudget;
+use crate::speaker::notice::Notice;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;

@@ -3,10 +3,10 @@
 
 use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Placeholder};
+use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
 use crate::views::missing::Missing;
 use crate::views::origin::OwnerKey;
-use giveway_crds::condition::Reason;
 use giveway_crds::plan::{StoredDomain, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
@@ -378,53 +378,4 @@ pub enum EvictOutcome {
     Unanswered(String),
     /// The plan ended before the call was made.
     Withdrawn,
-}
-
-/// The kind of the object that an event is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
-    Known(&'static str),
-    /// An owner of pods, of any kind.
-    Other {
-        /// Its `apiVersion`.
-        api_version: String,
-        /// Its kind.
-        kind: String,
-    },
-}
-
-impl From<&'static str> for Subject {
-    fn from(kind: &'static str) -> Self {
-        Self::Known(kind)
-    }
-}
-
-impl std::fmt::Display for Subject {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Known(kind) => f.write_str(kind),
-            Self::Other { kind, .. } => f.write_str(kind),
-        }
-    }
-}
-
-/// An event on an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// Kind of the object.
-    pub kind: Subject,
-    /// The object.
-    pub key: ObjectKey,
-    /// Its UID.
-    pub uid: SmolStr,
-    /// True for events of type `Warning`.
-    pub warning: bool,
-    /// Reason of the event.
-    pub reason: Reason,
-    /// The `action` of the event. It distinguishes events with the same reason, so that the recorder does not merge
-    /// them into one series.
-    pub action: String,
-    /// The `note` of the event.
-    pub note: Sentence,
 }
