@@ -200,9 +200,7 @@ impl Arbiter {
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);
-        if let Some(notice) = self.notice(preemptor, false, status::state_reason(state), action, note.into()) {
-            self.actuator.dispatch(Command::Publish(notice));
-        }
+        self.tell(preemptor, false, status::state_reason(state), action, note);
     }
 
     /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.

@@ -399,16 +399,14 @@ impl Arbiter {
         }
         if let Some(word) = news {
             if let Preemptor::Group(key) = preemptor {
-                self.waiters.note(key, now);
+                self.speaker.group_waits(key, now);
             }
             self.metrics.outcome(word.reason);
             if word.reason == Reason::UnschedulableGuaranteedBudget {
                 self.metrics.guaranteed(RefusedBy::Planner);
             }
             let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
-            if let Some(notice) = self.notice(preemptor, warning, word.reason, "Deciding".into(), word.message.into()) {
-                self.actuator.dispatch(Command::Publish(notice));
-            }
+            self.tell(preemptor, warning, word.reason, "Deciding", word.message);
         }
     }
 
@@ -451,12 +449,10 @@ impl Arbiter {
             tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, message = %flight.plan.message, "planned");
             self.metrics.outcome(Reason::Planned);
             if let Preemptor::Group(key) = &preemptor {
-                self.waiters.note(key, flight.started);
+                self.speaker.group_waits(key, flight.started);
             }
             let action = format!("Planned {}", flight.plan.id);
-            if let Some(notice) = self.notice(&preemptor, false, Reason::Planned, action, flight.message.clone()) {
-                self.actuator.dispatch(Command::Publish(notice));
-            }
+            self.tell(&preemptor, false, Reason::Planned, action, flight.message.clone());
         }
         self.launch(flight);
     }

@@ -3,13 +3,11 @@
 
 use super::Arbiter;
 use super::decide::next_id;
-use super::notices::Repeated;
 use crate::clock::Clock;
 use crate::departures::begin::{self, Request, SCHEDULER};
 use crate::departures::plan_store::PlanStore;
 use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
-use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::plans::{Rest, told_full};
@@ -190,7 +188,7 @@ impl Arbiter {
     /// Publishes an event that the pods of a partially scheduled gang are evicted later, when the limits on evictions allow it.
     fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
-        if self.repeated.is_news(&uid, Repeated::RATES, clock.now) {
+        if self.speaker.is_news(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
             let why = told_full(full, clock.at(full.until));
             let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
             self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
@@ -218,10 +216,7 @@ impl Arbiter {
 
     /// Publishes a warning event on a PodGroup.
     pub(super) fn tell_group(&self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
-        let group = Preemptor::Group(group.clone());
-        if let Some(notice) = self.notice(&group, true, reason, action.to_owned(), note) {
-            self.actuator.dispatch(Command::Publish(notice));
-        }
+        self.tell(&Preemptor::Group(group.clone()), true, reason, action, note);
     }
 }
 

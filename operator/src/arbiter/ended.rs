@@ -3,7 +3,6 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
-use crate::messages::command::Command;
 use crate::plans::{Ending, Flight};
 use crate::status;
 use crate::status::WaitReason;
@@ -88,9 +87,7 @@ impl Arbiter {
         if flight.evicts() || ending.state == PlanState::Failed {
             let action = format!("{reason} {}", flight.plan.id);
             let warning = ending.state == PlanState::Failed;
-            if let Some(notice) = self.notice(preemptor, warning, reason, action, ending.message.clone()) {
-                self.actuator.dispatch(Command::Publish(notice));
-            }
+            self.tell(preemptor, warning, reason, action, ending.message.clone());
         }
         if flight.evicts() {
             self.plan_store.close(&Record::from(&flight), clock.time());

@@ -19,7 +19,6 @@ mod rescue;
 mod restraint;
 mod statuses;
 mod traces;
-mod waiters;
 
 use crate::capacity_requests;
 use crate::capacity_requests::Provisioning;
@@ -42,12 +41,11 @@ use crate::plans::ActivePlans;
 use crate::preemption::Preemption;
 use crate::preemption::round::Round;
 use crate::preemption::survey::Survey;
+use crate::speaker::Speaker;
 use crate::status::writing::Statuses;
 use giveway_planner::model::ObjectKey;
-use notices::Repeated;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
-use waiters::Waiters;
 
 /// Maximum number of inputs that are applied before the next pass.
 const BATCH: usize = 4096;
@@ -68,9 +66,8 @@ pub struct Arbiter {
     gangs: Gangs,
     provisioning: Provisioning,
     statuses: Statuses,
-    repeated: Repeated,
+    speaker: Speaker,
     survey: Survey,
-    waiters: Waiters,
     restraint: Restraint,
     resumed: bool,
     config: Config,
@@ -107,9 +104,8 @@ impl Arbiter {
             gangs: Gangs::default(),
             provisioning: Provisioning::new(capacity_requests::Options::of(&config)),
             statuses: Statuses::default(),
-            repeated: Repeated::default(),
+            speaker: Speaker::default(),
             survey: Survey::default(),
-            waiters: Waiters::default(),
             restraint: Restraint::new(config.mode, config.evictions_per_minute()),
             resumed: false,
             config,

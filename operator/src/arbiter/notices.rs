@@ -1,57 +1,56 @@
-//! Events on preemptors and on the objects that prevent a preemption. Events that every decision would repeat are published at intervals.
+//! Events on preemptors and on the objects that prevent a preemption, and the queued events on pods that wait.
 
 use super::Arbiter;
 use crate::messages::command::Command;
 use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
+use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::Preemptor;
 use giveway_planner::Shortfall;
 use giveway_planner::model::{Budget, ObjectKey};
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-/// Minimum time between two events about the same matter on one object.
-const QUIET: Duration = Duration::from_secs(300);
+use std::time::Instant;
 
 /// Maximum number of a victim's budgets that get an event, because users can create thousands of budgets for their own pods.
 const TOLD: usize = 8;
 
-/// Recent events: at most one in [`QUIET`] for each object and matter.
-#[derive(Debug, Default)]
-pub(super) struct Repeated(BTreeMap<(String, String), Instant>);
-
-impl Repeated {
-    /// The matter of events about a plan that waits for the limits on evictions.
-    pub(super) const RATES: &str = "rates";
-
-    /// Returns true if an event about this matter may be published now on the object with this UID.
-    pub(super) fn is_news(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
-        let key = (uid.to_owned(), matter.to_owned());
-        if self.0.get(&key).is_some_and(|said| now.duration_since(*said) < QUIET) {
-            return false;
-        }
-        self.0.retain(|_, said| now.duration_since(*said) < QUIET);
-        self.0.insert(key, now);
-        true
-    }
-}
-
 impl Arbiter {
-    /// Creates an event on a preemptor; `None` if it does not exist.
-    pub(super) fn notice(
+    /// Publishes an event now.
+    pub(super) fn publish(&self, notice: Notice) {
+        self.actuator.dispatch(Command::Publish(notice));
+    }
+
+    /// Publishes an event on a preemptor, if it exists.
+    pub(super) fn tell(
         &self,
         preemptor: &Preemptor,
         warning: bool,
         reason: Reason,
-        action: String,
-        note: Sentence,
-    ) -> Option<Notice> {
-        let (kind, key, uid) = match preemptor {
-            Preemptor::Group(key) => ("PodGroup", key, self.model.groups.get(key)?.uid.clone()),
-            Preemptor::Pod(key) => ("Pod", key, self.model.cluster.pod(key)?.uid.clone()),
+        action: impl Into<String>,
+        note: impl Into<Sentence>,
+    ) {
+        let (kind, uid) = match preemptor {
+            Preemptor::Group(key) => ("PodGroup", self.model.groups.get(key).map(|group| &group.uid)),
+            Preemptor::Pod(key) => ("Pod", self.model.cluster.pod(key).map(|pod| &pod.uid)),
         };
-        Some(Notice { kind: kind.into(), key: key.clone(), uid, warning, reason, action, note })
+        let Some(uid) = uid.cloned() else { return };
+        let (key, action, note) = (preemptor.key().clone(), action.into(), note.into());
+        self.publish(Notice { kind: kind.into(), key, uid, warning, reason, action, note });
+    }
+
+    /// Publishes the queued events that are permitted now.
+    pub(super) fn publish_queued(&mut self, now: Instant) {
+        let waits_for = |group: &ObjectKey| {
+            let preemptor = Preemptor::Group(group.clone());
+            let problem = self.model.cluster.group(group)?.class_problem.as_deref();
+            let word = self.preemption.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
+            let reported = status::waits_for(&self.model, problem, self.plans.flights.get(&preemptor), word);
+            // Pods that are being ungated no longer wait.
+            reported.filter(|(reason, _)| *reason != Reason::Releasing)
+        };
+        for notice in self.speaker.pass(&self.model.cluster, waits_for, now) {
+            self.publish(notice);
+        }
     }
 
     /// Publishes events on the budgets that prevent a preemption.
@@ -76,16 +75,9 @@ impl Arbiter {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
         let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().take(TOLD).cloned().collect();
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
-        if self.repeated.is_news(uid, matter, now) {
-            self.actuator.dispatch(Command::Publish(Notice {
-                kind: "Pod".into(),
-                key: pod.clone(),
-                uid: uid.into(),
-                warning: true,
-                reason: Reason::EvictionRefused,
-                action: format!("Evicting for {matter}"),
-                note: note.clone(),
-            }));
+        if self.speaker.is_news(uid, matter, now) {
+            let (pod, action) = ((pod.clone(), uid.into()), format!("Evicting for {matter}"));
+            self.publish(Notice::on_pod(pod, true, Reason::EvictionRefused, action, note.clone()));
         }
         for budget in budgets {
             self.tell_budget(&budget, matter, Reason::EvictionRefused, note.clone(), now);
@@ -93,8 +85,8 @@ impl Arbiter {
     }
 
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
-        if self.repeated.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
-            self.actuator.dispatch(Command::Publish(Notice {
+        if self.speaker.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
+            self.publish(Notice {
                 kind: "PodDisruptionBudget".into(),
                 key: budget.key.clone(),
                 uid: budget.uid.clone(),
@@ -102,22 +94,7 @@ impl Arbiter {
                 reason,
                 action: format!("Preempting for {matter}"),
                 note,
-            }));
+            });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_is_said_to_an_object_once_in_five_minutes() {
-        let (mut repeated, now) = (Repeated::default(), Instant::now());
-        assert!(repeated.is_news("uid-db", "pod/default/p", now));
-        assert!(!repeated.is_news("uid-db", "pod/default/p", now + Duration::from_secs(299)));
-        assert!(repeated.is_news("uid-db", "pod/default/q", now));
-        assert!(repeated.is_news("uid-web", "pod/default/p", now));
-        assert!(repeated.is_news("uid-db", "pod/default/p", now + Duration::from_secs(300)));
     }
 }

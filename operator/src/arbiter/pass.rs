@@ -52,19 +52,20 @@ impl Arbiter {
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let (flights, touched, unused_for) =
             (&self.plans.flights, &self.statuses.dirty, self.config.unused_group_timeout);
-        let mut chores = self.gangs.pass(&self.model, flights, touched, workloads, unused_for, clock);
+        let mut chores =
+            self.gangs.pass(&self.model, flights, (touched, workloads), &mut self.speaker, unused_for, clock);
         self.statuses.dirty.append(&mut self.gangs.labelled.take_news());
         chores.append(&mut self.ask_for_capacity(clock));
         chores.append(&mut self.ungate_all_pods(clock));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
-        self.tell_waiters(clock);
+        self.publish_queued(clock.now);
         self.metrics.in_flight(self.plans.flights.len());
         if self.survey.due(clock.now) {
             let who =
                 self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);
             self.metrics.waits(who);
-            self.waiters.forget(&self.model.cluster);
+            self.speaker.forget(&self.model.cluster, clock.now);
         }
     }
 

@@ -6,7 +6,6 @@
 //! - A new leader counts the evictions of stored plans as late as they may have been. Only Giveway writes the objects of plans.
 
 use super::Arbiter;
-use super::notices::Repeated;
 use crate::clock::Clock;
 use crate::limits::rates::{Full, MINUTE, Need, Tally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
@@ -66,13 +65,11 @@ impl Arbiter {
             held_back += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());
             let action = format!("HoldingBack {}", flight.plan.id);
-            if !self.repeated.is_news(uid, Repeated::RATES, clock.now) {
+            if !self.speaker.is_news(uid, Reason::EvictionsLimited.as_str(), clock.now) {
                 continue;
             }
             self.metrics.outcome(Reason::EvictionsLimited);
-            if let Some(notice) = self.notice(&preemptor, false, Reason::EvictionsLimited, action, note) {
-                self.actuator.dispatch(Command::Publish(notice));
-            }
+            self.tell(&preemptor, false, Reason::EvictionsLimited, action, note);
         }
         self.metrics.held_back(held_back);
     }

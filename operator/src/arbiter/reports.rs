@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use super::departures::action_of;
-use crate::messages::command::{Cause, Command, EvictOutcome};
+use crate::messages::command::{Cause, EvictOutcome};
 use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::RefusedBy;
 use crate::plans;
@@ -41,7 +41,7 @@ impl Arbiter {
                 if let Err(error) = &result {
                     tracing::warn!(%call, %error, "the call failed");
                 }
-                self.gangs.answered(&self.model, &call, &result, now);
+                self.gangs.answered(&call, &result, &mut self.speaker, now);
                 self.provisioning.answered(&call, &result, now);
             }
         }
@@ -71,9 +71,8 @@ impl Arbiter {
         match (outcome, sentence) {
             (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
                 self.count_eviction(cause, &pod, &uid, outcome);
-                let (reason, action) = (Reason::Preempted, format!("Preempting by {cause}"));
-                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: true, reason, action, note };
-                self.actuator.dispatch(Command::Publish(notice));
+                let action = format!("Preempting by {cause}");
+                self.publish(Notice::on_pod((pod, uid), true, Reason::Preempted, action, note));
             }
             (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
@@ -95,9 +94,8 @@ impl Arbiter {
             Ok(added) => {
                 tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
                 self.metrics.outcome(Reason::BackFilled);
-                let (reason, action, note) = (Reason::BackFilled, "BackFilling".to_owned(), added.sentence().into());
-                let notice = Notice { kind: "Pod".into(), key: pod, uid, warning: false, reason, action, note };
-                self.actuator.dispatch(Command::Publish(notice));
+                let note = added.sentence();
+                self.publish(Notice::on_pod((pod, uid), false, Reason::BackFilled, "BackFilling", note));
             }
             Err(error) => tracing::warn!(%pod, %error, "annotations that admission missed were not added"),
         }

@@ -150,15 +150,13 @@ impl Arbiter {
     fn tell_waiting(&mut self, pod: &ObjectKey, reason: Reason, message: String, now: Instant) {
         let preemptor = Preemptor::Pod(pod.clone());
         let Some(uid) = self.model.uid_of(&preemptor).cloned() else { return };
-        if !self.repeated.is_news(&uid, reason.as_str(), now) {
+        if !self.speaker.is_news(&uid, reason.as_str(), now) {
             return;
         }
         tracing::warn!(%pod, %message, "nobody is evicted for a critical add-on");
         self.metrics.outcome(reason);
         let warning = reason != Reason::CriticalAddonHasRoom;
-        if let Some(notice) = self.notice(&preemptor, warning, reason, "Rescuing".into(), message.into()) {
-            self.actuator.dispatch(Command::Publish(notice));
-        }
+        self.tell(&preemptor, warning, reason, "Rescuing", message);
     }
 
     /// Handles the result of adding or removing a taint.
@@ -208,7 +206,7 @@ impl Arbiter {
                     .text(" was removed."),
             ),
         };
-        self.actuator.dispatch(Command::Publish(Notice {
+        self.publish(Notice {
             kind: "Node".into(),
             key: ObjectKey::new("", node),
             uid: node_uid,
@@ -216,7 +214,7 @@ impl Arbiter {
             reason,
             action: format!("Rescuing {uid}"),
             note,
-        }));
+        });
     }
 
     /// Handles the result of reading kube-scheduler's Lease.

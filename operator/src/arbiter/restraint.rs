@@ -29,7 +29,7 @@ impl Arbiter {
         let before = self.restraint.switch.mode();
         if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
             tracing::warn!(config_map = %complaint.key, message = %complaint.message, "no mode");
-            self.actuator.dispatch(Command::Publish(Notice {
+            self.publish(Notice {
                 kind: "ConfigMap".into(),
                 key: complaint.key,
                 uid: complaint.uid,
@@ -37,7 +37,7 @@ impl Arbiter {
                 reason: Reason::ModeUnknown,
                 action: "Switching".to_owned(),
                 note: complaint.message.into(),
-            }));
+            });
         }
         let mode = self.restraint.switch.mode();
         self.metrics.mode(mode);

@@ -6,13 +6,14 @@
 //! is not changed.
 
 use crate::clock::Clock;
-use crate::gangs::orphans::{self, Orphans};
 use crate::gangs::succession::Controllers;
 use crate::messages::call::{Call, Calls};
 use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::{GroupRecord, Model};
+use crate::speaker::Speaker;
+use crate::speaker::words::cannot_be_made;
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::Sizes;
@@ -100,17 +101,15 @@ pub struct LabelledGangs {
     turned: Option<Instant>,
     /// Calls in flight, by what they write.
     calls: Calls,
-    /// Pods that have an event that their PodGroup cannot be created.
-    orphans: Orphans,
     /// The controllers of the owners of PodGroups.
     controllers: Controllers,
 }
 
 impl LabelledGangs {
     /// Handles the answer to a call. If a PodGroup could not be created, its pods get an event.
-    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            self.tell(model, group, why);
+            speaker.group_missing(group, cannot_be_made(&group.name, why), now);
         }
     }
 
@@ -247,16 +246,15 @@ impl LabelledGangs {
     }
 
     /// Returns the calls for the PodGroups in `pending`, and for some others in turn.
-    pub fn pass(&mut self, model: &Model, clock: Clock) -> Vec<Command> {
+    pub fn pass(&mut self, model: &Model, speaker: &mut Speaker, clock: Clock) -> Vec<Command> {
         let (now, mut commands) = (clock.now, Vec::new());
         self.calls.forget(now);
         self.take_turns(model, now);
         for (key, since) in self.next() {
-            if self.look(model, &key, since, now, &mut commands) {
+            if self.look(model, &key, since, now, speaker, &mut commands) {
                 self.pending.remove(&key);
             }
         }
-        self.orphans.emit(model, now, &mut commands);
         commands
     }
 
@@ -327,6 +325,7 @@ impl LabelledGangs {
         key: &ObjectKey,
         since: Instant,
         now: Instant,
+        speaker: &mut Speaker,
         commands: &mut Vec<Command>,
     ) -> bool {
         let (Some(pod), _) = members(model, key) else { return true };
@@ -338,7 +337,7 @@ impl LabelledGangs {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => {
                 if record.is_none() {
-                    self.tell(model, key, &why);
+                    speaker.group_missing(key, cannot_be_made(&key.name, &why), now);
                 }
                 return record.is_some();
             }
@@ -464,13 +463,6 @@ impl LabelledGangs {
             commands.push(Command::ReadOwner(owner));
         }
         None
-    }
-
-    /// Publishes one event on each pod of a PodGroup that cannot be created.
-    fn tell(&mut self, model: &Model, key: &ObjectKey, why: &str) {
-        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
-        // Pods that did not fit into the queue are added when the PodGroup is handled again.
-        let _all = self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note);
     }
 }
 

@@ -6,7 +6,6 @@ pub mod finished;
 pub mod half_bound;
 pub mod housekeeping;
 pub mod labelled;
-pub mod orphans;
 pub mod succession;
 pub mod ungate_all;
 
@@ -16,6 +15,7 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::plans::Flights;
+use crate::speaker::Speaker;
 use backfill::BackFill;
 use finished::FinishedCounts;
 use giveway_planner::model::ObjectKey;
@@ -57,23 +57,24 @@ impl Gangs {
     }
 
     /// Handles the answer to a call.
-    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
-        self.labelled.answered(model, call, result, now);
-        self.housekeeping.answered(model, call, result, now);
+    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
+        self.labelled.answered(call, result, speaker, now);
+        self.housekeeping.answered(call, result, speaker, now);
     }
 
-    /// Returns the calls to make. PodGroups that were unused for `unused_for` are deleted.
+    /// Returns the calls to make. `touched` are the PodGroups and Workloads that have changed. PodGroups that were unused for `unused_for`
+    /// are deleted.
     pub fn pass(
         &mut self,
         model: &Model,
         flights: &Flights,
-        touched: &BTreeSet<ObjectKey>,
-        workloads: BTreeSet<ObjectKey>,
+        touched: (&BTreeSet<ObjectKey>, BTreeSet<ObjectKey>),
+        speaker: &mut Speaker,
         unused_for: Duration,
         clock: Clock,
     ) -> Vec<Command> {
-        let mut commands = self.housekeeping.pass(model, touched, workloads, clock);
-        commands.append(&mut self.labelled.pass(model, clock));
+        let mut commands = self.housekeeping.pass(model, touched, speaker, clock);
+        commands.append(&mut self.labelled.pass(model, speaker, clock));
         commands.append(&mut self.housekeeping.delete_unused(model, unused_for, clock.now));
         commands.append(&mut self.housekeeping.stray_nominations(model, flights, clock));
         commands.append(&mut self.backfill.pass(model, clock.now));

@@ -1,27 +1,46 @@
-//! A limit on events that any tenant can cause by the thousand, so that they do not delay calls that others wait for.
+//! The limit on queued events, which any tenant can cause by the thousand, so that they do not delay calls that others wait for.
 
 use std::time::{Duration, Instant};
 
 /// The time between two events in the long run.
 const EACH: Duration = Duration::from_millis(200);
-/// The number of events that may be emitted at once after a pause.
-pub const BURST: u32 = 20;
+/// The number of events that may be published at once after a pause.
+const BURST: u32 = 20;
 
-/// The limit on one kind of events.
+/// The limit on queued events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EventBudget {
-    /// When the events that were emitted are within the limit again.
+pub(super) struct EventBudget {
+    /// When the events that were published are within the limit again.
     paid: Option<Instant>,
 }
 
 impl EventBudget {
-    /// Returns true if one more event may be emitted.
-    pub fn may(self, now: Instant) -> bool {
+    /// Returns true if one more event may be published.
+    pub(super) fn may(self, now: Instant) -> bool {
         self.paid.is_none_or(|paid| paid.saturating_duration_since(now) <= EACH * (BURST - 1))
     }
 
-    /// Notes that an event was emitted.
-    pub fn pay(&mut self, now: Instant) {
+    /// Records that an event was published.
+    pub(super) fn pay(&mut self, now: Instant) {
         self.paid = Some(self.paid.map_or(now, |paid| paid.max(now)) + EACH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_events_come_at_once_and_then_five_in_a_second() {
+        let (mut budget, start) = (EventBudget::default(), Instant::now());
+        let mut count = |seconds: u64| {
+            let (now, mut events) = (start + Duration::from_secs(seconds), 0);
+            while events < 1000 && budget.may(now) {
+                budget.pay(now);
+                events += 1;
+            }
+            events
+        };
+        assert_eq!((count(0), count(0), count(1), count(2), count(100)), (20, 0, 5, 5, 20));
     }
 }

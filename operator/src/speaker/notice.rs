@@ -53,3 +53,16 @@ pub struct Notice {
     /// The `note` of the event.
     pub note: Sentence,
 }
+
+impl Notice {
+    /// Creates an event on the pod with this key and UID.
+    pub fn on_pod(
+        (key, uid): (ObjectKey, SmolStr),
+        warning: bool,
+        reason: Reason,
+        action: impl Into<String>,
+        note: impl Into<Sentence>,
+    ) -> Self {
+        Self { kind: "Pod".into(), key, uid, warning, reason, action: action.into(), note: note.into() }
+    }
+}

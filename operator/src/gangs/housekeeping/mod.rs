@@ -10,14 +10,14 @@ mod unused;
 mod workloads;
 
 use crate::clock::Clock;
-use crate::gangs::orphans::Orphans;
 use crate::messages::call::Calls;
 use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
+use crate::speaker::Speaker;
+use crate::speaker::words::cannot_be_made;
 use giveway_crds::native;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -26,10 +26,6 @@ use unused::Unused;
 /// What was done already, so that nothing is done twice.
 #[derive(Debug, Default)]
 pub struct Housekeeping {
-    /// Events for pods whose PodGroup does not exist.
-    orphans: Orphans,
-    /// PodGroups that do not exist and for some of whose pods no event was queued yet, by namespace.
-    untold: BTreeMap<SmolStr, BTreeSet<ObjectKey>>,
     /// Calls in flight, by what they write.
     calls: Calls,
     /// PodGroups to examine again in the next pass, because the effect of a call for them has not been observed yet.
@@ -47,9 +43,9 @@ pub struct Housekeeping {
 impl Housekeeping {
     /// Records the result of a call. If the API server rejected a PodGroup that was created from a template, its pods get an event with
     /// the reason.
-    pub fn answered(&mut self, model: &Model, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
+    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            self.refused(model, group, why);
+            speaker.group_missing(group, cannot_be_made(&group.name, why), now);
         }
     }
 
@@ -57,17 +53,16 @@ impl Housekeeping {
     pub fn pass(
         &mut self,
         model: &Model,
-        touched: &BTreeSet<ObjectKey>,
-        mut workloads: BTreeSet<ObjectKey>,
+        (touched, mut workloads): (&BTreeSet<ObjectKey>, BTreeSet<ObjectKey>),
+        speaker: &mut Speaker,
         clock: Clock,
     ) -> Vec<Command> {
         let now = clock.now;
         self.calls.forget(now);
         let mut commands = Vec::new();
         workloads.append(&mut self.again_workloads);
-        let mut keys: BTreeSet<ObjectKey> =
+        let keys: BTreeSet<ObjectKey> =
             std::mem::take(&mut self.again).into_iter().chain(touched.iter().cloned()).collect();
-        keys.append(&mut self.next_untold());
         for key in &keys {
             match model.groups.get(key) {
                 Some(record) => {
@@ -78,10 +73,9 @@ impl Housekeeping {
                     self.note_use(model, key, record, now);
                 }
                 None if native::is_native(&key.name) || !model.cluster.serves_groups_in(&key.namespace) => {}
-                None => self.missing(model, key, now, &mut commands),
+                None => self.missing(model, key, now, speaker, &mut commands),
             }
         }
-        self.orphans.emit(model, now, &mut commands);
         self.summarized.retain(|_, at| now.duration_since(*at) < workloads::EVERY);
         for workload in workloads {
             commands.extend(self.summarize(model, workload, clock));
@@ -100,8 +94,21 @@ mod tests {
     use std::time::Duration;
 
     pub(super) fn pass(housekeeping: &mut Housekeeping, world: &mut World, now: Instant) -> Vec<Command> {
+        pass_with(housekeeping, &mut Speaker::default(), world, now)
+    }
+
+    /// Runs a pass, and returns the calls and the events.
+    pub(super) fn pass_with(
+        housekeeping: &mut Housekeeping,
+        speaker: &mut Speaker,
+        world: &mut World,
+        now: Instant,
+    ) -> Vec<Command> {
         let touched = std::mem::take(&mut world.model.touched);
-        housekeeping.pass(&world.model, &touched, BTreeSet::new(), Clock { now, epoch_seconds: 0 })
+        let clock = Clock { now, epoch_seconds: 0 };
+        let mut commands = housekeeping.pass(&world.model, (&touched, BTreeSet::new()), speaker, clock);
+        commands.extend(speaker.pass(&world.model.cluster, |_| None, now).into_iter().map(Command::Publish));
+        commands
     }
 
     #[test]
@@ -115,10 +122,10 @@ mod tests {
         let commands = pass(&mut housekeeping, &mut world, now);
         assert!(commands.is_empty(), "{commands:?}");
         // The arbiter examines the PodGroups of all victims, also native ones.
-        let touched = BTreeSet::from([world.key(&native::key_name("a"))]);
-        let clock = Clock { now, epoch_seconds: 0 };
-        let commands = housekeeping.pass(&world.model, &touched, BTreeSet::new(), clock);
+        world.model.touched = BTreeSet::from([world.key(&native::key_name("a"))]);
+        let commands = pass(&mut housekeeping, &mut world, now);
         assert!(commands.is_empty(), "{commands:?}");
+        let clock = Clock { now, epoch_seconds: 0 };
         let commands = housekeeping.stray_nominations(&world.model, &Flights::default(), clock);
         assert!(commands.is_empty(), "{commands:?}");
     }
@@ -129,7 +136,7 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         pass(&mut housekeeping, &mut world, now);
         let call = CallKey::Finalizer(world.key("g"), true);
-        housekeeping.answered(&world.model, &call, &Err(CallError::NotLeader), now);
+        housekeeping.answered(&call, &Err(CallError::NotLeader), &mut Speaker::default(), now);
         world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
         world.remove_pod("p");
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));

@@ -2,22 +2,28 @@
 //! reported as missing.
 
 use super::Housekeeping;
-use crate::gangs::orphans::{self, MOST_QUEUED};
 use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::model::Model;
+use crate::speaker::Speaker;
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 impl Housekeeping {
-    /// Handles a PodGroup that pods refer to and that does not exist: creates it from its template, or emits an event
+    /// Handles a PodGroup that pods refer to and that does not exist: creates it from its template, or queues events
     /// that it is missing. PodGroups requested by a label are created in [`crate::gangs::labelled`].
-    pub(super) fn missing(&mut self, model: &Model, key: &ObjectKey, now: Instant, commands: &mut Vec<Command>) {
+    pub(super) fn missing(
+        &mut self,
+        model: &Model,
+        key: &ObjectKey,
+        now: Instant,
+        speaker: &mut Speaker,
+        commands: &mut Vec<Command>,
+    ) {
         let members: Vec<&Pod> = model.cluster.members(key).filter(|p| p.live()).collect();
         if members.iter().any(|pod| model.gang_of(pod).is_some()) {
             return;
@@ -29,7 +35,7 @@ impl Housekeeping {
             commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
             return;
         }
-        let note = |pod: &Pod| match &pod.template {
+        let message = match members.iter().find_map(|pod| pod.template.as_ref()) {
             Some((workload, template)) => format!(
                 "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
                 key.name, key.namespace
@@ -39,32 +45,7 @@ impl Housekeeping {
                 key.name, key.namespace
             ),
         };
-        if !self.orphans.tell(members.into_iter(), note) {
-            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
-        }
-    }
-
-    /// Queues events for the pods of a PodGroup that the API server rejected when it was created from a template.
-    pub(super) fn refused(&mut self, model: &Model, key: &ObjectKey, why: &str) {
-        let note = |_: &Pod| orphans::cannot_be_made(&key.name, why);
-        if !self.orphans.tell(model.cluster.members(key).filter(|pod| pod.live()), note) {
-            self.untold.entry(key.namespace.clone()).or_default().insert(key.clone());
-        }
-    }
-
-    /// Returns missing PodGroups with pods that did not fit into the event queue of their namespace, once that queue is
-    /// empty: as many as fill the queue if each of them has one pod.
-    pub(super) fn next_untold(&mut self) -> BTreeSet<ObjectKey> {
-        let mut next = BTreeSet::new();
-        self.untold.retain(|namespace, keys| {
-            if self.orphans.is_through(namespace) {
-                let rest = keys.iter().nth(MOST_QUEUED).cloned().map(|first| keys.split_off(&first));
-                next.append(keys);
-                *keys = rest.unwrap_or_default();
-            }
-            !keys.is_empty()
-        });
-        next
+        speaker.group_missing(key, message, now);
     }
 }
 
@@ -101,7 +82,7 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::pass;
+    use super::super::tests::{pass, pass_with};
     use super::*;
     use crate::messages::report::CallError;
     use crate::testing::{TestPod, World};
@@ -120,7 +101,7 @@ mod tests {
         assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
         let call = CallKey::CreateGroup(world.key("serve-worker"));
-        housekeeping.answered(&world.model, &call, &Err(CallError::NotLeader), now);
+        housekeeping.answered(&call, &Err(CallError::NotLeader), &mut Speaker::default(), now);
         let later = now + Duration::from_secs(1);
         assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
     }
@@ -128,14 +109,15 @@ mod tests {
     #[test]
     fn a_pod_without_its_group_is_told_once() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
+        let mut speaker = Speaker::default();
         world.pod(TestPod::new("p", 0).of("g").held());
-        let commands = pass(&mut housekeeping, &mut world, now);
+        let commands = pass_with(&mut housekeeping, &mut speaker, &mut world, now);
         let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(
             notice.note.to_string(),
             "Pod group g does not exist in namespace default. The pod waits until it is created."
         );
         world.pod(TestPod::new("p", 0).of("g").held());
-        assert!(pass(&mut housekeeping, &mut world, now).is_empty());
+        assert!(pass_with(&mut housekeeping, &mut speaker, &mut world, now).is_empty());
     }
 }

@@ -7,18 +7,23 @@ use serde_json::{Value, json};
 struct Scene {
     world: World,
     gangs: LabelledGangs,
+    speaker: Speaker,
     now: Instant,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { world: World::new(), gangs: LabelledGangs::default(), now: Instant::now() }
+        Self { world: World::new(), gangs: LabelledGangs::default(), speaker: Speaker::default(), now: Instant::now() }
     }
 
     fn pass(&mut self) -> Vec<Command> {
         let touched = std::mem::take(&mut self.world.model.touched);
         self.gangs.heed(&self.world.model, &touched, self.now);
-        self.gangs.pass(&self.world.model, Clock { now: self.now, epoch_seconds: 0 })
+        let clock = Clock { now: self.now, epoch_seconds: 0 };
+        let mut commands = self.gangs.pass(&self.world.model, &mut self.speaker, clock);
+        let notices = self.speaker.pass(&self.world.model.cluster, |_| None, self.now);
+        commands.extend(notices.into_iter().map(Command::Publish));
+        commands
     }
 
     fn later(&mut self, seconds: u64) -> &mut Self {
@@ -45,9 +50,9 @@ impl Scene {
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
 
-    /// Answers a call with success.
-    fn answered(&mut self, call: &CallKey) {
-        self.gangs.answered(&self.world.model, call, &Ok(()), self.now);
+    /// Answers a call.
+    fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>) {
+        self.gangs.answered(call, result, &mut self.speaker, self.now);
     }
 
     /// Stores the PodGroup as Giveway creates it.
@@ -79,7 +84,7 @@ fn the_first_pod_of_a_job_has_its_group_made_as_large_as_the_job_and_owned_by_it
     assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Job", "train", "u1"));
     assert_eq!(group.metadata.labels.as_ref().unwrap()[LABEL_GANG], "true");
     assert!(scene.pass().is_empty(), "the call has no answer yet");
-    scene.answered(&CallKey::CreateGroup(ObjectKey::new("default", "train")));
+    scene.answered(&CallKey::CreateGroup(ObjectKey::new("default", "train")), &Ok(()));
     scene.stored("train", "u1", 8);
     assert!(scene.pass().is_empty());
     assert!(scene.later(5).gangs.pending.is_empty());
@@ -122,7 +127,7 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
     scene.later(60).world.pod(member("c", "train", "u1"));
     let commands = scene.answer("u1", 3);
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
-    scene.answered(&CallKey::MinCount(ObjectKey::new("default", "train"), 3));
+    scene.answered(&CallKey::MinCount(ObjectKey::new("default", "train"), 3), &Ok(()));
     scene.stored("train", "u1", 3);
     assert!(scene.pass().is_empty());
     scene.later(60).world.remove_pod("c");
@@ -380,7 +385,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
     the_group(&scene.answer("u1", 8));
     let mut tries = 1;
     let why = || Err(CallError::Failed("exceeded quota: q (403)".to_owned()));
-    scene.gangs.answered(&scene.world.model, &CallKey::CreateGroup(key.clone()), &why(), scene.now);
+    scene.answered(&CallKey::CreateGroup(key.clone()), &why());
     let mut told = Vec::new();
     for _ in 0..120 {
         for command in scene.later(1).pass() {
@@ -388,7 +393,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
                 Command::ReadOwner(owner) => scene.says(&owner, "u1", 8),
                 Command::CreateGroup(_) => {
                     tries += 1;
-                    scene.gangs.answered(&scene.world.model, &CallKey::CreateGroup(key.clone()), &why(), scene.now);
+                    scene.answered(&CallKey::CreateGroup(key.clone()), &why());
                 }
                 Command::Publish(notice) => told.push(notice.note.to_string()),
                 other => panic!("{other:?}"),
