@@ -4,9 +4,9 @@
 //! judged before the view is complete; no wait exceeds the request's deadline.
 
 use crate::deadline::Deadline;
-use crate::judge::{Endpoint, judge};
+use crate::judge::{Endpoint, Kind, judge};
 use crate::lookup::Lookup;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RequestLabels};
 use crate::notice::Notice;
 use crate::review::{self, Answer, Request};
 use crate::verdict::{Outcome, Refusal, Verdict};
@@ -90,7 +90,7 @@ impl<L: Lookup> Admission<L> {
             found.extend(more);
             verdict = self.judge(endpoint, &request, &found);
         }
-        self.metrics.verdict(endpoint, &request, &verdict, started.elapsed());
+        self.metrics.verdict(&labels(endpoint, &request, &verdict), started.elapsed());
         log(endpoint, &request, &verdict);
         self.tell(&request, &mut verdict);
         let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request.uid, &verdict)));
@@ -122,6 +122,16 @@ impl<L: Lookup> Admission<L> {
         tracing::error!("a rule panicked; the request is refused");
         Refusal::internal("Giveway's webhook failed on this request; its log says where: please report it")
     }
+}
+
+fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> RequestLabels {
+    let (endpoint, operation) = (endpoint.as_str(), request.operation.as_str());
+    let kind = Kind::of(request).map_or("other", Kind::as_str);
+    let (allowed, code) = match &verdict.outcome {
+        Outcome::Refused(refusal) => ("false", refusal.code),
+        _ => ("true", 200),
+    };
+    RequestLabels { endpoint, kind, operation, allowed, code }
 }
 
 fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {

@@ -47,6 +47,18 @@ pub enum Claim {
     Failed(String),
 }
 
+impl Claim {
+    /// Returns the name in metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::NotNeeded => "not_needed",
+            Self::Spent(_) => "spent",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 /// A pod as stored in the API server.
 pub type Stored = PodObject<true>;
 

@@ -270,7 +270,7 @@ impl<L: Ledger> Guard<L> {
         let mut made = Vec::new();
         for budget in &permit.budgets {
             let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some(), deadline).await;
-            self.metrics.guard.claimed(&claim);
+            self.metrics.guard.claimed(claim.as_str());
             let refusal = match (&claim, &permit.guaranteed) {
                 (Claim::Made, _) => {
                     made.push(budget.clone());

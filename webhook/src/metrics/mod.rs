@@ -5,10 +5,6 @@ mod catalogue;
 
 pub use catalogue::CATALOGUE;
 
-use crate::guard::claim::Claim;
-use crate::judge::{Endpoint, Kind};
-use crate::review::Request;
-use crate::verdict::{Outcome, Verdict};
 use giveway_serving::ServerMetrics;
 use giveway_serving::metrics::register_process;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -20,13 +16,19 @@ use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+/// Labels of an admission request with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    endpoint: &'static str,
-    kind: &'static str,
-    operation: &'static str,
-    allowed: &'static str,
-    code: u16,
+pub struct RequestLabels {
+    /// `mutate` or `validate`.
+    pub endpoint: &'static str,
+    /// Resource of the object; `other` for kinds without a rule.
+    pub kind: &'static str,
+    /// The operation as the protocol names it.
+    pub operation: &'static str,
+    /// `true` or `false`.
+    pub allowed: &'static str,
+    /// HTTP status code of the verdict.
+    pub code: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -79,14 +81,8 @@ impl GuardMetrics {
         self.decisions.get_or_create(&VerdictLabels { verdict }).inc();
     }
 
-    /// Counts a claim.
-    pub fn claimed(&self, claim: &Claim) {
-        let result = match claim {
-            Claim::Made => "made",
-            Claim::NotNeeded => "not_needed",
-            Claim::Spent(_) => "spent",
-            Claim::Failed(_) => "failed",
-        };
+    /// Counts a claim with this result.
+    pub fn claimed(&self, result: &'static str) {
         self.claims.get_or_create(&ResultLabels { result }).inc();
     }
 
@@ -164,15 +160,9 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a verdict.
-    pub fn verdict(&self, endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict, took: Duration) {
-        let endpoint = endpoint.as_str();
-        let kind = Kind::of(request).map_or("other", Kind::as_str);
-        let (allowed, code) = match &verdict.outcome {
-            Outcome::Refused(refusal) => ("false", refusal.code),
-            _ => ("true", 200),
-        };
-        let operation = request.operation.as_str();
-        self.requests.get_or_create(&RequestLabels { endpoint, kind, operation, allowed, code }).inc();
+    pub fn verdict(&self, labels: &RequestLabels, took: Duration) {
+        let (endpoint, kind) = (labels.endpoint, labels.kind);
+        self.requests.get_or_create(labels).inc();
         self.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(took.as_secs_f64());
     }
 
@@ -209,14 +199,13 @@ mod tests {
     #[test]
     fn what_is_shown_is_what_the_catalogue_says() {
         let metrics = Metrics::default();
-        let (endpoint, kind) = ("mutate", "pods");
-        let labels = RequestLabels { endpoint, kind, operation: "CREATE", allowed: "true", code: 200 };
-        metrics.requests.get_or_create(&labels).inc();
-        metrics.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(0.1);
+        let labels =
+            RequestLabels { endpoint: "mutate", kind: "pods", operation: "CREATE", allowed: "true", code: 200 };
+        metrics.verdict(&labels, Duration::from_millis(100));
         metrics.certificate_reload(true);
         metrics.watch_broken("podgroups", Duration::from_secs(1));
         metrics.guard.decided("permitted");
-        metrics.guard.claimed(&Claim::Made);
+        metrics.guard.claimed("made");
         metrics.guard.marked(true);
         let text = classic(&metrics.encode());
         assert_eq!(differences(&text, CATALOGUE.iter().chain(PROCESS)), [""; 0]);
