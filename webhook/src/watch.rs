@@ -4,9 +4,9 @@
 //! watch restarts, the objects of its kind are replaced at once; the view is never empty in between. A failed watch
 //! counts as broken until it has listed its kind again, because only a list proves that no change was missed.
 
-use crate::guard::facts::PodObject;
 use crate::namespaced::take;
 use crate::supervise::Tasks;
+use crate::view::facts::PodObject;
 use crate::view::{Settings, View};
 use futures::{StreamExt, pin_mut};
 use giveway_crds::answers::Salvaged;

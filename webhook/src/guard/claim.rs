@@ -10,8 +10,8 @@
 //! counted once. The disruption controller removes the entry when the pod has terminated, or after two minutes if it
 //! has not.
 
-use super::facts::{Allowance, Bound, PodObject};
 use crate::deadline::Deadline;
+use crate::view::facts::{Allowance, Bound, PodObject};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

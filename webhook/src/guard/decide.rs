@@ -11,9 +11,9 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::facts::{Allowance, Bound, Waiting};
 use super::hold::Whom;
 use crate::view::View;
+use crate::view::facts::{Allowance, Bound, Waiting};
 use giveway_crds::condition::Reason;
 use giveway_crds::{lending, native};
 use giveway_planner::model::ObjectKey;

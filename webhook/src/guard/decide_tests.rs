@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
+use crate::view::facts::PodObject;
+use giveway_crds::labels;
+use kube::Resource;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The expected verdict.
 enum Expect {
@@ -390,4 +394,22 @@ fn more_budgets_than_can_be_claimed_in_time_keep_a_guarded_victim_and_are_not_al
         ("one too many", budgets(9), guarded(), Stays(GuaranteedBudget, many)),
         ("a preference is claimed as far as that goes", budgets(9), api(), Goes(first, false)),
     ]);
+}
+
+#[test]
+fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the_same() {
+    let many: BTreeMap<String, Value> = (0..70_000).map(|n| (format!("b{n:06}"), json!("x"))).collect();
+    let pod = merged(running("api-1", threshold("5000")), json!({"metadata": {"labels": many}}));
+    let notes = json!({"metadata": {"annotations": {"note": "x".repeat(1000)}}});
+    let read: PodObject<true> = serde_json::from_value(merged(pod.clone(), notes)).unwrap();
+    assert_eq!(read.meta().annotations.as_ref().map(BTreeMap::len), Some(1), "the others are nobody's business");
+    let bound = read.bound();
+    assert_eq!((bound.threshold, bound.labels.len()), (Some(5000), labels::MOST_OTHERS));
+    let under = |key: &str| {
+        let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
+        let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
+        let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
+        matches!(decide(&cluster.0, &asked(pod.clone())), Verdict::Refused(_))
+    };
+    assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
 }

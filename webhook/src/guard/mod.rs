@@ -2,8 +2,8 @@
 //!
 //! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and checks no PodDisruptionBudget. The API
 //! server sends exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request
-//! and of the [`facts`]. A rejection is [delayed](hold) and [reported as an event](crate::notice). Every response is
-//! sent before the request's deadline.
+//! and of the [view](crate::view). A rejection is [delayed](hold) and [reported as an event](crate::notice). Every
+//! response is sent before the request's deadline.
 //!
 //! A deletion that is permitted under a budget is first [claimed](claim) from the budget, so that each allowed
 //! disruption is used once. Only a deletion uses one, and only if the pod's stored status has the announcement: a
@@ -22,7 +22,6 @@
 
 pub mod claim;
 pub mod decide;
-pub mod facts;
 pub mod hold;
 mod notice;
 #[cfg(test)]
@@ -38,10 +37,10 @@ use crate::metrics::Metrics;
 use crate::notice::Notice;
 use crate::review::{self, Answer, Operation, Request};
 use crate::verdict;
+use crate::view::facts::PodObject;
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
 use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
-use facts::PodObject;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
 use giveway_planner::sentence::Sentence;

@@ -1,7 +1,7 @@
 //! Small clusters for the guard's tests, made of objects as the API server sends them.
 
 use super::decide::{Asked, Step};
-use super::facts::PodObject;
+use crate::view::facts::PodObject;
 use crate::view::{Settings, View};
 use crate::watch::Viewed;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

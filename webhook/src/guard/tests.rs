@@ -2,8 +2,8 @@
 
 use super::testing::{Cluster, merged, of_group, running, threshold};
 use super::*;
+use crate::view::facts::{Allowance, Bound};
 use claim::Stored;
-use facts::Bound;
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -185,7 +185,7 @@ async fn a_victim_that_may_go_is_claimed_and_answered_at_once() {
 #[tokio::test]
 async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back() {
     let cluster = permitting().budget("z", 1, json!({}));
-    let spent = facts::Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
+    let spent = Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
     let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", Claim::Spent(Box::new(spent)))]);
     let answer = scene.ask(review("DELETE", json!({}))).await;
     assert!(message(&answer).contains("budget web/z allows 0 more disruptions to preemptors below 5000"), "{answer}");

@@ -1,8 +1,8 @@
 //! Stores the objects that the guard watches in the view.
 
-use super::facts::{Allowance, PodObject};
 use crate::namespaced::{Namespaced, take};
 use crate::view::View;
+use crate::view::facts::{Allowance, PodObject};
 use crate::watch::Viewed;
 use giveway_crds::keys;
 use giveway_serving::patience;

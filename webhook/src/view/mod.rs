@@ -3,8 +3,10 @@
 //! It keeps only what the rules read, and only [`crate::watch`] fills it. Objects that were looked up for one request
 //! ([`Found`]) are combined with it for that request, as [`Known`].
 
-use crate::guard::facts::Facts;
+pub mod facts;
+
 use crate::namespaced::{Namespaced, put};
+use facts::Facts;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};

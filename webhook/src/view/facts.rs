@@ -237,7 +237,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
     }
 
-    pub(super) fn uid(&self) -> Option<&String> {
+    /// Returns the UID of the pod.
+    pub fn uid(&self) -> Option<&String> {
         self.metadata.uid.as_ref()
     }
 
@@ -245,7 +246,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
     }
 
-    pub(super) fn ended(&self) -> bool {
+    /// Returns true if the pod has succeeded or failed.
+    pub fn ended(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
@@ -331,33 +333,5 @@ impl<const MEMBER: bool> Resource for PodObject<MEMBER> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Cluster, asked, merged, running, threshold};
-    use super::*;
-    use serde_json::{Value, json};
-
-    #[test]
-    fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the_same() {
-        let many: BTreeMap<String, Value> = (0..70_000).map(|n| (format!("b{n:06}"), json!("x"))).collect();
-        let pod = merged(running("api-1", threshold("5000")), json!({"metadata": {"labels": many}}));
-        let notes = json!({"metadata": {"annotations": {"note": "x".repeat(1000)}}});
-        let read: PodObject<true> = serde_json::from_value(merged(pod.clone(), notes)).unwrap();
-        assert_eq!(read.metadata.annotations.as_ref().map(BTreeMap::len), Some(1), "the others are nobody's business");
-        let bound = read.bound();
-        assert_eq!((bound.threshold, bound.labels.len()), (Some(5000), labels::MOST_OTHERS));
-        let under = |key: &str| {
-            let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
-            let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
-            let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
-            matches!(
-                super::super::decide::decide(&cluster.0, &asked(pod.clone())),
-                super::super::decide::Verdict::Refused(_)
-            )
-        };
-        assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
     }
 }
