@@ -28,7 +28,6 @@ mod notice;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod viewed;
 
 use crate::admission::NotReady;
 use crate::body::Body;

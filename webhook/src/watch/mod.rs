@@ -4,115 +4,30 @@
 //! watch restarts, the objects of its kind are replaced at once; the view is never empty in between. A failed watch
 //! counts as broken until it has listed its kind again, because only a list proves that no change was missed.
 
-use crate::namespaced::take;
+mod viewed;
+
+pub use viewed::Viewed;
+
 use crate::supervise::Tasks;
 use crate::view::facts::PodObject;
 use crate::view::{Settings, View};
 use futures::{StreamExt, pin_mut};
 use giveway_crds::answers::Salvaged;
 use giveway_crds::native::{self, NativeGroup};
-use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, Workload};
-use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::ObjectMeta;
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Delay of a watch after a failure: after the first one, and the maximum after consecutive failures.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(10));
-
-/// A kind of objects in the view.
-pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
-    /// The bit of this kind in the synced set of [`SharedView`].
-    const BIT: u8;
-
-    /// Returns which objects of the kind are watched.
-    fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM)
-    }
-
-    /// Adds or replaces the object.
-    fn store(&self, view: &mut View);
-
-    /// Removes the object with this metadata.
-    fn remove(view: &mut View, metadata: &ObjectMeta);
-
-    /// Removes every object of the kind.
-    fn clear(view: &mut View);
-}
-
-impl Viewed for PriorityClass {
-    const BIT: u8 = 1;
-
-    fn store(&self, view: &mut View) {
-        view.classes.upsert(Class::from_object(self));
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        view.classes.remove(metadata.name.as_deref().unwrap_or_default());
-    }
-
-    fn clear(view: &mut View) {
-        view.classes = Classes::default();
-    }
-}
-
-impl Viewed for PodGroup {
-    const BIT: u8 = 2;
-
-    fn store(&self, view: &mut View) {
-        view.put_group(self);
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.groups, metadata.namespace.as_deref(), metadata.name.as_deref());
-    }
-
-    fn clear(view: &mut View) {
-        view.groups.clear();
-    }
-}
-
-impl Viewed for NativeGroup {
-    const BIT: u8 = 64;
-
-    fn store(&self, view: &mut View) {
-        view.put_native(self);
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.natives, metadata.namespace.as_deref(), metadata.name.as_deref());
-    }
-
-    fn clear(view: &mut View) {
-        view.natives.clear();
-    }
-}
-
-impl Viewed for Workload {
-    const BIT: u8 = 4;
-
-    fn store(&self, view: &mut View) {
-        view.put_workload(self);
-    }
-
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.workloads, metadata.namespace.as_deref(), metadata.name.as_deref());
-    }
-
-    fn clear(view: &mut View) {
-        view.workloads.clear();
-    }
-}
 
 /// The view, shared by the watches that write it and the requests that read it.
 #[derive(Debug)]
