@@ -3,10 +3,11 @@
 //! Kinds, operations and subresources without a rule are allowed untouched, as is everything in kube-system and in
 //! Giveway's own namespace: the webhook never stands in the way of what is not its business.
 
+use crate::mutate;
 use crate::review::{Operation, Request};
+use crate::validate;
 use crate::verdict::{Notes, Outcome, Refusal, Verdict};
 use crate::view::Known;
-use crate::{mutate, validate};
 use giveway_crds::kinds;
 use json_patch::Patch;
 

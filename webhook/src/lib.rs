@@ -6,6 +6,8 @@
 //! and no environment. What the view does not know yet is looked up once by [`lookup`], then the rules run again.
 //!
 //! The [`guard`] has a path of its own: it judges what schedulers do to pods, and answers slowly.
+//!
+//! Each module imports from lower layers only; `tests/webhook/layers.rs` lists the layers.
 
 pub mod admission;
 pub mod body;
