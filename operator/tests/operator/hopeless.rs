@@ -2,9 +2,8 @@
 
 #[path = "../../benches/arbiter/hopeless.rs"]
 mod crowd;
-#[path = "../../benches/arbiter/world.rs"]
-mod world;
 
+use crate::world;
 use crowd::{HOPELESS, Hopeless};
 
 /// Number of passes in which a gang that fits is decided, gets its placements, and is ungated.

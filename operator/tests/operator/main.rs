@@ -1,5 +1,11 @@
 //! Tests of the operator through its public interface, and of its module layers. They share one binary, which is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
+mod departures;
+mod driven;
 mod hopeless;
+mod in_flight;
 mod layers;
+mod overtaking;
+#[path = "../../benches/arbiter/world.rs"]
+mod world;

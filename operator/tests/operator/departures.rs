@@ -1,0 +1,101 @@
+//! Departures, driven step by step: across a change of the leader, and in mode `observe`.
+
+use crate::driven::{Driven, Kind, gang, running};
+use giveway_crds::keys;
+use giveway_crds::plan::PlanState;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Returns a ready pod of PodGroup `db`, whose budget only preemptors of priority 5000 may violate.
+fn guarded(name: &str) -> Value {
+    let mut pod = running(name, 10, "n1", Some("db"));
+    pod["metadata"]["labels"]["app"] = json!("db");
+    pod["metadata"]["annotations"] = json!({keys::ANNOTATION_THRESHOLD: "5000"});
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    pod
+}
+
+/// Sets the budget of these pods, which requires this number of healthy pods.
+fn set_budget(driven: &mut Driven, healthy: i32) {
+    let budget = json!({
+        "metadata": {"name": "db", "namespace": "default", "uid": "uid-db"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": healthy, "expectedPods": 3}
+    });
+    driven.apply(Kind::Budget, budget);
+}
+
+/// Returns a cluster with PodGroup `db` of three pods.
+fn database() -> Driven {
+    let mut driven = Driven::new(&[]);
+    driven.node("n1", 4);
+    driven.apply(Kind::Group, gang("db", 3, 10));
+    for number in 0..3 {
+        driven.apply(Kind::Pod, guarded(&format!("db-{number}")));
+    }
+    driven
+}
+
+/// Lets kube-scheduler preempt a pod.
+fn preempt(driven: &mut Driven, name: &str) {
+    let at = jiff::Timestamp::from_second(driven.second()).unwrap().to_string();
+    driven
+        .change(Kind::Pod, name, |pod| {
+            pod["status"]["conditions"] = json!([{
+                "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                "message": "default-scheduler: preempting to accommodate a higher priority pod", "lastTransitionTime": at
+            }]);
+            pod["metadata"]["deletionTimestamp"] = json!(at);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_new_leader_evicts_the_rest_of_a_group_when_the_budget_that_refused_allows_it() {
+    let mut driven = database();
+    set_budget(&mut driven, 3);
+    driven.settle();
+    preempt(&mut driven, "db-0");
+    driven.settle();
+    driven.run(Duration::from_secs(5));
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    let stored = driven.stored();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    let words = "MemberPreempted Evicting: Preempted by kube-scheduler: it preempted pod db-0, so the 2 other pods of the PodGroup are \
+                 evicted. The eviction of pod default/db-";
+    let why = " was refused and is retried: The disruption budget db needs 3 healthy pods and has ";
+    assert!(stored[0].starts_with(words) && stored[0].contains(why), "{}", stored[0]);
+    driven.terminate();
+    let term = driven.next_leader();
+    driven.settle();
+    driven.run(Duration::from_secs(5));
+    assert_eq!(driven.evicted(), Vec::<&str>::new(), "the budget allows no eviction");
+    let status = driven.plans()[0].status.clone().unwrap();
+    assert_eq!((status.state, status.term), (PlanState::Evicting, term));
+    set_budget(&mut driven, 0);
+    driven.settle();
+    // A refused eviction is retried after a delay.
+    driven.run(Duration::from_secs(10));
+    assert_eq!(driven.evicted(), ["db-1", "db-2"]);
+    assert_eq!(driven.stored(), ["MemberPreempted Completed: None of the 2 pods is left."]);
+}
+
+#[test]
+fn observe_and_off_begin_no_departure_and_an_event_says_why() {
+    let observes = "Giveway observes and evicts nobody";
+    let off = "Giveway is switched off: it holds nobody and evicts nobody";
+    for (mode, reason, words) in [("observe", "Observing", observes), ("off", "SwitchedOff", off)] {
+        let mut driven = database();
+        driven.switch(mode);
+        driven.settle();
+        preempt(&mut driven, "db-0");
+        driven.settle();
+        driven.run(Duration::from_secs(5));
+        assert_eq!(driven.evicted(), Vec::<&str>::new(), "{mode}");
+        assert_eq!(driven.stored(), Vec::<String>::new(), "{mode}");
+        let event = format!(
+            "PodGroup default/db {reason}: kube-scheduler preempted pod db-0. The 2 other pods of the PodGroup are not evicted: {words}."
+        );
+        assert!(driven.events.contains(&event), "{mode}: {:#?}", driven.events);
+    }
+}
