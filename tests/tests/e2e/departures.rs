@@ -3,8 +3,9 @@
 use crate::backfill::wait_next_second;
 use crate::{DISRUPTED, MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
+use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_tests::audit::SCHEDULER;
-use giveway_tests::cluster::{Group, Shaped};
+use giveway_tests::cluster::{Group, Shaped, stored_plans, wait_for_event};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -17,7 +18,8 @@ pub fn tests() -> Vec<Test> {
             the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the_cause,
             pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group;
         own:
-            after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_group_are_evicted;
+            after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_group_are_evicted,
+            a_new_leader_evicts_the_remaining_pods_when_the_budget_that_refused_allows_it;
         release:
             an_operator_restarted_before_or_during_a_disruption_completes_it,
             a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_eviction;
@@ -97,6 +99,47 @@ async fn after_a_preemption_while_no_operator_ran_the_remaining_pods_of_the_grou
     world.check_promises().await;
 }
 
+/// Returns the only stored departure.
+async fn departure(world: &World) -> StoredPlan {
+    let mut plans = stored_plans(&world.client()).await.unwrap();
+    assert_eq!(plans.len(), 1, "{plans:?}");
+    let plan = plans.remove(0);
+    assert_eq!(plan.cause, Cause::MemberPreempted, "{plan:?}");
+    plan
+}
+
+async fn a_new_leader_evicts_the_remaining_pods_when_the_budget_that_refused_allows_it() {
+    let mut world = World::start().await;
+    create_classes(&world).await;
+    let nodes = world.nodes(1).cpus(3).create().await;
+    let low = world.gang("db", 3).whole().priority("low").label("app", "db").on(&nodes).create().await;
+    wait_observed(std::slice::from_ref(&low)).await;
+    // kube-scheduler uses up what the budget allows. A departure violates no budget, whether or not it is guaranteed.
+    world.budget("db").matching("app", "db").min_available(2).create_allowing(1).await;
+    world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
+    preempted_by_scheduler(&world).await;
+    wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "EvictionRefused", MINUTE).await;
+    let first = departure(&world).await;
+    world.operator().kill();
+    world.operator().start().await;
+    wait_for("the next leader has stored that it continues the departure", MINUTE, async || {
+        let now = departure(&world).await;
+        if now.term != first.term && now.state == PlanState::Evicting { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new(), "the budget allows no eviction");
+    world.kubectl(&["delete", "pdb", "db"]).await.unwrap();
+    low.wait_removed(MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 2, "each remaining pod is evicted once");
+    let message = wait_for("the departure is completed", MINUTE, async || {
+        let now = departure(&world).await;
+        if now.state == PlanState::Completed { Ok(now.message) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    assert_eq!(message, "None of the 2 pods is left.");
+    world.check_promises().await;
+}
+
 async fn an_operator_restarted_before_or_during_a_disruption_completes_it() {
     let mut world = World::builder().operator_flag("--evictions-per-second=1").start().await;
     create_classes(&world).await;
@@ -168,9 +211,7 @@ async fn a_guaranteed_budget_is_not_violated_and_has_an_event_about_the_refused_
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let first = preempted_by_scheduler(&world).await;
     let left = low.pods.iter().find(|pod| pod.name != first).unwrap();
-    let said =
-        giveway_tests::cluster::wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "EvictionRefused", MINUTE)
-            .await;
+    let said = wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "EvictionRefused", MINUTE).await;
     assert_eq!(
         said,
         format!(

@@ -15,6 +15,7 @@ pub fn tests() -> Vec<Test> {
             a_gang_preempts_no_more_single_pods_than_it_needs,
             a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes,
             a_gang_preempts_single_pods_and_whole_groups_and_its_events_count_both,
+            kubectl_wait_for_the_condition_scheduled_returns_when_the_gang_is_bound,
             a_single_pod_of_a_managed_class_preempts_a_whole_group,
             members_are_bound_only_after_victims_with_a_grace_period_have_terminated,
             the_priority_of_the_group_counts_and_a_condition_reports_a_mismatch;
@@ -98,6 +99,23 @@ async fn a_gang_preempts_single_pods_and_whole_groups_and_its_events_count_both(
     for part in ["PodGroupInitiallyScheduled", "8 pods have a node, 8 needed.", "Planned", "Evicting", "Completed"] {
         assert!(story.contains(part), "{part} is not in:\n{story}");
     }
+    world.check_promises().await;
+}
+
+async fn kubectl_wait_for_the_condition_scheduled_returns_when_the_gang_is_bound(world: &World) {
+    create_classes(world).await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").whole().grace_seconds(3).groups_of(4).await;
+    let other = world.gang("other", 4).priority("low").create().await;
+    other.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let gang = world.gang("train", 4).priority("high").create().await;
+    let said = world.kubectl(&["wait", "gpg/train", "--for=condition=Scheduled", "--timeout=60s"]).await.unwrap();
+    assert_eq!(said, "podgroup.scheduling.giveway.dev/train condition met\n");
+    let members = gang.members().await.unwrap();
+    let bound = members.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+    assert_eq!(bound, 4, "all members were bound before kubectl returned");
+    let said = world.kubectl(&["wait", "gpg/other", "--for=condition=Scheduled", "--timeout=1s"]).await.unwrap_err();
+    assert!(said.contains("timed out waiting for the condition"), "{said}");
     world.check_promises().await;
 }
 
