@@ -18,7 +18,7 @@ impl Arbiter {
         waiting.seen = None;
         waiting.not_bound(&flight.unbound, told, clock.now);
         // The preemption delay is counted from the first plan, until a plan evicts a pod or the preemptor is bound without one.
-        if flight.begun() > 0 || ending.state == PlanState::Completed {
+        if flight.may_have_evicted() || ending.state == PlanState::Completed {
             waiting.put_off_since = None;
         } else if flight.superseded || flight.put_off || flight.is_delayed(&self.model.cluster) {
             waiting.put_off_since.clone_from(&flight.plan.planned_at);

@@ -395,6 +395,11 @@ impl Flight {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
+    /// Returns true if this plan evicted a pod, or if an earlier leader may have evicted one for it.
+    pub fn may_have_evicted(&self) -> bool {
+        self.begun() > 0 || (self.resumed && self.victims.iter().any(|victim| victim.accepted))
+    }
+
     /// Returns true if the plan evicts pods of this PodGroup.
     pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         self.plan.victims.iter().any(|v| {
@@ -447,6 +452,14 @@ impl Flight {
             let again = ending.again;
             self.drop_plan(ending.state, ending.message);
             self.ending.iter_mut().for_each(|ending| ending.again = again);
+        }
+        // A priority class can be deleted and created again with another value or policy.
+        if self.ending.is_none()
+            && self.plan.state <= PlanState::Evicting
+            && self.evicts()
+            && let Some(why) = self.wrong_preemptor(model)
+        {
+            self.drop_plan(PlanState::Cancelled, format!("The plan does not hold any more: {why}"));
         }
         if self.ending.is_none()
             && let Some(why) = self.given_up()

@@ -37,7 +37,8 @@ impl Flight {
         );
     }
 
-    fn wrong_preemptor(&self, model: &Model) -> Option<String> {
+    /// Returns the reason if the preemptor is not the one for which the plan was made, or may not preempt with its priority any more.
+    pub(super) fn wrong_preemptor(&self, model: &Model) -> Option<String> {
         let (said, cluster) = (&self.plan.preemptor, &model.cluster);
         let found = match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),

@@ -485,20 +485,20 @@ impl Driven {
             Command::Evict(call) if call.rehearsal => Ok(()),
             Command::Evict(call) => self.evict(call),
             Command::WriteGroupStatus { group, to, .. } => self.change(Kind::Group, &group.name, |group| {
-                group["status"] = serde_json::to_value(to).unwrap();
+                group["status"] = json_of(to);
             }),
             Command::StorePlan { plan, status, .. } => {
                 for part in parts_of(plan, PART_BYTES) {
-                    let mut stored = serde_json::to_value(&part).unwrap();
+                    let mut stored = json_of(&part);
                     stored["metadata"]["uid"] = json!(format!("uid-{}", part.metadata.name.unwrap_or_default()));
                     stored["metadata"]["creationTimestamp"] = json!(rfc3339(self.second()));
                     self.apply(Kind::Preemption, stored);
                 }
-                let status = serde_json::to_value(status).unwrap();
+                let status = json_of(status);
                 self.change(Kind::Preemption, &plan.id, |plan| plan["status"] = status)
             }
             Command::WritePlan { plan, status, .. } => {
-                let status = serde_json::to_value(status).unwrap();
+                let status = json_of(status);
                 self.change(Kind::Preemption, plan, |plan| plan["status"] = status)
             }
             Command::ForgetPlan { name, .. } => {
@@ -534,4 +534,9 @@ impl Driven {
         }
         Ok(())
     }
+}
+
+/// Returns the JSON of an object.
+fn json_of(object: &impl serde::Serialize) -> Value {
+    serde_json::to_value(object).unwrap()
 }
