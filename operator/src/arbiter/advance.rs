@@ -22,6 +22,14 @@ use std::time::{Duration, Instant};
 /// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
 const UNSEEN: Duration = Duration::from_secs(60);
 
+/// Returns the PodGroup of a preemptor; `None` for a single pod.
+fn group_of(preemptor: &Preemptor) -> Option<&ObjectKey> {
+    match preemptor {
+        Preemptor::Group(key) => Some(key),
+        Preemptor::Pod(_) => None,
+    }
+}
+
 impl Arbiter {
     pub(super) fn launch(&mut self, mut flight: Flight) {
         if self.restraint.rates.most().limits() {
@@ -69,6 +77,7 @@ impl Arbiter {
         self.expire_reservations(clock.now);
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let mut spent = Duration::ZERO;
+        self.statuses.dirty.extend(self.plans.flights.awake().filter_map(group_of).cloned());
         // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
         // sorted by ascending priority, the youngest first.
         let mut order: Vec<Preemptor> = self.plans.flights.take_due(clock.now);
@@ -144,8 +153,9 @@ impl Arbiter {
             }
             self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
             self.plans.flights.advanced(&preemptor, had_effect, clock.now);
-            if let Preemptor::Group(key) = &preemptor {
-                self.statuses.dirty.insert(key.clone());
+            // The status does not depend on the time alone.
+            if had_effect {
+                self.statuses.dirty.extend(group_of(&preemptor).cloned());
             }
             self.tell_victims(&preemptor);
             for command in advance.commands {

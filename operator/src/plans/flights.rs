@@ -108,7 +108,7 @@ impl Flights {
 
     /// Returns all plans, because all of them are going to be changed.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
-        self.awake.extend(self.all.keys().cloned());
+        self.wake_all();
         self.all.values_mut()
     }
 
@@ -173,6 +173,16 @@ impl Flights {
             }
         }
         self.wake(changed);
+    }
+
+    /// Returns the preemptors of the plans that the next pass advances because something changed.
+    pub fn awake(&self) -> impl Iterator<Item = &Preemptor> {
+        self.awake.iter()
+    }
+
+    /// Makes the next pass advance all plans.
+    pub fn wake_all(&mut self) {
+        self.awake.extend(self.all.keys().cloned());
     }
 
     /// Makes the next pass advance a plan.
