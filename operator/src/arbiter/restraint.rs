@@ -45,30 +45,29 @@ impl Arbiter {
             tracing::warn!(%before, now = %mode, "the mode was switched");
             self.preemption.observed.clear();
             self.preemption.round.hurry();
+            self.plans.flights.wake_all();
             self.model.version += 1;
         }
     }
 
-    /// Cancels the plans that must not continue in this mode or in their namespace.
+    /// Cancels the plans that must not continue in this mode or in their namespace. A change of the mode or of a namespace wakes all
+    /// plans, and a new plan is awake, so the others need not be examined.
     pub(super) fn restrain(&mut self) {
-        let unserved: Vec<Preemptor> =
-            self.plans.flights.preemptors().filter(|preemptor| self.is_unserved(preemptor)).cloned().collect();
-        for preemptor in unserved {
-            if let Some(flight) =
-                self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.state != PlanState::Releasing)
-            {
+        let awake: Vec<Preemptor> = self.plans.flights.awake().cloned().collect();
+        let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
+        for preemptor in awake {
+            let is_unserved = self.is_unserved(&preemptor);
+            let Some(flight) = self.plans.flights.get_mut(&preemptor) else { continue };
+            if is_unserved && flight.plan.state != PlanState::Releasing {
                 flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
             }
-        }
-        let Some(restraint) = self.restraint.reason() else { return };
-        let words = self.restraint.in_words();
-        let stopped =
-            self.plans.flights.values().filter(|flight| flight.ending.is_none() && !may_go_on(flight, restraint));
-        let stopped: Vec<Preemptor> = stopped.map(|flight| flight.preemptor.clone()).collect();
-        for flight in stopped {
-            let Some(flight) = self.plans.flights.get_mut(&flight) else { continue };
-            let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
-            flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
+            if let Some((reason, words)) = &restraint
+                && flight.ending.is_none()
+                && !may_go_on(flight, *reason)
+            {
+                let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
+                flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
+            }
         }
     }
 

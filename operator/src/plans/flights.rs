@@ -127,11 +127,6 @@ impl Flights {
         self.all.values()
     }
 
-    /// Returns the preemptors.
-    pub fn preemptors(&self) -> impl Iterator<Item = &Preemptor> {
-        self.all.keys()
-    }
-
     /// Returns the number of plans.
     pub fn len(&self) -> usize {
         self.all.len()
