@@ -10,16 +10,14 @@ use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{Rest, told_full};
+use crate::plans::{Flight, Rest, told_full};
 use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_planner::Preemptor;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 /// Begins departures for the victims that a cancelled plan has not evicted. Returns true if departures that are stored evict all of them.
 pub(super) fn hand_over(
@@ -111,11 +109,13 @@ impl Arbiter {
         if self.departures.is_empty() {
             return;
         }
-        let evicting =
-            self.plans.flights.values().filter(|f| f.ending.is_none() && f.plan.state == PlanState::Evicting);
-        let taken: BTreeSet<&SmolStr> = evicting.flat_map(|flight| flight.asked()).collect();
+        let flights = &self.plans.flights;
+        let evicts = |flight: &Flight, uid: &str| {
+            flight.ending.is_none() && flight.plan.state == PlanState::Evicting && flight.has_asked(uid)
+        };
+        let is_taken = |uid: &str| flights.with_pod(uid).any(|flight| evicts(flight, uid));
         let restraint = self.restraint.reason().map(|_| self.restraint.in_words());
-        let step = self.departures.pass(&self.model, &mut self.plan_store, &taken, restraint.as_deref(), clock);
+        let step = self.departures.pass(&self.model, &mut self.plan_store, is_taken, restraint.as_deref(), clock);
         for command in step.commands {
             self.count_asked(&command, clock);
             self.actuator.dispatch(command);

@@ -208,9 +208,9 @@ impl Departure {
         Record::of(&self.plan, self.priority, message, accepted)
     }
 
-    /// Requests the evictions that are due. `taken` are the UIDs of pods that a plan evicts now.
-    fn evict(&mut self, model: &Model, taken: &BTreeSet<&SmolStr>, now: Instant, step: &mut Step) {
-        let left: Vec<&Pod> = self.left(model).filter(|pod| !taken.contains(&pod.uid)).collect();
+    /// Requests the evictions that are due. `is_taken` returns true for the UID of a pod that a plan evicts now.
+    fn evict(&mut self, model: &Model, is_taken: impl Fn(&str) -> bool, now: Instant, step: &mut Step) {
+        let left: Vec<&Pod> = self.left(model).filter(|pod| !is_taken(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
         if !left.iter().any(is_due) {
@@ -441,12 +441,13 @@ impl Departures {
         Some(departure.message.clone())
     }
 
-    /// Advances all departures. `taken` are the UIDs of pods that plans evict now, `restraint` is the reason why no evictions may begin.
+    /// Advances all departures. `is_taken` returns true for the UID of a pod that a plan evicts now, `restraint` is the reason why no
+    /// evictions may begin.
     pub fn pass(
         &mut self,
         model: &Model,
         store: &mut PlanStore,
-        taken: &BTreeSet<&SmolStr>,
+        is_taken: impl Fn(&str) -> bool,
         restraint: Option<&str>,
         clock: Clock,
     ) -> Step {
@@ -465,7 +466,7 @@ impl Departures {
                 return false;
             }
             if departure.stored && !departure.deleted {
-                departure.evict(model, taken, clock.now, &mut step);
+                departure.evict(model, &is_taken, clock.now, &mut step);
             }
             store.note(&departure.record());
             true

@@ -81,7 +81,7 @@ impl Run {
     }
 
     fn pass(&mut self, world: &World, now: Instant) -> Step {
-        self.departures.pass(&world.model, &mut self.store, &BTreeSet::new(), None, at(now))
+        self.departures.pass(&world.model, &mut self.store, |_| false, None, at(now))
     }
 
     /// Returns the evictions that are requested now; `force` if the pod is deleted where a budget refuses its eviction.
@@ -216,8 +216,7 @@ fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
-    let uid = SmolStr::from("uid-l1");
-    let step = run.departures.pass(&world.model, &mut run.store, &[&uid].into(), None, at(now));
+    let step = run.departures.pass(&world.model, &mut run.store, |uid| uid == "uid-l1", None, at(now));
     let [Command::Evict(call)] = step.commands.as_slice() else { panic!("{:?}", step.commands) };
     assert_eq!(call.pod.name, "l3");
     assert!(run.departures.has_asked("uid-l3"));
@@ -325,7 +324,7 @@ fn a_partially_scheduled_gang_keeps_its_pods_if_evictions_are_switched_off_befor
     world.group("low", 5, 10, "PodGroup");
     run.gang(&world, now);
     let off = |run: &mut Run, world: &World| {
-        run.departures.pass(&world.model, &mut run.store, &BTreeSet::new(), Some("Giveway only observes"), at(now))
+        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
     };
     assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
     run.gang(&world, now);
