@@ -55,7 +55,7 @@ impl Arbiter {
 
     /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
     pub(super) fn context(&self, priority: i32) -> Context {
-        let mut departing = plans::departing(&self.plans.flights, priority);
+        let mut departing = self.plans.flights.departing(priority);
         departing.extend(self.departures.leaving().chain(self.plans.evicted.keys()).cloned());
         Context { departing, ..Context::default() }
     }

@@ -22,21 +22,14 @@ impl Arbiter {
             for (preemptor, waiting) in &preemption.waiting {
                 let Preemptor::Group(key) = preemptor else { continue };
                 let gang = model.cluster.group(key).is_some_and(|group| group.min_count.is_some());
+                let gang = gang && !plans.flights.contains(preemptor);
                 if let Some(wait) = waits_for(waiting).filter(|_| gang) {
                     found.insert(key.clone(), wait);
                 }
             }
-            for (preemptor, flight) in plans.flights.iter() {
-                let Preemptor::Group(key) = preemptor else { continue };
-                let wait = match flight.plan.state {
-                    PlanState::Planned if flight.evicts() => Wait::PutOff,
-                    PlanState::Planned => Wait::Placed,
-                    _ => {
-                        found.remove(key);
-                        continue;
-                    }
-                };
-                found.insert(key.clone(), wait);
+            for flight in plans.flights.starting().filter(|flight| flight.plan.state == PlanState::Planned) {
+                let Preemptor::Group(key) = &flight.preemptor else { continue };
+                found.insert(key.clone(), if flight.evicts() { Wait::PutOff } else { Wait::Placed });
             }
             found
         };

@@ -364,8 +364,7 @@ impl Arbiter {
     /// wait. It is decided again when a plan ends.
     fn too_many_plans(&self, preemptor: &Preemptor) -> Option<String> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
-        let (count, most) = (self.plans.flights.values().filter(counts).count(), self.config.max_plans as usize);
+        let (count, most) = (self.plans.flights.with_victims(priority), self.config.max_plans as usize);
         (count >= most).then(|| {
             let plans = if count == 1 { "1 plan is".to_owned() } else { format!("{count} plans are") };
             format!(

@@ -37,16 +37,15 @@ impl Arbiter {
         }
     }
 
-    /// Sets for every plan which evictions it may begin in this pass.
+    /// Sets for every plan with evictions to begin which of them may begin in this pass.
     pub(super) fn ration(&mut self, clock: Clock) {
         if !self.restraint.rates.most().limits() {
             return;
         }
         let mut tally = self.tally(clock);
-        let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = Vec::new();
-        for (preemptor, flight) in self.plans.flights.iter() {
-            order.push((Reverse(flight.priority), flight.started, preemptor.clone()));
-        }
+        // When the last eviction of a plan has been accepted, it is awake once more, which ends its limits.
+        let place = |flight: &Flight| (Reverse(flight.priority), flight.started, flight.preemptor.clone());
+        let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = self.plans.flights.starting().map(place).collect();
         order.sort();
         let mut held_back = 0;
         for (_, _, preemptor) in order {
@@ -78,7 +77,7 @@ impl Arbiter {
     fn tally(&mut self, clock: Clock) -> Tally {
         let mut tally = self.restraint.rates.tally(clock.now);
         let mut going = Need::new();
-        for (namespace, uid) in self.plans.flights.values().flat_map(Flight::under_way) {
+        for (namespace, uid) in self.plans.flights.starting().flat_map(Flight::under_way) {
             if !self.restraint.rates.counts(uid) {
                 *going.entry(namespace.clone()).or_default() += 1;
             }

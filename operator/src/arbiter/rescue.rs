@@ -33,7 +33,7 @@ impl Arbiter {
         if self.critical_addons.queue.count() > 0 && self.critical_addons.queue.scheduler_liveness.due(clock.now) {
             self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));
         }
-        if self.plans.flights.values().any(Flight::keeps_node) {
+        if self.plans.flights.keep_node() {
             self.metrics.tainted_nodes(tainted_nodes(&self.model).len());
             return;
         }

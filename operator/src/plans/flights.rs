@@ -2,6 +2,7 @@
 //! about once per second, because it may depend on the time.
 
 use super::Flight;
+use super::summary::{Summarized, visit};
 use crate::model::changed::ChangedObjects;
 use crate::model::index::Index;
 use giveway_crds::plan::PlanState;
@@ -18,7 +19,7 @@ const MOST_AT_ONCE: usize = 500;
 /// The plans in flight, by preemptor.
 #[derive(Debug, Default)]
 pub struct Flights {
-    all: BTreeMap<Preemptor, Flight>,
+    pub(super) all: Summarized,
     by_id: BTreeMap<String, Preemptor>,
     /// By the UID of a member or victim.
     by_pod: Index<SmolStr, Preemptor>,
@@ -47,7 +48,7 @@ impl Flights {
         self.index(&flight, true);
         self.awake.insert(preemptor.clone());
         self.nodes_changed(&preemptor, flight.nodes());
-        self.all.insert(preemptor.clone(), flight);
+        self.all.insert(flight);
         self.reserve(&preemptor, cluster);
     }
 
@@ -85,6 +86,7 @@ impl Flights {
 
     /// Returns a plan.
     pub fn get(&self, preemptor: &Preemptor) -> Option<&Flight> {
+        visit();
         self.all.get(preemptor)
     }
 
@@ -114,16 +116,12 @@ impl Flights {
 
     /// Returns true if there is a plan for this preemptor.
     pub fn contains(&self, preemptor: &Preemptor) -> bool {
-        self.all.contains_key(preemptor)
+        self.get(preemptor).is_some()
     }
 
-    /// Returns the plans with their preemptors.
-    pub fn iter(&self) -> impl Iterator<Item = (&Preemptor, &Flight)> {
-        self.all.iter()
-    }
-
-    /// Returns the plans.
-    pub fn values(&self) -> impl Iterator<Item = &Flight> {
+    /// Returns the plans, for tests. A pass does not look at all of them: what it asks is indexed by `summary.rs`.
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Flight> {
         self.all.values()
     }
 
@@ -139,12 +137,12 @@ impl Flights {
 
     /// Returns the plans that have the pod with this UID as a member or victim.
     pub fn with_pod(&self, uid: &str) -> impl Iterator<Item = &Flight> {
-        self.by_pod.of(uid).filter_map(|preemptor| self.all.get(preemptor))
+        self.by_pod.of(uid).filter_map(move |preemptor| self.get(preemptor))
     }
 
     /// Returns true if a plan evicts pods of this PodGroup.
     pub fn take_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
-        let of_group = self.by_group.of(group).filter_map(|preemptor| self.all.get(preemptor));
+        let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
         of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
     }
@@ -164,7 +162,7 @@ impl Flights {
             }
             if changes.budgets {
                 let evicting = |flight: &&Flight| flight.evicts() && flight.plan.state <= PlanState::Evicting;
-                changed.extend(self.all.values().filter(evicting).map(|flight| flight.preemptor.clone()));
+                changed.extend(self.starting().filter(evicting).map(|flight| flight.preemptor.clone()));
             }
         }
         self.wake(changed);

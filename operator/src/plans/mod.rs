@@ -28,6 +28,7 @@ mod reservations;
 mod resume;
 mod sentences;
 mod stages;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod wind_down;
@@ -315,14 +316,8 @@ impl Flight {
     /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the
     /// plan is ending, only those that are evicted in any case.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
-        self.going(self.ending.is_some())
-    }
-
-    /// Returns all victims, or only those that are evicted whatever happens to the plan: their eviction was requested,
-    /// or a pod of their PodGroup was evicted.
-    fn going(&self, only_certain: bool) -> impl Iterator<Item = &SmolStr> {
-        let begun = only_certain.then(|| self.begun_units());
-        let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.asked() || units.contains(&v.unit));
+        let begun = self.ending.is_some().then(|| self.begun_units());
+        let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.is_certain(units));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
@@ -337,22 +332,32 @@ impl Flight {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
     }
 
-    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating: of a postponed plan, and of a plan of lower
-    /// priority, which may be cancelled for this preemptor, only those that are evicted in any case.
-    pub fn departing_for(&self, priority: i32) -> impl Iterator<Item = &SmolStr> {
-        self.going(self.may_not_go(priority))
+    /// Returns the victims that other preemptors see as terminating: UID, and the highest priority of such a preemptor. Of a postponed
+    /// plan, and for a preemptor of higher priority, for which the plan may be cancelled, they are those that are evicted in any case.
+    fn seen_as_terminating(&self) -> impl Iterator<Item = (&SmolStr, i32)> {
+        let (begun, may_stay) = (self.begun_units(), self.may_not_go());
+        self.victims.iter().filter_map(move |v| match v.is_certain(&begun) {
+            true => Some((&v.uid, i32::MAX)),
+            false => (!may_stay).then_some((&v.uid, self.priority)),
+        })
     }
 
-    /// Returns true if a preemptor of this priority must not count on the termination of all victims. That is also the
-    /// case if the limits on evictions per minute do not allow all evictions yet.
-    fn may_not_go(&self, priority: i32) -> bool {
+    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating.
+    pub fn departing_for(&self, priority: i32) -> impl Iterator<Item = &SmolStr> {
+        self.seen_as_terminating().filter(move |(_, most)| priority <= *most).map(|(uid, _)| uid)
+    }
+
+    /// Returns true if no preemptor may count on the termination of all victims. That is also the case if the limits on evictions per
+    /// minute do not allow all evictions yet.
+    fn may_not_go(&self) -> bool {
         let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
         let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
-        self.ending.is_some() || self.priority < priority || self.is_put_off() || may_be_held_back
+        self.ending.is_some() || self.is_put_off() || may_be_held_back
     }
 
     /// Returns the UIDs of victims whose eviction was requested and not refused, or that terminate for another reason.
-    pub fn asked(&self) -> impl Iterator<Item = &SmolStr> {
+    #[cfg(test)]
+    fn asked(&self) -> impl Iterator<Item = &SmolStr> {
         self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
     }
 
@@ -516,6 +521,12 @@ impl VictimPod {
     fn asked(&self) -> bool {
         self.call.pending() || self.accepted
     }
+
+    /// Returns true if it is evicted whatever happens to the plan: its eviction was requested, or a pod of its PodGroup was evicted, which
+    /// is one of the units `begun`.
+    fn is_certain(&self, begun: &BTreeSet<usize>) -> bool {
+        self.asked() || begun.contains(&self.unit)
+    }
 }
 
 /// Returns the pod with this UID, if it exists.
@@ -535,11 +546,4 @@ fn reserved(cluster: &Cluster, member: &Member) -> bool {
     matches!(member.nominate, Call::Done(_))
         || current(cluster, &member.pod, &member.uid)
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))
-}
-
-/// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it: victims of the
-/// plans in flight.
-pub fn departing(flights: &Flights, priority: i32) -> BTreeSet<SmolStr> {
-    let some_left = |flight: &&Flight| flight.victims.iter().any(|victim| !victim.leaves);
-    flights.values().filter(some_left).flat_map(|flight| flight.departing_for(priority)).cloned().collect()
 }

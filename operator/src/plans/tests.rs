@@ -12,6 +12,7 @@ mod renewal;
 mod rescue;
 mod reservations;
 mod resuming;
+mod summaries;
 
 use super::*;
 use crate::messages::command::EvictOutcome;
@@ -480,7 +481,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_cancelled() {
     for preemptor in [&one, &other] {
         flights.reserve(preemptor, &mut world.model.cluster);
     }
-    let known = Context { departing: departing(&flights, 100), ..Context::default() };
+    let known = Context { departing: flights.departing(100), ..Context::default() };
     flights.advancing(&other).unwrap().advance(&world.model, &known, clock, LIMITS);
     assert!(flights.get(&other).unwrap().ending.is_some(), "only one fits");
     let mut blocked = flights.get(&one).unwrap().clone();
@@ -500,7 +501,7 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
     let mut run = Run::evicting();
     let mut flights = Flights::default();
     let cluster = &mut run.world.model.cluster.clone();
-    let departing = |flights: &Flights| departing(flights, 1000).len();
+    let departing = |flights: &Flights| flights.departing(1000).len();
     flights.insert(run.flight.clone(), cluster);
     assert_eq!(departing(&flights), 2);
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
@@ -516,7 +517,7 @@ fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_drop
 #[test]
 fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_way_out_for_it() {
     let run = Run::evicting();
-    let departing = |flight: Flight, priority: i32| departing(&Flights::from([flight]), priority).len();
+    let departing = |flight: Flight, priority: i32| Flights::from([flight]).departing(priority).len();
     assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
     assert_eq!(departing(flight(run.now), 101), 0, "the plan will be dropped before anybody is evicted");
     assert_eq!(departing(run.flight, 101), 2, "both were asked to go already");
@@ -527,7 +528,7 @@ fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     let flights = Flights::from([run.flight.clone()]);
-    let context = Context { departing: departing(&flights, 1000), ..Context::default() };
+    let context = Context { departing: flights.departing(1000), ..Context::default() };
     let advance = run.step_within(&context);
     assert_eq!(names(&advance), ["nominate g1 n1", "nominate g2 n2"]);
     assert!(advance.ended.is_none());

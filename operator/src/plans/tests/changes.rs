@@ -217,9 +217,9 @@ fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
     run.step();
     assert!(run.flight.put_off);
     let mut flights = Flights::from([run.flight.clone()]);
-    assert_eq!(departing(&flights, 100).len(), 0, "their eviction was not requested");
+    assert_eq!(flights.departing(100).len(), 0, "their eviction was not requested");
     flights.all_mut().for_each(|flight| flight.put_off = false);
-    assert_eq!(departing(&flights, 100).len(), 2);
+    assert_eq!(flights.departing(100).len(), 2);
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! What is asked about all plans in flight at once: which victims count as terminating, which plans may still evict pods, which keep a
+//! node, and how many have victims.
+//!
+//! The answers are indexes over a summary of each plan. A question updates the summaries of the plans that have changed since the last
+//! question, and examines no other plan. A plan can be changed only through [`Summarized`], which records that, and not while a question is
+//! answered. So no answer is outdated.
+
+use super::{Flight, Flights};
+use giveway_crds::plan::PlanState;
+use giveway_planner::{Preemptor, SmolStr};
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+#[cfg(test)]
+thread_local! {
+    /// Number of plans that this thread has looked up or summarized.
+    pub(crate) static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts the visit of a plan for a test.
+pub(super) fn visit() {
+    #[cfg(test)]
+    VISITS.set(VISITS.get() + 1);
+}
+
+/// What is asked about a plan.
+#[derive(Debug, Default)]
+struct Summary {
+    /// The victims that count as terminating although the cluster does not show it: UID, and the highest priority of a preemptor for which
+    /// they count.
+    departing: Vec<(SmolStr, i32)>,
+    /// True if evictions may still begin, or are in flight.
+    starting: bool,
+    /// True if it reserves a node for a critical add-on.
+    keeps_node: bool,
+    /// The priority of the preemptor, if the plan has victims.
+    evicts_for: Option<i32>,
+}
+
+impl From<&Flight> for Summary {
+    fn from(flight: &Flight) -> Self {
+        visit();
+        let some_left = flight.victims.iter().any(|victim| !victim.leaves);
+        let departing = flight.seen_as_terminating().filter(|_| some_left);
+        Self {
+            departing: departing.map(|(uid, most)| (uid.clone(), most)).collect(),
+            starting: flight.plan.state <= PlanState::Evicting || flight.under_way().next().is_some(),
+            keeps_node: flight.keeps_node(),
+            evicts_for: flight.evicts().then_some(flight.priority),
+        }
+    }
+}
+
+/// The summaries, and the plans by their answers.
+#[derive(Debug, Default)]
+struct Indexes {
+    summaries: BTreeMap<Preemptor, Summary>,
+    /// Plans that were added, changed or removed since the last question.
+    changed: BTreeSet<Preemptor>,
+    departing: BTreeSet<Preemptor>,
+    starting: BTreeSet<Preemptor>,
+    keeping_node: BTreeSet<Preemptor>,
+    /// Number of plans with victims, by priority.
+    with_victims: BTreeMap<i32, usize>,
+}
+
+impl Indexes {
+    /// Replaces the summary of a plan; `None` if the plan was removed.
+    fn update(&mut self, preemptor: Preemptor, summary: Option<Summary>) {
+        let before = self.summaries.remove(&preemptor).and_then(|before| before.evicts_for);
+        if let Some(count) = before.and_then(|priority| self.with_victims.get_mut(&priority)) {
+            *count -= 1;
+        }
+        if let Some(priority) = summary.as_ref().and_then(|summary| summary.evicts_for) {
+            *self.with_victims.entry(priority).or_default() += 1;
+        }
+        let is = |question: fn(&Summary) -> bool| summary.as_ref().is_some_and(question);
+        for (plans, is_one) in [
+            (&mut self.departing, is(|summary| !summary.departing.is_empty())),
+            (&mut self.starting, is(|summary| summary.starting)),
+            (&mut self.keeping_node, is(|summary| summary.keeps_node)),
+        ] {
+            match is_one {
+                true => plans.insert(preemptor.clone()),
+                false => plans.remove(&preemptor),
+            };
+        }
+        if let Some(summary) = summary {
+            self.summaries.insert(preemptor, summary);
+        }
+    }
+}
+
+/// Plans by preemptor. They can be read like a map, and changed only through the functions of this type.
+#[derive(Debug, Default)]
+pub(super) struct Summarized {
+    all: BTreeMap<Preemptor, Flight>,
+    indexes: RefCell<Indexes>,
+}
+
+impl Deref for Summarized {
+    type Target = BTreeMap<Preemptor, Flight>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl Summarized {
+    /// Adds a plan.
+    pub(super) fn insert(&mut self, flight: Flight) {
+        self.indexes.get_mut().changed.insert(flight.preemptor.clone());
+        self.all.insert(flight.preemptor.clone(), flight);
+    }
+
+    /// Removes a plan.
+    pub(super) fn remove(&mut self, preemptor: &Preemptor) -> Option<Flight> {
+        self.indexes.get_mut().changed.insert(preemptor.clone());
+        self.all.remove(preemptor)
+    }
+
+    /// Returns a plan that may be changed.
+    pub(super) fn get_mut(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
+        let flight = self.all.get_mut(preemptor)?;
+        self.indexes.get_mut().changed.insert(preemptor.clone());
+        Some(flight)
+    }
+
+    /// Returns all plans, which may be changed.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
+        self.indexes.get_mut().changed.extend(self.all.keys().cloned());
+        self.all.values_mut()
+    }
+
+    /// Returns the indexes of the current plans.
+    fn indexes(&self) -> RefMut<'_, Indexes> {
+        let mut indexes = self.indexes.borrow_mut();
+        for preemptor in std::mem::take(&mut indexes.changed) {
+            let summary = self.all.get(&preemptor).map(Summary::from);
+            indexes.update(preemptor, summary);
+        }
+        indexes
+    }
+}
+
+impl Flights {
+    /// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it.
+    pub fn departing(&self, priority: i32) -> BTreeSet<SmolStr> {
+        let indexes = self.all.indexes();
+        let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
+        let victims = plans.flat_map(|summary| &summary.departing).filter(|(_, most)| priority <= *most);
+        victims.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Returns the plans whose evictions may still begin or are in flight, and those that the next pass advances because something changed.
+    pub fn starting(&self) -> impl Iterator<Item = &Flight> {
+        let mut plans = self.all.indexes().starting.clone();
+        plans.extend(self.awake().cloned());
+        plans.into_iter().filter_map(move |preemptor| self.get(&preemptor))
+    }
+
+    /// Returns true if a plan reserves a node for a critical add-on.
+    pub fn keep_node(&self) -> bool {
+        !self.all.indexes().keeping_node.is_empty()
+    }
+
+    /// Returns the number of plans with victims for preemptors of this priority or a higher one.
+    pub fn with_victims(&self, priority: i32) -> usize {
+        self.all.indexes().with_victims.range(priority..).map(|(_, count)| count).sum()
+    }
+}
