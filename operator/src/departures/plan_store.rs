@@ -10,7 +10,7 @@ use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::model::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Number of failures in a row after which a plan is not stored.
@@ -56,7 +56,11 @@ pub fn controller(pod: &Pod) -> Option<String> {
 
 /// The stored and wanted content of each `Preemption`, by name.
 #[derive(Debug, Default)]
-pub struct PlanStore(BTreeMap<String, Entry>);
+pub struct PlanStore {
+    entries: BTreeMap<String, Entry>,
+    /// The names of the entries that may need a write. Every change of an entry adds its name.
+    unwritten: BTreeSet<String>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -116,17 +120,28 @@ pub enum Written {
 }
 
 impl PlanStore {
+    fn insert(&mut self, plan: &str, entry: Entry) {
+        self.unwritten.insert(plan.to_owned());
+        self.entries.insert(plan.to_owned(), entry);
+    }
+
+    /// Returns the entry of a plan, which is going to be changed.
+    fn get_mut(&mut self, plan: &str) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(plan)?;
+        self.unwritten.insert(plan.to_owned());
+        Some(entry)
+    }
+
     /// Adds a new plan, whose objects must be created.
     pub fn open(&mut self, record: &Record<'_>) {
         let create = Some(Box::new(record.plan.clone()));
-        let entry = Entry { create, ..Entry::of(record) };
-        self.0.insert(record.plan.id.clone(), entry);
+        self.insert(&record.plan.id, Entry { create, ..Entry::of(record) });
     }
 
     /// Adds a plan that is not carried out: its objects are created with the state of an ended plan.
     pub fn record(&mut self, record: &Record<'_>, now: Time) {
         self.open(record);
-        if let Some(entry) = self.0.get_mut(&record.plan.id) {
+        if let Some(entry) = self.get_mut(&record.plan.id) {
             entry.wanted.finished_at = Some(now);
             entry.over = true;
         }
@@ -134,18 +149,21 @@ impl PlanStore {
 
     /// Adds a plan of an earlier leader: its objects exist, without a write in this term.
     pub fn reopen(&mut self, record: &Record<'_>) {
-        self.0.insert(record.plan.id.clone(), Entry::of(record));
+        self.insert(&record.plan.id, Entry::of(record));
     }
 
     /// Ends a stored plan that is not in memory, whatever its status is.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
         let entry = Entry { create: None, priority: 0, wanted: last, written: None, call: Call::Idle, over: true };
-        self.0.insert(plan.to_owned(), entry);
+        self.insert(plan, entry);
     }
 
     /// Updates the wanted status of a plan.
     pub fn note(&mut self, record: &Record<'_>) {
-        if let Some(entry) = self.0.get_mut(&record.plan.id).filter(|entry| !entry.over) {
+        let differs = |entry: &Entry| !entry.over && entry.wanted != record.status;
+        if self.entries.get(&record.plan.id).is_some_and(differs)
+            && let Some(entry) = self.get_mut(&record.plan.id)
+        {
             entry.wanted.clone_from(&record.status);
         }
     }
@@ -153,33 +171,41 @@ impl PlanStore {
     /// Requests another write of each plan that is missing in a complete list. An object that was created and deleted while the watch was
     /// interrupted causes no watch event, but the answer to a write shows the deletion ([`Answer::Deleted`]).
     pub fn doubt(&mut self, listed: impl Fn(&str) -> bool) {
-        let stored = self.0.iter_mut().filter(|(_, entry)| entry.create.is_none());
-        stored.filter(|(plan, _)| !listed(plan)).for_each(|(_, entry)| entry.written = None);
+        let stored = self.entries.iter_mut().filter(|(_, entry)| entry.create.is_none());
+        for (plan, entry) in stored.filter(|(plan, _)| !listed(plan)) {
+            entry.written = None;
+            self.unwritten.insert(plan.clone());
+        }
     }
 
     /// Ends a plan.
     pub fn close(&mut self, record: &Record<'_>, now: Time) {
-        let Some(entry) = self.0.get_mut(&record.plan.id) else { return };
+        let Some(entry) = self.get_mut(&record.plan.id) else { return };
         entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };
         entry.over = true;
         // A plan that was never stored needs no last write.
         if entry.create.is_some() && !entry.call.pending() {
-            self.0.remove(&record.plan.id);
+            self.entries.remove(&record.plan.id);
         }
     }
 
     /// Returns true if a write of this plan is missing or in flight.
     pub fn holds(&self, plan: &str) -> bool {
-        self.0.contains_key(plan)
+        self.entries.contains_key(plan)
     }
 
     /// Returns the calls to make now.
     pub fn pass(&mut self, now: Instant) -> Vec<Command> {
+        let Self { entries, unwritten } = self;
         let mut commands = Vec::new();
-        for (plan, entry) in &mut self.0 {
-            let ready = entry.call.due(now) || matches!(entry.call, Call::Done(_));
-            if !ready || entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
-                continue;
+        unwritten.retain(|plan| {
+            let Some(entry) = entries.get_mut(plan) else { return false };
+            // The answer to a call in flight adds the plan again.
+            if entry.call.pending() || entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
+                return false;
+            }
+            if !entry.call.due(now) && !matches!(entry.call, Call::Done(_)) {
+                return true;
             }
             entry.call.start();
             let status = Box::new(entry.wanted.clone());
@@ -187,13 +213,14 @@ impl PlanStore {
                 Some(plan) => Command::StorePlan { plan: plan.clone(), priority: entry.priority, status },
                 None => Command::WritePlan { plan: plan.clone(), priority: entry.priority, status },
             });
-        }
+            false
+        });
         commands
     }
 
     /// Handles the answer to a write.
     pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> Answer {
-        let Some(entry) = self.0.get_mut(plan) else { return Answer::Nothing };
+        let Some(entry) = self.get_mut(plan) else { return Answer::Nothing };
         match result {
             Written::Unanswered => entry.call.unanswered(now),
             _ => entry.call.answered(result == Written::Done, now),
@@ -204,19 +231,19 @@ impl PlanStore {
                 entry.create = None;
                 entry.written = Some(status);
                 if entry.over && entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
-                    self.0.remove(plan);
+                    self.entries.remove(plan);
                 }
                 Answer::Stored(state)
             }
             Written::Gone => {
-                self.0.remove(plan);
+                self.entries.remove(plan);
                 Answer::Deleted
             }
             // [`super::history`] ends the objects that were created.
             Written::Failed(_) | Written::Unanswered
                 if entry.over && entry.create.is_some() && !entry.is_tried_again() =>
             {
-                self.0.remove(plan);
+                self.entries.remove(plan);
                 Answer::Nothing
             }
             Written::Failed(why) if !entry.over && entry.written.is_none() && entry.call.tries() >= TRIES => {
@@ -354,6 +381,65 @@ mod tests {
         calls(&mut store, now);
         assert_eq!(store.answered("p-1", ended, Written::Done, now), Answer::Stored(PlanState::Observed));
         assert!(!store.holds("p-1"), "nothing else is written");
+    }
+
+    /// Returns the plans that need a write now, by a scan of all entries.
+    fn scan(store: &PlanStore, now: Instant) -> Vec<String> {
+        let is_ready = |entry: &Entry| entry.call.due(now) || matches!(entry.call, Call::Done(_));
+        let is_written = |entry: &Entry| entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted));
+        let due = store.entries.iter().filter(|(_, entry)| is_ready(entry) && !is_written(entry));
+        due.map(|(plan, _)| plan.clone()).collect()
+    }
+
+    #[test]
+    fn the_writes_are_those_of_a_scan_of_all_entries_after_any_changes() {
+        let (mut store, mut now, mut state) = (PlanStore::default(), Instant::now(), 1_u64);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut writes = 0;
+        for _ in 0..3_000 {
+            let mut flight = flight(if random(2) == 0 { PlanState::Evicting } else { PlanState::Releasing });
+            flight.plan.id = format!("p-{}", random(8));
+            let (id, record) = (flight.plan.id.as_str(), Record::from(&flight));
+            match random(10) {
+                0 => store.open(&record),
+                1 => store.reopen(&record),
+                2 => store.close(&record, end()),
+                3 => store.doubt(|plan| plan != id),
+                4 | 5 => store.note(&record),
+                6 => now += Duration::from_millis(random(500)),
+                _ if store.entries.get(id).is_some_and(|entry| entry.call.pending()) => {
+                    let result = match random(4) {
+                        0 => Written::Gone,
+                        1 => Written::Unanswered,
+                        2 => Written::Failed("denied".into()),
+                        _ => Written::Done,
+                    };
+                    store.answered(id, record.status.clone(), result, now);
+                }
+                _ => {}
+            }
+            let expected = scan(&store, now);
+            let name = |command: Command| match command {
+                Command::StorePlan { plan, .. } => plan.id,
+                Command::WritePlan { plan, .. } => plan,
+                other => panic!("{other:?}"),
+            };
+            let written: Vec<String> = store.pass(now).into_iter().map(name).collect();
+            assert_eq!(written, expected);
+            writes += written.len();
+            assert!(store.unwritten.iter().all(|plan| store.entries.contains_key(plan)), "{store:?}");
+        }
+        assert!(writes > 100, "{writes} writes");
+        let ids: Vec<String> = store.entries.keys().cloned().collect();
+        for id in ids {
+            let wanted = store.entries[&id].wanted.clone();
+            store.answered(&id, wanted, Written::Done, now);
+        }
+        store.pass(now);
+        assert!(store.unwritten.is_empty(), "what was written is not examined again: {store:?}");
     }
 
     #[test]
