@@ -49,6 +49,7 @@ impl Arbiter {
             }
             self.statuses.dirty.insert(key.clone());
         }
+        self.preemption.planned(&flight.preemptor);
         self.plans.flights.insert(flight, &mut self.model.cluster);
         self.model.version += 1;
     }

@@ -33,10 +33,12 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
         let begun = Instant::now();
+        self.preemption.candidates.note(&self.model, &self.statuses.dirty);
         if !self.preemption.round.begin(clock.now, self.model.arrivals) {
             return;
         }
-        let order = queue::preemptors(&self.model, &self.plans.flights, &self.config.scheduler_names);
+        let (candidates, schedulers) = (&mut self.preemption.candidates, &self.config.scheduler_names);
+        let order = candidates.preemptors(&self.model, &self.plans.flights, schedulers);
         let critical: Vec<Preemptor> = self.critical_addons.queue.preemptors().collect();
         let present: BTreeSet<&Preemptor> = order.iter().chain(&critical).collect();
         let is_present = |preemptor: &Preemptor| present.contains(preemptor) || self.plans.flights.contains(preemptor);

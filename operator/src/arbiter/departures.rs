@@ -181,7 +181,7 @@ impl Arbiter {
                 self.restraint.rates.note(&group.namespace, uid, clock.now);
             }
             self.metrics.outcome(Reason::HalfBound);
-            self.preemption.waiting.entry(preemptor).or_default().stand_back(clock.now);
+            self.preemption.remembered(preemptor).stand_back(clock.now);
         }
     }
 

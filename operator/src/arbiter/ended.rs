@@ -54,6 +54,7 @@ impl Arbiter {
 
     pub(super) fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.plans.flights.remove(preemptor) else { return };
+        self.preemption.ended(preemptor);
         self.preemption.round.hurry();
         let unseen = flight.evicted_unseen(&self.model.cluster);
         self.plans.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));

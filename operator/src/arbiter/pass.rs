@@ -3,6 +3,7 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::plans::Flight;
+use crate::preemption::queue::Candidates;
 use giveway_planner::Preemptor;
 
 impl Arbiter {
@@ -74,13 +75,14 @@ impl Arbiter {
         for key in std::mem::take(&mut self.model.namesakes) {
             self.statuses.last_plans.remove(&key);
             self.statuses.victims.remove(&key);
-            self.preemption.waiting.remove(&Preemptor::Group(key));
+            self.preemption.forget(&Preemptor::Group(key));
         }
     }
 
     /// Resumes the plans that an earlier leader stored.
     fn resume(&mut self, clock: Clock) {
         self.statuses.dirty.extend(self.model.groups.keys().cloned());
+        self.preemption.candidates = Candidates::all(&self.model);
         self.resume_rates(clock);
         self.resume_plans(clock);
     }

@@ -39,10 +39,13 @@ impl Arbiter {
         }
         for (pod, since) in self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now) {
             let preemptor = Preemptor::Pod(pod.clone());
+            if self.plans.flights.contains(&preemptor) {
+                continue;
+            }
             let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
             let anew = waiting.seen.is_none();
-            if self.plans.flights.contains(&preemptor) || waiting.not_before.is_some_and(|time| time > clock.now) {
+            if waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
             if !self.critical_addons.queue.scheduler_liveness.is_alive(since, clock.now) {

@@ -35,9 +35,14 @@ impl Pending {
         self.groups.insert(key.clone(), group);
     }
 
-    /// Returns the PodGroups with live pods without a node, and these pods.
-    pub fn of_groups(&self) -> impl Iterator<Item = (&ObjectKey, &BTreeSet<ObjectKey>)> {
-        self.members.iter()
+    /// Returns the PodGroups with live pods without a node.
+    pub fn groups(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.members.iter().map(|(group, _)| group)
+    }
+
+    /// Returns the live pods of a PodGroup without a node.
+    pub fn of_group(&self, group: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.members.of(group)
     }
 
     /// Returns the live pods without a node and without a PodGroup.
@@ -52,7 +57,7 @@ mod tests {
 
     fn known(world: &World) -> (Vec<String>, Vec<String>) {
         let pending = &world.model.pending;
-        let of_groups = pending.of_groups().map(|(group, pods)| format!("{}: {}", group.name, pods.len()));
+        let of_groups = pending.groups().map(|group| format!("{}: {}", group.name, pending.of_group(group).count()));
         (of_groups.collect(), pending.single().map(|pod| pod.name.to_string()).collect())
     }
 

@@ -7,17 +7,46 @@ pub mod survey;
 
 use giveway_planner::Preemptor;
 use observed::Observed;
-use queue::Waiting;
+use queue::{Candidates, Waiting};
 use round::Round;
 use std::collections::BTreeMap;
 
 /// The state of decisions.
 #[derive(Debug, Default)]
 pub struct Preemption {
-    /// What is remembered about pending preemptors.
+    /// What is remembered about pending preemptors without a plan in flight.
     pub waiting: BTreeMap<Preemptor, Waiting>,
+    /// The same of preemptors with a plan in flight, which passes do not visit.
+    planned: BTreeMap<Preemptor, Waiting>,
+    /// The PodGroups that may need a plan.
+    pub candidates: Candidates,
     /// The current round of decisions.
     pub round: Round,
     /// The plans that were made in mode `observe`.
     pub observed: Observed,
+}
+
+impl Preemption {
+    /// Sets aside what is remembered about a preemptor, because its plan is in flight now.
+    pub fn planned(&mut self, preemptor: &Preemptor) {
+        self.planned.extend(self.waiting.remove_entry(preemptor));
+    }
+
+    /// Returns what is remembered about a preemptor to `waiting`, because its plan has ended.
+    pub fn ended(&mut self, preemptor: &Preemptor) {
+        self.waiting.extend(self.planned.remove_entry(preemptor));
+    }
+
+    /// Returns what is remembered about a preemptor with or without a plan in flight.
+    pub fn remembered(&mut self, preemptor: Preemptor) -> &mut Waiting {
+        let is_planned = self.planned.contains_key(&preemptor);
+        let all = if is_planned { &mut self.planned } else { &mut self.waiting };
+        all.entry(preemptor).or_default()
+    }
+
+    /// Removes what is remembered about a preemptor, because another one has its name now.
+    pub fn forget(&mut self, preemptor: &Preemptor) {
+        self.waiting.remove(preemptor);
+        self.planned.remove(preemptor);
+    }
 }

@@ -7,7 +7,7 @@ use crate::status::WaitReason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
-use giveway_planner::model::Pod;
+use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,35 +176,53 @@ impl Waiting {
     }
 }
 
-/// Returns all pending preemptors without a plan in flight, in order. The pods of PodGroups with a plan are not
-/// examined.
-pub fn preemptors(model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
-    let cluster = &model.cluster;
-    let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
-    for (key, pods) in model.pending.of_groups() {
-        // kube-scheduler preempts for Kubernetes' own PodGroups. A PodGroup whose PriorityClass does not exist has no
-        // priority.
-        let Some(group) = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none()) else {
-            continue;
-        };
-        let preemptor = Preemptor::Group(key.clone());
-        if flights.contains(&preemptor) {
-            continue;
-        }
-        let waits = |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.held);
-        if pods.iter().any(|pod| cluster.pod(pod).is_some_and(waits)) {
-            order.push((Reverse(group.priority), group.created.unwrap_or(i64::MAX), preemptor));
-        }
+/// The PodGroups with pending pods and without a plan in flight, as of the last changes. Passes do not examine the others.
+#[derive(Debug, Default)]
+pub struct Candidates(BTreeSet<ObjectKey>);
+
+impl Candidates {
+    /// Returns all PodGroups with pending pods.
+    pub fn all(model: &Model) -> Self {
+        Self(model.pending.groups().cloned().collect())
     }
-    for pod in model.pending.single().filter_map(|pod| cluster.pod(pod)) {
-        let preemptor = Preemptor::Pod(pod.key.clone());
-        if preempts_alone(model, pod, scheduler_names) && !flights.contains(&preemptor) {
-            let created = pod.created.unwrap_or(i64::MAX);
-            order.push((Reverse(cluster.effective_priority(pod)), created, preemptor));
-        }
+
+    /// Adds those of these PodGroups that have pending pods. A PodGroup must be passed after each change of its pods, and when its plan
+    /// has ended.
+    pub fn note(&mut self, model: &Model, changed: &BTreeSet<ObjectKey>) {
+        let pending = changed.iter().filter(|key| model.pending.of_group(key).next().is_some());
+        self.0.extend(pending.cloned());
     }
-    order.sort();
-    order.into_iter().map(|(_, _, preemptor)| preemptor).collect()
+
+    /// Returns all pending preemptors without a plan in flight, in order.
+    pub fn preemptors(&mut self, model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
+        let cluster = &model.cluster;
+        let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
+        self.0.retain(|key| {
+            let preemptor = Preemptor::Group(key.clone());
+            if model.pending.of_group(key).next().is_none() || flights.contains(&preemptor) {
+                return false;
+            }
+            // kube-scheduler preempts for Kubernetes' own PodGroups. A PodGroup whose PriorityClass does not exist has no
+            // priority.
+            let group = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none());
+            let Some(group) = group else { return true };
+            let waits =
+                |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.held);
+            if model.pending.of_group(key).any(|pod| cluster.pod(pod).is_some_and(waits)) {
+                order.push((Reverse(group.priority), group.created.unwrap_or(i64::MAX), preemptor));
+            }
+            true
+        });
+        for pod in model.pending.single().filter_map(|pod| cluster.pod(pod)) {
+            let preemptor = Preemptor::Pod(pod.key.clone());
+            if preempts_alone(model, pod, scheduler_names) && !flights.contains(&preemptor) {
+                let created = pod.created.unwrap_or(i64::MAX);
+                order.push((Reverse(cluster.effective_priority(pod)), created, preemptor));
+            }
+        }
+        order.sort();
+        order.into_iter().map(|(_, _, preemptor)| preemptor).collect()
+    }
 }
 
 /// Returns true if the pod is a preemptor of its own: a pod of a managed class that kube-scheduler reports as
@@ -221,11 +239,35 @@ fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plans::Flight;
     use crate::testing::{TestPod, World};
+    use giveway_crds::plan::StoredPlan;
 
     fn names(world: &World) -> Vec<String> {
         let schedulers = ["default-scheduler".to_owned()];
-        preemptors(&world.model, &Flights::default(), &schedulers).iter().map(ToString::to_string).collect()
+        let order = Candidates::all(&world.model).preemptors(&world.model, &Flights::default(), &schedulers);
+        order.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_group_is_a_candidate_from_a_change_of_its_pods_until_it_has_a_plan_and_again_after_it() {
+        let (mut world, mut candidates) = (World::new(), Candidates::default());
+        let mut order = |world: &World, flights: &Flights, changed: &[&str]| {
+            candidates.note(&world.model, &changed.iter().map(|name| world.key(name)).collect());
+            let order = candidates.preemptors(&world.model, flights, &[]);
+            order.iter().map(|preemptor| preemptor.key().name.to_string()).collect::<Vec<_>>()
+        };
+        let (none, no_plan) = (Vec::<String>::new(), Flights::default());
+        world.node("n1", 1).group("a", 1, 10, "Pod").group("b", 1, 10, "Pod");
+        assert_eq!(order(&world, &no_plan, &["a", "b"]), none);
+        world.pod(TestPod::new("a-0", 0).of("a").held()).pod(TestPod::new("b-0", 0).of("b").held());
+        assert_eq!(order(&world, &no_plan, &["a", "b"]), ["a", "b"]);
+        assert_eq!(order(&world, &no_plan, &[]), ["a", "b"], "until something changes");
+        let plan = Flight::new(Preemptor::Group(world.key("a")), 10, StoredPlan::default(), Instant::now());
+        assert_eq!(order(&world, &Flights::from([plan]), &[]), ["b"]);
+        assert_eq!(order(&world, &no_plan, &["a"]), ["a", "b"]);
+        world.pod(TestPod::new("a-0", 0).of("a").on("n1"));
+        assert_eq!(order(&world, &no_plan, &["a"]), ["b"]);
     }
 
     #[test]

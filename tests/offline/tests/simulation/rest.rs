@@ -8,7 +8,7 @@ use crate::simulation::process::model;
 use crate::simulation::world::World;
 use giveway_crds::keys;
 use giveway_operator::plans::Flights;
-use giveway_operator::preemption::queue;
+use giveway_operator::preemption::queue::Candidates;
 use giveway_planner::{Context, Decision, Preemptor};
 use giveway_tests::audit::{self, History, Promises};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
 fn something_to_do(world: &World) -> Vec<String> {
     let model = model(&world.server);
     let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
-    for preemptor in queue::preemptors(&model, &Flights::default(), &world.config.scheduler_names) {
+    for preemptor in Candidates::all(&model).preemptors(&model, &Flights::default(), &world.config.scheduler_names) {
         let context = Context { lingering: model.overdue().clone(), ..Context::default() };
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
             Decision::Fits { .. } => broken.push(format!("{preemptor} is pending although it fits")),
