@@ -18,6 +18,8 @@ mod reports;
 mod rescue;
 mod restraint;
 mod statuses;
+#[cfg(test)]
+mod tests;
 mod traces;
 
 use crate::capacity_requests;

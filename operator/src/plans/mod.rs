@@ -40,6 +40,8 @@ pub use ration::{HeldBack, told_full};
 pub use rescue::Rescue;
 pub use reservations::EndedReservations;
 pub use sentences::{describe, taker, victim_message};
+#[cfg(test)]
+pub(crate) use summary::VISITS;
 pub use wind_down::Rest;
 
 use crate::clock::Clock;
