@@ -56,6 +56,8 @@ pub struct Departure {
     deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
     members: BTreeMap<SmolStr, Member>,
+    /// The pods of the PodGroup that were bound when it began, by UID: its own and those of other departures.
+    bound: BTreeSet<SmolStr>,
     /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
     guaranteed: bool,
     /// When it began, or was resumed.
@@ -100,10 +102,11 @@ impl Departure {
     /// become members: each pass checks which of them still exist and belong to the PodGroup.
     fn of(plan: StoredPlan, priority: i32, message: Sentence, now: Instant) -> Self {
         let units = &plan.victims;
-        let pods = units.iter().flat_map(|unit| &unit.pods);
+        let pods = || units.iter().flat_map(|unit| &unit.pods);
         let group = units.first().map(|unit| ObjectKey::new(&unit.namespace, &unit.name)).unwrap_or_default();
         Self {
-            members: pods.map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
+            members: pods().map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
+            bound: pods().filter(|pod| !pod.node.is_empty()).map(|pod| pod.uid.as_str().into()).collect(),
             guaranteed: units.iter().any(|unit| unit.guaranteed),
             group,
             priority,
@@ -181,9 +184,7 @@ impl Departure {
         if self.plan.cause != Cause::PartiallyScheduled {
             return None;
         }
-        let pods = self.plan.victims.iter().flat_map(|unit| &unit.pods).filter(|pod| !pod.node.is_empty());
-        let known: BTreeSet<&str> = pods.map(|pod| pod.uid.as_str()).collect();
-        half_bound::live(model, &self.group).find(|pod| pod.bound() && !known.contains(pod.uid.as_str()))
+        half_bound::live(model, &self.group).find(|pod| pod.bound() && !self.bound.contains(&pod.uid))
     }
 
     /// Returns true if the gang has the bound members that it needs, not counting those whose eviction was requested: a partially scheduled
@@ -303,8 +304,11 @@ impl Departures {
         }
         let plan = stored(model, &request.group, &pods, &request, id, term, clock);
         tracing::info!(group = %request.group, plan = %plan.id, message = %request.message, "departure");
+        let bound = half_bound::live(model, &request.group).filter(|pod| pod.bound());
+        let bound = bound.map(|pod| pod.uid.clone()).collect();
         let key = (request.group, plan.id.clone());
         let mut departure = Departure::of(plan, request.priority, request.message, clock.now);
+        departure.bound = bound;
         departure.members.extend(taken_over);
         store.open(&departure.record());
         self.0.insert(key, departure);
@@ -327,6 +331,7 @@ impl Departures {
         let mut departure = Departure::of(plan, begin::priority_of(model, &group), message, now);
         let others: BTreeSet<SmolStr> = self.of_group(&group).flat_map(|other| other.members.keys().cloned()).collect();
         departure.members.retain(|uid, _| !others.contains(uid));
+        departure.bound.extend(others);
         let live: BTreeSet<&SmolStr> = half_bound::live(model, &group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut departure.members {
             member.accepted = !live.contains(uid);

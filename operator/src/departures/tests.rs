@@ -536,3 +536,18 @@ fn a_departure_that_is_deleted_while_evictions_are_in_flight_ends_only_if_none_o
         assert_eq!(run.store.holds(&id), goes_on, "{outcome:?}");
     }
 }
+
+#[test]
+fn a_replacement_pod_is_evicted_while_a_budget_refuses_the_eviction_of_a_bound_member() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 3, 10, "PodGroup").remove_pod("l2").remove_pod("l3");
+    world.pod(TestPod::new("l2", 10).of("low").created(100).unschedulable());
+    let first = run.gang(&world, now).unwrap();
+    run.evictions(&world, now);
+    run.answer(&world, "l1", &EvictOutcome::Refused("it needs 1 healthy pod".into()), now);
+    run.answer(&world, "l2", &EvictOutcome::Accepted, now);
+    world.remove_pod("l2").pod(TestPod::new("l3", 10).of("low").created(200).unschedulable());
+    let second = run.gang(&world, now).unwrap();
+    assert_eq!(run.evictions(&world, now), ["l3 ask"], "l1 was bound before");
+    assert!(run.departures.by_id(&first).is_some() && run.departures.by_id(&second).is_some());
+}

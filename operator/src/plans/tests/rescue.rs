@@ -11,8 +11,12 @@ use serde_json::json;
 use std::sync::Arc;
 
 fn addon() -> TestPod {
+    addon_of(0)
+}
+
+fn addon_of(priority: i32) -> TestPod {
     let tolerates = json!([{"key": keys::TAINT_CRITICAL, "operator": "Exists"}]);
-    let pod = TestPod::new("dns", 0).annotated(keys::ANNOTATION_CRITICAL, "true").unschedulable();
+    let pod = TestPod::new("dns", priority).annotated(keys::ANNOTATION_CRITICAL, "true").unschedulable();
     pod.spec("tolerations", tolerates)
 }
 
@@ -134,6 +138,7 @@ fn a_guaranteed_budget_holds_in_the_third_step_too() {
     let advance = run.step();
     assert!(matches!(&advance.commands[..], [Command::Evict(call)] if !call.may_force && call.refusable()));
     run.flight.plan.preemptor.priority = 2_000_000_000;
+    run.world.pod(addon_of(2_000_000_000));
     run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
     run.later(1);
     assert!(
