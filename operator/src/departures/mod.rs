@@ -148,15 +148,24 @@ impl Departure {
         members.filter(|pod| self.members.contains_key(&pod.uid))
     }
 
+    /// Updates the members from the model: a pod that has left after its eviction was requested counts as evicted, even if the answer is
+    /// missing.
+    fn observe(&mut self, model: &Model) {
+        let live: BTreeSet<&SmolStr> = half_bound::live(model, &self.group).map(|pod| &pod.uid).collect();
+        for (uid, member) in &mut self.members {
+            member.accepted |= member.call != Call::Idle && !live.contains(uid);
+        }
+    }
+
     /// Returns the state and message with which it ends now; `None` if it continues. `restraint` is the reason why no evictions may begin.
     fn end(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         let left = self.left(model).count();
+        let in_flight = self.members.values().any(|member| member.call.pending());
         if left == 0 {
-            return Some((PlanState::Completed, format!("None of the {all} pods is left.")));
+            return (!in_flight).then(|| (PlanState::Completed, format!("None of the {all} pods is left.")));
         }
         if self.deleted {
-            let in_flight = self.members.values().any(|member| member.call.pending());
             let message = "Its Preemption was deleted before a pod was evicted.";
             return (!in_flight).then(|| (PlanState::Cancelled, message.to_owned()));
         }
@@ -458,6 +467,7 @@ impl Departures {
     ) -> Step {
         let mut step = Step::default();
         self.0.retain(|(group, _), departure| {
+            departure.observe(model);
             // An eviction was accepted before it could be withdrawn.
             if departure.deleted && departure.is_committed() {
                 departure.deleted = false;

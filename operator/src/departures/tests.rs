@@ -551,3 +551,27 @@ fn a_replacement_pod_is_evicted_while_a_budget_refuses_the_eviction_of_a_bound_m
     assert_eq!(run.evictions(&world, now), ["l3 ask"], "l1 was bound before");
     assert!(run.departures.by_id(&first).is_some() && run.departures.by_id(&second).is_some());
 }
+
+#[test]
+fn a_pod_that_leaves_before_its_eviction_is_answered_counts_as_evicted() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    run.gang(&world, now).unwrap();
+    run.evictions(&world, now);
+    run.answer(&world, "l1", &EvictOutcome::Unanswered("timeout".into()), now);
+    for name in ["l1", "l2", "l3"] {
+        world.remove_pod(name);
+    }
+    run.evictions(&world, now);
+    assert!(!run.departures.is_empty(), "two answers are missing");
+    run.answer(&world, "l2", &EvictOutcome::Gone, now);
+    run.answer(&world, "l3", &EvictOutcome::Error("500".into()), now);
+    run.evictions(&world, now);
+    assert!(run.departures.is_empty());
+    let writes = run.store.pass(now);
+    let evicted = writes.iter().map(|command| match command {
+        Command::StorePlan { status, .. } | Command::WritePlan { status, .. } => status.evicted,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(evicted.collect::<Vec<_>>(), [3]);
+}

@@ -32,8 +32,9 @@ pub struct HalfBound {
 
 impl HalfBound {
     /// Returns the state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since
-    /// the first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node.
-    pub fn of(model: &Model, group: &Group) -> Option<Self> {
+    /// the first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node. `observed` is
+    /// true if this leader knows that the gang has not had enough in its current run; otherwise the conditions show it.
+    fn of(model: &Model, group: &Group, observed: bool) -> Option<Self> {
         let (bound, needed) = bound_and_needed(model, group)?;
         if bound >= needed {
             return None;
@@ -43,7 +44,7 @@ impl HalfBound {
         let waits = live().filter(pending).min_by_key(|pod| (pod.held, pod.key.clone()))?;
         let is_partially_scheduled = match bound {
             0 => waits_for_no_node(model, group, waits),
-            _ => !had_enough(&model.groups.get(&group.key)?.status, live()),
+            _ => observed || !had_enough(&model.groups.get(&group.key)?.status, live()),
         };
         if !is_partially_scheduled {
             return None;
@@ -133,7 +134,7 @@ pub struct HalfStarts {
     /// The number of bound members, and since when it has not grown.
     since: BTreeMap<ObjectKey, (usize, Instant)>,
     /// Gangs that have had enough bound members, with the UIDs of these: the watch may not show yet that their status says so. Their
-    /// current run ends when none of these members is bound any more.
+    /// run ends when none of these members is bound any more; then the set is empty until they have enough again.
     had_enough: BTreeMap<ObjectKey, BTreeSet<SmolStr>>,
 }
 
@@ -149,14 +150,13 @@ impl HalfStarts {
                 }
                 Some(_) => {
                     let has_ended = |known: &BTreeSet<SmolStr>| !bound().any(|pod| known.contains(&pod.uid));
-                    if self.had_enough.get(key).is_some_and(has_ended) {
-                        self.had_enough.remove(key);
+                    if let Some(known) = self.had_enough.get_mut(key).filter(|known| has_ended(known)) {
+                        known.clear();
                     }
                 }
                 None => drop(self.had_enough.remove(key)),
             }
-            let candidate = group.filter(|_| !self.had_enough.contains_key(key));
-            match candidate.and_then(|group| HalfBound::of(model, group)) {
+            match group.and_then(|group| self.state(model, group)) {
                 Some(half) => {
                     let known = self.since.entry(key.clone()).or_insert((half.bound, now));
                     if half.bound > known.0 {
@@ -172,7 +172,15 @@ impl HalfStarts {
     /// Returns the gangs that have been partially scheduled for at least this time, with their state.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, HalfBound)> {
         let old = self.since.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
-        old.filter_map(|(key, _)| Some((key.clone(), HalfBound::of(model, model.cluster.group(key)?)?))).collect()
+        old.filter_map(|(key, _)| Some((key.clone(), self.state(model, model.cluster.group(key)?)?))).collect()
+    }
+
+    /// Returns the state of this gang if it is partially scheduled.
+    fn state(&self, model: &Model, group: &Group) -> Option<HalfBound> {
+        match self.had_enough.get(&group.key) {
+            Some(members) if !members.is_empty() => None,
+            observed => HalfBound::of(model, group, observed.is_some()),
+        }
     }
 
     /// Restarts the time of a gang whose pods are being evicted or cannot be evicted.
@@ -284,6 +292,19 @@ mod tests {
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "g1 has run since");
         world.remove_pod("g1");
+        due(&mut starts, &mut world, now);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_run_that_the_leader_observed_counts_and_not_the_time_that_its_fast_clock_wrote() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(106));
+        due(&mut starts, &mut world, now);
+        world.remove_pod("g0").remove_pod("g1").remove_pod("g2");
+        world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(110).on("n1").started(115));
+        world.pod(TestPod::new("g4", 10).of("g").of_job("job").created(110).unschedulable());
+        world.scheduled("g", "False", 118);
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
     }
