@@ -29,9 +29,11 @@ fn whole_groups(history: &History) -> impl Iterator<Item = &Key> {
 
 fn partial_disruptions(history: &History, key: &Key) -> Vec<Breach> {
     let members: BTreeMap<&String, &PodRecord> = history.members(key).collect();
+    let gone = history.groups.get(key).and_then(|group| group.gone);
     let mut preempted: Vec<&Removal> = (history.removals.iter())
         .filter(|removal| removal.accepted && (removal.user == OPERATOR || removal.user == SCHEDULER))
-        .filter(|removal| members.contains_key(&removal.uid))
+        // Without their PodGroup pods are disrupted one by one.
+        .filter(|removal| members.contains_key(&removal.uid) && gone.is_none_or(|gone| removal.at < gone))
         .collect();
     let mut broken = Vec::new();
     // Each round is one disruption: the owner may recreate the pods, which may be preempted again.
@@ -43,9 +45,10 @@ fn partial_disruptions(history: &History, key: &Key) -> Vec<Breach> {
         };
         let round: BTreeMap<&&String, &&PodRecord> = members.iter().filter(|(_, pod)| existed(pod)).collect();
         let judged = history.judged_at(&key.0, first);
-        let last = preempted.iter().filter(|removal| round.contains_key(&&removal.uid)).map(|removal| removal.at).max();
-        // A deletion by another user counts only until shortly after the last eviction: a later one must not hide a
-        // partial disruption.
+        let ours = history.removals.iter().filter(|removal| removal.user == OPERATOR || removal.user == SCHEDULER);
+        let last = ours.filter(|removal| round.contains_key(&&removal.uid)).map(|removal| removal.at).max();
+        // A deletion by another user counts only until shortly after the last requested eviction: a later one must not
+        // hide a partial disruption.
         let disrupted = |pod: &PodRecord| {
             let in_time = |at: Timestamp| judged.is_none_or(|judged| at <= judged);
             let under_way = |at: Timestamp| last.is_some_and(|last| at <= last + UNDER_WAY);

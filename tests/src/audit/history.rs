@@ -287,6 +287,7 @@ impl History {
         if removes {
             if let Some(record) = self.groups.get_mut(&key_of_group(key_of(line))) {
                 record.deleted = true;
+                record.gone = record.gone.or(Some(line.stage_timestamp).filter(|_| !record.finalized));
             }
             return;
         }
@@ -302,6 +303,9 @@ impl History {
             incarnations.push((line.stage_timestamp, uid));
         }
         let min_count = number(group, "/spec/schedulingPolicy/gang/minCount").unwrap_or(0);
+        let finalized =
+            group.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        let is_terminating = group.pointer("/metadata/deletionTimestamp").is_some();
         let record = GroupRecord {
             whole: text(group, "/spec/disruptionMode") == "PodGroup"
                 || group.pointer("/spec/disruptionMode/all").is_some(),
@@ -312,8 +316,10 @@ impl History {
             never: policy.map(|policy| policy == "Never"),
             topology: Some(text(group, "/spec/schedulingConstraints/topology/0/key")).filter(|key| !key.is_empty()),
             // A deleted PodGroup is still updated until its finalizers are removed, and by clients that have not observed the deletion.
-            deleted: group.pointer("/metadata/deletionTimestamp").is_some()
+            deleted: is_terminating
                 || (line.verb != "create" && self.groups.get(&key).is_some_and(|before| before.deleted)),
+            finalized,
+            gone: Some(line.stage_timestamp).filter(|_| is_terminating && !finalized),
         };
         self.groups.insert(key, record);
     }

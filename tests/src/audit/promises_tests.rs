@@ -96,6 +96,23 @@ fn an_incompletely_bound_preemptor_is_reported_without_an_excuse() {
 }
 
 #[test]
+fn pods_whose_group_was_deleted_before_are_not_disrupted_as_a_whole() {
+    let mut log = two_gangs();
+    log.delete_group("low");
+    log.plan(&["low-0"]);
+    log.evict(OPERATOR, "low-0", 201);
+    finish(&mut log);
+    let partial = |log: &Log| broken(log).iter().any(|breach| breach.contains("partially disrupted"));
+    assert!(!partial(&log), "{:?}", broken(&log));
+    let mut log = two_gangs();
+    log.plan(&["low-0"]);
+    log.evict(OPERATOR, "low-0", 201);
+    log.delete_group("low");
+    finish(&mut log);
+    assert!(partial(&log), "it existed at that time");
+}
+
+#[test]
 fn a_deletion_by_the_test_hides_no_partial_disruption() {
     let partial = ["PodGroup low was partially disrupted: 1 of 2 pods evicted, but not low-1"];
     let mut log = two_gangs();

@@ -70,6 +70,10 @@ pub struct GroupRecord {
     pub topology: Option<String>,
     /// True if it was deleted.
     pub deleted: bool,
+    /// True if a finalizer keeps it after its deletion.
+    pub finalized: bool,
+    /// Since when it does not exist any more.
+    pub gone: Option<Timestamp>,
 }
 
 /// A PriorityClass.

@@ -21,6 +21,9 @@ const NEAR: u64 = 60_000;
 /// The evictions of one PodGroup are requested within this time.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
+/// A failed eviction is retried within this time, in milliseconds.
+const RETRIED: u64 = 5_000;
+
 /// What a disturbance affects.
 #[derive(Clone, Debug)]
 pub enum Touch {
@@ -65,6 +68,7 @@ impl Excuses {
         let mut excuses = Self { unbound, ..Self::default() };
         excuses.without_a_leader(world);
         excuses.cancelled_departures(world, history);
+        excuses.removed_after_a_failed_eviction(world, history);
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
@@ -119,6 +123,17 @@ impl Excuses {
                 let from =
                     plan.planned.saturating_sub(Duration::from_millis(UNHEARD.unsigned_abs())).unwrap_or(plan.planned);
                 self.partial.extend(plan.groups.iter().map(|group| (group.clone(), from, time_of(plan.at))));
+            }
+        }
+    }
+
+    /// Excuses PodGroups of which another user removes a pod shortly after its eviction failed, before it was retried.
+    fn removed_after_a_failed_eviction(&mut self, world: &World, history: &History) {
+        for (uid, at) in &world.thwarted {
+            let Some(pod) = history.pods.get(uid) else { continue };
+            let is_soon = |removed: Timestamp| (time_of(*at)..=time_of(at + RETRIED)).contains(&removed);
+            if let Some(group) = pod.group.clone().filter(|_| pod.removed.is_some_and(is_soon)) {
+                self.partial.push((group, time_of(at.saturating_sub(RETRIED)), time_of(*at)));
             }
         }
     }
