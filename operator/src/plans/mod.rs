@@ -387,9 +387,11 @@ impl Flight {
         self.members.iter().any(|member| member.uid == uid)
     }
 
-    /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one.
+    /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one. A request
+    /// that failed may have been carried out.
     pub fn has_asked(&self, uid: &str) -> bool {
-        self.victims.iter().any(|victim| victim.uid == uid && victim.asked())
+        let may_have = |victim: &VictimPod| victim.call != Call::Idle && !self.refused.contains_key(&victim.uid);
+        self.victims.iter().any(|victim| victim.uid == uid && (victim.asked() || may_have(victim)))
     }
 
     /// Returns how many victims have terminated.

@@ -21,8 +21,8 @@ const NEAR: u64 = 60_000;
 /// The evictions of one PodGroup are requested within this time.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
-/// A failed eviction is retried within this time, in milliseconds.
-const RETRIED: u64 = 5_000;
+/// A call that failed or was late is repeated within this time.
+const RETRIED: Duration = Duration::from_secs(5);
 
 /// What a disturbance affects.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Excuses {
         let mut excuses = Self { unbound, ..Self::default() };
         excuses.without_a_leader(world);
         excuses.cancelled_departures(world, history);
-        excuses.removed_after_a_failed_eviction(world, history);
+        excuses.deleted_owners(world, history);
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
@@ -127,14 +127,13 @@ impl Excuses {
         }
     }
 
-    /// Excuses PodGroups of which another user removes a pod shortly after its eviction failed, before it was retried.
-    fn removed_after_a_failed_eviction(&mut self, world: &World, history: &History) {
-        for (uid, at) in &world.thwarted {
-            let Some(pod) = history.pods.get(uid) else { continue };
-            let is_soon = |removed: Timestamp| (time_of(*at)..=time_of(at + RETRIED)).contains(&removed);
-            if let Some(group) = pod.group.clone().filter(|_| pod.removed.is_some_and(is_soon)) {
-                self.partial.push((group, time_of(at.saturating_sub(RETRIED)), time_of(*at)));
-            }
+    /// Excuses PodGroups whose owner is deleted, and with it the other pods, before they are evicted: a call failed or was late.
+    fn deleted_owners(&mut self, world: &World, history: &History) {
+        for owner in world.owners.iter().filter(|owner| owner.deleted) {
+            let of_owner = |pod: &&PodRecord| pod.group.as_ref() == Some(&owner.name);
+            let removed = history.pods.values().filter(of_owner).filter_map(|pod| pod.removed);
+            let from = |at: Timestamp| at.saturating_sub(RETRIED).unwrap_or(at);
+            self.partial.extend(removed.map(|at| (owner.name.clone(), from(at), at)));
         }
     }
 
