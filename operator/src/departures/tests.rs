@@ -142,6 +142,8 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
     world.remove_pod("l1");
     assert_eq!(run.evictions(&world, now + Duration::from_secs(1)), ["l3 ask"]);
     world.remove_pod("l3");
+    assert!(run.pass(&world, now).ended.is_empty(), "an answer is missing");
+    run.answer(&world, "l3", &EvictOutcome::Gone, now);
     assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
     assert!(!run.departures.holds(&world.key("low")));
     let record = PreemptionStatus { state: PlanState::Evicting, message: words.into(), ..PreemptionStatus::default() };
@@ -556,7 +558,10 @@ fn a_replacement_pod_is_evicted_while_a_budget_refuses_the_eviction_of_a_bound_m
 fn a_pod_that_leaves_before_its_eviction_is_answered_counts_as_evicted() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.group("low", 5, 10, "PodGroup");
-    run.gang(&world, now).unwrap();
+    let id = run.gang(&world, now).unwrap();
+    run.stored(now);
+    let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
+    run.store.answered(&id, record, plan_store::Written::Done, now);
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Unanswered("timeout".into()), now);
     for name in ["l1", "l2", "l3"] {
