@@ -224,6 +224,8 @@ impl Arbiter {
                 if gang || placements.iter().any(held) {
                     let plan = Plan { placements, domain, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
+                } else if let Some(waiting) = self.preemption.waiting.get_mut(preemptor) {
+                    waiting.put_off_since = None;
                 }
             }
             Decision::Preempt(plan) => {
@@ -417,7 +419,7 @@ impl Arbiter {
             flight.careful = waiting.careful;
             if let Some(since) = waiting.put_off_since.as_ref().filter(|_| flight.evicts()) {
                 flight.plan.planned_at = Some(since.clone());
-                flight.renewed = true;
+                flight.renewed = waiting.superseded;
             }
         }
         flight.put_off_until_due(&self.model.cluster, clock);

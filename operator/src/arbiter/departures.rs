@@ -101,6 +101,7 @@ impl Arbiter {
                 None => self.strike(&id, "It names no PodGroup.".to_owned(), clock),
             }
         }
+        self.departures.resumed();
     }
 
     /// Advances departures, and ends those that are finished.

@@ -18,7 +18,9 @@ impl Arbiter {
         waiting.seen = None;
         waiting.not_bound(&flight.unbound, told, clock.now);
         // The preemption delay is counted from the first plan, until a plan evicts a pod or the preemptor is bound without one.
-        if flight.may_have_evicted() || ending.state == PlanState::Completed {
+        waiting.superseded = flight.superseded;
+        let is_bound = flight.bound(&self.model.cluster) == flight.members.len();
+        if flight.may_have_evicted() || is_bound {
             waiting.put_off_since = None;
         } else if flight.superseded || flight.put_off || flight.is_delayed(&self.model.cluster) {
             waiting.put_off_since.clone_from(&flight.plan.planned_at);

@@ -27,11 +27,10 @@ impl Arbiter {
         }
         let plan = &flight.plan;
         let ago = |second: i64| Duration::from_secs(u64::try_from(clock.epoch_seconds - second).unwrap_or(0));
-        // Only the leader that made the plan knows its start on the monotonic clock.
-        let planned = match &plan.planned_at {
-            Some(time) if flight.resumed || flight.renewed => ago(time.0.as_second()),
-            _ => clock.now.duration_since(flight.started),
-        };
+        // Only the leader that made the plan knows its start on the monotonic clock. The stored time is that of the first plan.
+        let started = clock.now.duration_since(flight.started);
+        let stored = plan.planned_at.as_ref().map(|time| ago(time.0.as_second()));
+        let planned = stored.filter(|stored| *stored > started + Duration::from_secs(1)).unwrap_or(started);
         let members = flight.members.iter().filter_map(|member| self.model.cluster.pod(&member.pod)?.created);
         let admitted = members.min().map_or(planned, |created| ago(created / 1_000_000_000)).max(planned);
         let mut stages = vec![Stage { name: "waiting for a plan", took: admitted - planned }];

@@ -73,6 +73,8 @@ pub struct Departure {
 struct Member {
     call: Call,
     accepted: bool,
+    /// True if the last request was refused or rejected, or not even sent for the sake of a budget: then it evicted no pod.
+    refused: bool,
 }
 
 impl Member {
@@ -148,12 +150,12 @@ impl Departure {
         members.filter(|pod| self.members.contains_key(&pod.uid))
     }
 
-    /// Updates the members from the model: a pod that has left after its eviction was requested counts as evicted, even if the answer is
-    /// missing.
+    /// Updates the members from the model: a pod that has left after its eviction was requested and not refused counts as evicted, even if
+    /// the answer is missing.
     fn observe(&mut self, model: &Model) {
         let live: BTreeSet<&SmolStr> = half_bound::live(model, &self.group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut self.members {
-            member.accepted |= member.call != Call::Idle && !live.contains(uid);
+            member.accepted |= member.call != Call::Idle && !member.refused && !live.contains(uid);
         }
     }
 
@@ -238,6 +240,7 @@ impl Departure {
         for pod in left {
             let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
             member.call.start();
+            member.refused = breaches.contains_key(&pod.uid);
             if let Some(why) = breaches.get(&pod.uid) {
                 member.call.answered(false, now);
                 self.refusal = Some(refusal(&pod.key, &pod.uid, why));
@@ -340,7 +343,6 @@ impl Departures {
         let mut departure = Departure::of(plan, begin::priority_of(model, &group), message, now);
         let others: BTreeSet<SmolStr> = self.of_group(&group).flat_map(|other| other.members.keys().cloned()).collect();
         departure.members.retain(|uid, _| !others.contains(uid));
-        departure.bound.extend(others);
         let live: BTreeSet<&SmolStr> = half_bound::live(model, &group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut departure.members {
             member.accepted = !live.contains(uid);
@@ -348,6 +350,17 @@ impl Departures {
         store.reopen(&departure.record());
         self.0.insert((group.clone(), departure.plan.id.clone()), departure);
         Some(group)
+    }
+
+    /// Completes the resumption of all departures: the members of one are no pods that were bound after another one began.
+    pub fn resumed(&mut self) {
+        let mut members: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
+        for ((group, _), departure) in &self.0 {
+            members.entry(group.clone()).or_default().extend(departure.members.keys().cloned());
+        }
+        for ((group, _), departure) in &mut self.0 {
+            departure.bound.extend(members.get(group).into_iter().flatten().cloned());
+        }
     }
 
     /// Returns the number of pods that must still be evicted before replacement pods may be ungated: otherwise the replacement pods would
@@ -433,6 +446,8 @@ impl Departures {
     ) -> Option<Sentence> {
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         let member = departure.members.get_mut(uid)?;
+        member.refused =
+            matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Forbidden(_) | EvictOutcome::Unauthorized(_));
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
                 member.call.answered(true, now);
@@ -470,7 +485,7 @@ impl Departures {
             departure.observe(model);
             // An eviction was accepted before it could be withdrawn.
             if departure.deleted && departure.is_committed() {
-                departure.deleted = false;
+                (departure.deleted, departure.stored) = (false, false);
                 store.open(&departure.record());
             }
             if let Some((state, message)) = departure.end(model, restraint) {

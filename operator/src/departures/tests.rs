@@ -580,3 +580,36 @@ fn a_pod_that_leaves_before_its_eviction_is_answered_counts_as_evicted() {
     });
     assert_eq!(evicted.collect::<Vec<_>>(), [3]);
 }
+
+#[test]
+fn a_pod_that_leaves_after_its_eviction_was_refused_does_not_count_as_evicted() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    let id = run.gang(&world, now).unwrap();
+    run.evictions(&world, now);
+    for pod in ["l1", "l2", "l3"] {
+        run.answer(&world, pod, &EvictOutcome::Refused("it needs 3 healthy pods".into()), now);
+    }
+    world.remove_pod("l1");
+    run.pass(&world, now);
+    run.departures.deleted(&mut run.store, &id);
+    run.pass(&world, now);
+    assert!(run.departures.is_empty(), "it is not committed, so it is not stored again");
+}
+
+#[test]
+fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 3, 10, "PodGroup").remove_pod("l2").remove_pod("l3");
+    run.gang(&world, now).unwrap();
+    world.pod(TestPod::new("l3", 10).of("low").created(200).unschedulable());
+    run.gang(&world, now).unwrap();
+    let mut plans: Vec<StoredPlan> = run.departures.0.values().map(|departure| departure.plan.clone()).collect();
+    plans.reverse();
+    let mut next = Run::default();
+    for plan in plans {
+        next.departures.resume(&world.model, &mut next.store, plan, now).unwrap();
+    }
+    next.departures.resumed();
+    assert!(next.pass(&world, now).ended.is_empty());
+}

@@ -390,8 +390,7 @@ impl Flight {
     /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one. A request
     /// that failed may have been carried out.
     pub fn has_asked(&self, uid: &str) -> bool {
-        let may_have = |victim: &VictimPod| victim.call != Call::Idle && !self.refused.contains_key(&victim.uid);
-        self.victims.iter().any(|victim| victim.uid == uid && (victim.asked() || may_have(victim)))
+        self.victims.iter().any(|victim| victim.uid == uid && (victim.asked() || self.may_have_worked(victim)))
     }
 
     /// Returns how many victims have terminated.
@@ -404,9 +403,15 @@ impl Flight {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
-    /// Returns true if this plan evicted a pod, or if an earlier leader may have evicted one for it.
+    /// Returns true if this plan may have evicted a pod: an eviction was requested and not refused, or an earlier leader may have requested
+    /// one.
     pub fn may_have_evicted(&self) -> bool {
-        self.begun() > 0 || (self.resumed && self.victims.iter().any(|victim| victim.accepted))
+        self.victims.iter().any(|victim| self.may_have_worked(victim) || (self.resumed && victim.accepted))
+    }
+
+    /// Returns true if the eviction of a victim was requested and not refused. A request that failed may have been carried out.
+    fn may_have_worked(&self, victim: &VictimPod) -> bool {
+        victim.call != Call::Idle && !self.refused.contains_key(&victim.uid)
     }
 
     /// Returns true if the plan evicts pods of this PodGroup.
@@ -462,8 +467,11 @@ impl Flight {
             self.drop_plan(ending.state, ending.message);
             self.ending.iter_mut().for_each(|ending| ending.again = again);
         }
-        // A priority class can be deleted and created again with another value or policy.
+        // A priority class can be deleted and created again with another value or policy. While it does not exist, that is unknown.
+        let group = Some(self.preemptor.key()).filter(|_| matches!(self.preemptor, Preemptor::Group(_)));
+        let without_class = group.and_then(|key| cluster.group(key)).is_some_and(|group| group.class_problem.is_some());
         if self.ending.is_none()
+            && !without_class
             && self.plan.state <= PlanState::Evicting
             && self.evicts()
             && let Some(why) = self.wrong_preemptor(model)

@@ -66,7 +66,8 @@ impl Flight {
         };
         let nobody_went = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
         let mut full = if nobody_went { tally.full(&need(&order), clock.now) } else { None };
-        let (mut may, mut rest) = (BTreeSet::new(), order.as_slice());
+        // A request that failed was counted when it was made, and is repeated.
+        let (mut may, mut rest) = (self.requested_units(), order.as_slice());
         while let (None, [unit, others @ ..]) = (&full, rest) {
             let one = need(&[*unit]);
             full = tally.full(&one, clock.now);
@@ -96,6 +97,11 @@ impl Flight {
         self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
     }
 
+    /// Returns the units with a victim whose eviction was requested and not refused.
+    fn requested_units(&self) -> BTreeSet<usize> {
+        self.victims.iter().filter(|victim| self.may_have_worked(victim)).map(|victim| victim.unit).collect()
+    }
+
     /// Returns the units whose eviction has not started, with the number of their pods that have to be evicted.
     fn not_begun(&self) -> BTreeMap<usize, usize> {
         let begun = self.begun_units();
@@ -103,7 +109,10 @@ impl Flight {
         if self.plan.state > PlanState::Evicting {
             return units;
         }
-        let idle = |v: &&super::VictimPod| self.has_to_go(v) && !v.call.pending() && !begun.contains(&v.unit);
+        let requested = self.requested_units();
+        let idle = |v: &&super::VictimPod| {
+            self.has_to_go(v) && !v.call.pending() && !begun.contains(&v.unit) && !requested.contains(&v.unit)
+        };
         for victim in self.victims.iter().filter(idle) {
             *units.entry(victim.unit).or_default() += 1;
         }

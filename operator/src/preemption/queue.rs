@@ -58,6 +58,8 @@ pub struct Waiting {
     pub unbound: String,
     /// When the first plan was made, if its delay or a limit postponed it and no plan has evicted a pod since then.
     pub put_off_since: Option<Time>,
+    /// True if the last plan was superseded by one with fewer victims.
+    pub superseded: bool,
     /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted.
     pub stands_back: Option<Instant>,
 }
