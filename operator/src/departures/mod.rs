@@ -372,7 +372,7 @@ impl Departures {
         self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
     }
 
-    /// Returns true if an eviction of the pod with this UID was requested and not refused.
+    /// Returns true if an eviction of the pod with this UID is in flight or was accepted.
     pub fn has_asked(&self, uid: &str) -> bool {
         self.0.values().any(|departure| departure.members.get(uid).is_some_and(Member::is_asked))
     }

@@ -334,8 +334,9 @@ impl Flight {
         self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
     }
 
-    /// Returns the victims that other preemptors see as terminating: UID, and the highest priority of such a preemptor. Of a postponed
-    /// plan, and for a preemptor of higher priority, for which the plan may be cancelled, they are those that are evicted in any case.
+    /// Returns the victims that other preemptors see as terminating: UID, and the highest priority of such a preemptor. Victims that are
+    /// evicted in any case count for all preemptors. The others count for preemptors of at most the priority of this plan, and for none if
+    /// the plan is postponed or ending.
     fn seen_as_terminating(&self) -> impl Iterator<Item = (&SmolStr, i32)> {
         let (begun, may_stay) = (self.begun_units(), self.may_not_go());
         self.victims.iter().filter_map(move |v| match v.is_certain(&begun) {

@@ -69,8 +69,13 @@ impl Indexes {
     /// Replaces the summary of a plan; `None` if the plan was removed.
     fn update(&mut self, preemptor: Preemptor, summary: Option<Summary>) {
         let before = self.summaries.remove(&preemptor).and_then(|before| before.evicts_for);
-        if let Some(count) = before.and_then(|priority| self.with_victims.get_mut(&priority)) {
+        if let Some(priority) = before
+            && let Some(count) = self.with_victims.get_mut(&priority)
+        {
             *count -= 1;
+            if *count == 0 {
+                self.with_victims.remove(&priority);
+            }
         }
         if let Some(priority) = summary.as_ref().and_then(|summary| summary.evicts_for) {
             *self.with_victims.entry(priority).or_default() += 1;
