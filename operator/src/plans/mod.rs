@@ -358,12 +358,6 @@ impl Flight {
         self.ending.is_some() || self.is_put_off() || may_be_held_back
     }
 
-    /// Returns the UIDs of victims whose eviction was requested and not refused, or that terminate for another reason.
-    #[cfg(test)]
-    fn asked(&self) -> impl Iterator<Item = &SmolStr> {
-        self.victims.iter().filter(|v| v.asked()).map(|v| &v.uid)
-    }
-
     /// Returns the victims whose eviction was accepted although the watch still shows them as running.
     pub fn evicted_unseen<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a SmolStr, &'a ObjectKey)> {
         let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
@@ -468,14 +462,8 @@ impl Flight {
             self.drop_plan(ending.state, ending.message);
             self.ending.iter_mut().for_each(|ending| ending.again = again);
         }
-        // A priority class can be deleted and created again with another value or policy. While it does not exist, that is unknown.
-        let group = Some(self.preemptor.key()).filter(|_| matches!(self.preemptor, Preemptor::Group(_)));
-        let without_class = group.and_then(|key| cluster.group(key)).is_some_and(|group| group.class_problem.is_some());
         if self.ending.is_none()
-            && !without_class
-            && self.plan.state <= PlanState::Evicting
-            && self.evicts()
-            && let Some(why) = self.wrong_preemptor(model)
+            && let Some(why) = self.changed_preemptor(model)
         {
             self.drop_plan(PlanState::Cancelled, format!("The plan does not hold any more: {why}"));
         }

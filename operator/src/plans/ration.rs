@@ -48,7 +48,9 @@ impl Flight {
     /// Decides which units may be evicted in this pass and counts them in `tally`, which holds the evictions of the
     /// last minute and those in flight. Plans are served in the order of the calls of this function.
     pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut Tally) {
-        let waiting = self.not_begun();
+        // A request that failed was counted when it was made, and is repeated.
+        let requested = self.requested_units();
+        let waiting = self.not_begun(&requested);
         if waiting.is_empty() || self.ending.is_some() || !self.is_due(&model.cluster, clock) {
             self.held_back = None;
             self.ration =
@@ -66,8 +68,7 @@ impl Flight {
         };
         let nobody_went = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
         let mut full = if nobody_went { tally.full(&need(&order), clock.now) } else { None };
-        // A request that failed was counted when it was made, and is repeated.
-        let (mut may, mut rest) = (self.requested_units(), order.as_slice());
+        let (mut may, mut rest) = (requested, order.as_slice());
         while let (None, [unit, others @ ..]) = (&full, rest) {
             let one = need(&[*unit]);
             full = tally.full(&one, clock.now);
@@ -102,14 +103,14 @@ impl Flight {
         self.victims.iter().filter(|victim| self.may_have_worked(victim)).map(|victim| victim.unit).collect()
     }
 
-    /// Returns the units whose eviction has not started, with the number of their pods that have to be evicted.
-    fn not_begun(&self) -> BTreeMap<usize, usize> {
+    /// Returns the units whose eviction has not started and that are not among `requested`, with the number of their pods that have to be
+    /// evicted.
+    fn not_begun(&self, requested: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
         let begun = self.begun_units();
         let mut units = BTreeMap::new();
         if self.plan.state > PlanState::Evicting {
             return units;
         }
-        let requested = self.requested_units();
         let idle = |v: &&super::VictimPod| {
             self.has_to_go(v) && !v.call.pending() && !begun.contains(&v.unit) && !requested.contains(&v.unit)
         };

@@ -37,8 +37,21 @@ impl Flight {
         );
     }
 
+    /// Returns the reason if a plan that may still evict pods is not for this preemptor any more: a priority class can be deleted and
+    /// created again with another value or policy. While the class of a PodGroup does not exist, that is unknown.
+    pub(super) fn changed_preemptor(&self, model: &Model) -> Option<String> {
+        if self.plan.state > PlanState::Evicting || !self.evicts() {
+            return None;
+        }
+        let without_class = match &self.preemptor {
+            Preemptor::Group(key) => model.cluster.group(key).is_some_and(|group| group.class_problem.is_some()),
+            Preemptor::Pod(_) => false,
+        };
+        if without_class { None } else { self.wrong_preemptor(model) }
+    }
+
     /// Returns the reason if the preemptor is not the one for which the plan was made, or may not preempt with its priority any more.
-    pub(super) fn wrong_preemptor(&self, model: &Model) -> Option<String> {
+    fn wrong_preemptor(&self, model: &Model) -> Option<String> {
         let (said, cluster) = (&self.plan.preemptor, &model.cluster);
         let found = match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),

@@ -351,16 +351,23 @@ fn expect_bound(driven: &mut Driven, gang: &str) {
     expect_all_ended(driven);
 }
 
-#[test]
-fn a_group_that_two_plans_evict_is_evicted_once_if_the_plan_that_began_is_cancelled() {
-    let mut driven = shared_victims();
-    driven.delete(Kind::Group, "two");
+/// Deletes one of the two preemptors, answers the calls that were held back, and returns the calls that are made then. The shared group is
+/// evicted as a whole.
+fn cancel(driven: &mut Driven, gang: &str) -> Vec<String> {
+    driven.delete(Kind::Group, gang);
     let mut calls = driven.settle();
     driven.answer(|_| Answer::Succeed);
     driven.answer_held(|_| true);
     calls.extend(driven.settle());
     calls.extend(driven.run(seconds(5)));
     assert_eq!(driven.evicted(), ["shared-0", "shared-1"]);
+    calls
+}
+
+#[test]
+fn a_group_that_two_plans_evict_is_evicted_once_if_the_plan_that_began_is_cancelled() {
+    let mut driven = shared_victims();
+    let calls = cancel(&mut driven, "two");
     assert_eq!(calls.iter().filter(|call| call.starts_with("evict ")).collect::<Vec<_>>(), ["evict shared-1"]);
     expect_bound(&mut driven, "one");
 }
@@ -368,13 +375,7 @@ fn a_group_that_two_plans_evict_is_evicted_once_if_the_plan_that_began_is_cancel
 #[test]
 fn a_group_that_two_plans_evict_is_evicted_once_if_the_other_plan_is_cancelled() {
     let mut driven = shared_victims();
-    driven.delete(Kind::Group, "one");
-    let mut calls = driven.settle();
-    driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
-    calls.extend(driven.settle());
-    calls.extend(driven.run(seconds(5)));
-    assert_eq!(driven.evicted(), ["shared-0", "shared-1"]);
+    let calls = cancel(&mut driven, "one");
     assert!(!calls.iter().any(|call| call.starts_with("evict ")), "it was requested before: {calls:?}");
     expect_bound(&mut driven, "two");
 }
