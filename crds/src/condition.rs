@@ -112,6 +112,8 @@ pub enum Reason {
     Protected,
     /// The limit of evictions per minute is reached, or allows no eviction at all.
     EvictionsLimited,
+    /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is accepted.
+    Rejected,
     /// The ConfigMap that sets Giveway's mode has an unknown value (event on it).
     ModeUnknown,
 }
@@ -164,6 +166,7 @@ impl Reason {
             Self::NotServed => "NotServed",
             Self::Protected => "Protected",
             Self::EvictionsLimited => "EvictionsLimited",
+            Self::Rejected => "Rejected",
             Self::ModeUnknown => "ModeUnknown",
         }
     }

@@ -10,7 +10,7 @@ use giveway_operator::leadership::lease::Leadership;
 use giveway_operator::leadership::watches::Watches;
 use giveway_operator::messages::command::{Command, Dispatch, EvictOutcome};
 use giveway_operator::messages::input::{Input, Update};
-use giveway_operator::messages::report::Report;
+use giveway_operator::messages::report::{MemberCall, Report};
 use giveway_operator::observability::metrics::Metrics;
 use giveway_planner::ObjectKey;
 use serde::de::DeserializeOwned;
@@ -141,10 +141,21 @@ impl World {
             let report = match command {
                 Command::Nominate { preemptor, plan, pod, uid, node, .. } => {
                     self.change(&pod, |pod| pod["status"]["nominatedNodeName"] = json!(node.as_deref()));
-                    Report::Member { preemptor, plan, uid, release: false, result: Ok(()) }
+                    Report::Member {
+                        preemptor,
+                        plan,
+                        uid,
+                        call: MemberCall::Nominate,
+                        rehearsal: false,
+                        result: Ok(()),
+                    }
                 }
-                Command::Release { preemptor, plan, uid, .. } => {
-                    Report::Member { preemptor, plan, uid, release: true, result: Ok(()) }
+                Command::Release { preemptor, plan, uid, rehearsal, .. } => {
+                    Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result: Ok(()) }
+                }
+                Command::Evict(call) if call.rehearsal => {
+                    let (cause, outcome) = (call.cause, EvictOutcome::Allowed);
+                    Report::Evicted { cause, pod: call.pod, uid: call.uid, outcome }
                 }
                 Command::Evict(call) => {
                     let later = jiff::Timestamp::now() + Duration::from_secs(3600);

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
 use crate::observability::metrics::RefusedBy;
-use crate::plans::{self, Flight};
+use crate::plans::{self, Flight, RejectedCall};
 use crate::preemption::queue;
 use crate::speaker::words;
 use crate::status::{self, WaitReason};
@@ -101,6 +101,10 @@ impl Arbiter {
                 self.word(&preemptor, Some(Self::others_go_first(&clock.at(until).to_string())), clock.now);
                 continue;
             }
+            if let Some(word) = self.waits_for_rehearsal(&preemptor, clock) {
+                self.word(&preemptor, Some(word), clock.now);
+                continue;
+            }
             let version = self.model.version;
             let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
@@ -165,6 +169,33 @@ impl Arbiter {
             "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
         );
         WaitReason { reason: Reason::WaitingForPods, message }
+    }
+
+    /// Returns the wait reason of a preemptor while a call for one of its members is rejected, and makes the dry run of this call when it is
+    /// due.
+    fn waits_for_rehearsal(&mut self, preemptor: &Preemptor, clock: Clock) -> Option<WaitReason> {
+        let waiting = self.preemption.waiting.get_mut(preemptor)?;
+        let cluster = &self.model.cluster;
+        // A pod that was deleted or bound needs the call no more.
+        let is_needed = |call: &RejectedCall| {
+            cluster.pod(&call.pod).is_some_and(|pod| pod.uid == call.uid && pod.live() && pod.node.is_none())
+        };
+        if waiting.rejected.take_if(|rejected| !is_needed(&rejected.call)).is_some() {
+            waiting.seen = None;
+        }
+        let rejected = waiting.rejected.as_mut()?;
+        if !rejected.in_flight && rejected.due <= clock.now {
+            rejected.in_flight = true;
+            let priority = self.model.priority_of(preemptor).unwrap_or(0);
+            self.actuator.dispatch(rejected.call.rehearse(preemptor, priority));
+        }
+        if rejected.in_flight && waiting.wait_reason.is_some() {
+            return waiting.wait_reason.clone();
+        }
+        let (sentence, until) = (rejected.call.sentence(), clock.at(rejected.due));
+        let told = self.config.names().told(&sentence, &preemptor.key().namespace);
+        let message = format!("{told} No pod is evicted until this is permitted; a dry run is made after {until}.");
+        Some(WaitReason { reason: Reason::Rejected, message })
     }
 
     /// Returns a wait reason if the placements need capacity that is reserved for the successor of another gang; `None` if the gang need
@@ -305,7 +336,15 @@ impl Arbiter {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         for (pod, uid) in held {
             let (preemptor, plan) = (preemptor.clone(), String::new());
-            self.actuator.dispatch(Command::Release { preemptor, priority, plan, pod, uid, domain: None });
+            self.actuator.dispatch(Command::Release {
+                preemptor,
+                priority,
+                plan,
+                pod,
+                uid,
+                domain: None,
+                rehearsal: false,
+            });
         }
     }
 
@@ -314,7 +353,7 @@ impl Arbiter {
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
         let waiting = self.preemption.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
-        let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| !waiting.careful);
+        let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| waiting.is_for_budget);
         let reason = match shortfall.is_for_budgets() || for_budget {
             true => Reason::UnschedulableGuaranteedBudget,
             false => Reason::Unschedulable,
@@ -408,19 +447,19 @@ impl Arbiter {
             if word.reason == Reason::UnschedulableGuaranteedBudget {
                 self.metrics.guaranteed(RefusedBy::Planner);
             }
-            let warning = matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget);
+            let warning =
+                matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Rejected);
             self.tell(preemptor, warning, word.reason, "Deciding", word.message);
         }
     }
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
-        if let Some(waiting) = self.preemption.waiting.get_mut(preemptor) {
-            flight.careful = waiting.careful;
-            if let Some(since) = waiting.put_off_since.as_ref().filter(|_| flight.evicts()) {
-                flight.plan.planned_at = Some(since.clone());
-                flight.renewed = waiting.superseded;
-            }
+        if let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
+            && let Some(since) = waiting.put_off_since.as_ref().filter(|_| flight.evicts())
+        {
+            flight.plan.planned_at = Some(since.clone());
+            flight.renewed = waiting.superseded;
         }
         flight.put_off_until_due(&self.model.cluster, clock);
         self.open(flight);

@@ -27,9 +27,12 @@ impl Arbiter {
         }
         match ending.state {
             PlanState::Completed => {
-                (waiting.failures, waiting.refusals, waiting.again, waiting.careful) = (0, 0, 0, false);
+                (waiting.failures, waiting.refusals, waiting.again, waiting.rejections) = (0, 0, 0, 0);
             }
             _ if flight.superseded => {}
+            _ if flight.rejected.is_some() => {
+                flight.rejected.iter().for_each(|call| waiting.is_rejected(call.clone(), clock.now));
+            }
             _ if !flight.refused.is_empty() => {
                 waiting.refused(flight.refused.keys(), &flight.forbidden, told, clock.now);
             }

@@ -109,10 +109,9 @@ impl Arbiter {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
                 self.restraint.rates.note(&pod.namespace, uid, now);
             }
-            EvictOutcome::Refused(_)
-            | EvictOutcome::Forbidden(_)
-            | EvictOutcome::Unauthorized(_)
-            | EvictOutcome::Withdrawn => self.restraint.rates.forget(uid),
+            EvictOutcome::Refused(_) | EvictOutcome::Rejected(_) | EvictOutcome::Withdrawn => {
+                self.restraint.rates.forget(uid)
+            }
             EvictOutcome::Allowed | EvictOutcome::Error(_) => {}
         }
     }

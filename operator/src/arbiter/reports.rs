@@ -16,16 +16,14 @@ use std::time::Instant;
 impl Arbiter {
     pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
-            Report::Member { preemptor, plan, uid, release, result } => {
+            Report::Member { preemptor, plan, uid, call, rehearsal, result } => {
                 if let Err(error) = &result {
-                    tracing::warn!(%preemptor, %error, release, "member not nominated or released");
+                    tracing::warn!(%preemptor, %error, ?call, rehearsal, "member not nominated or released");
                 }
                 if let Some(flight) = self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
-                    match result {
-                        Ok(()) | Err(CallError::Gone) => flight.member_answered(&uid, release, true, now),
-                        Err(CallError::Unanswered(_)) => flight.member_unanswered(&uid, release, now),
-                        Err(_) => flight.member_answered(&uid, release, false, now),
-                    }
+                    flight.member_answered(&uid, (call, rehearsal), &result, now);
+                } else if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor).filter(|_| plan.is_empty()) {
+                    waiting.rehearsed(&uid, &result, now);
                 }
             }
             Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),
@@ -74,7 +72,7 @@ impl Arbiter {
                 let action = format!("Preempting by {cause}");
                 self.publish(Notice::on_pod((pod, uid), true, Reason::Preempted, action, note));
             }
-            (EvictOutcome::Refused(why) | EvictOutcome::Forbidden(why), _) => {
+            (EvictOutcome::Refused(why) | EvictOutcome::Rejected(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
                 self.metrics.outcome(Reason::EvictionRefused);
                 if matches!(outcome, EvictOutcome::Refused(_)) {

@@ -7,6 +7,7 @@
 //! of the API server.
 
 use super::FIELD_MANAGER;
+use super::answer::Answer;
 use crate::messages::command::{EvictCall, EvictOutcome};
 use crate::messages::report::CallError;
 use crate::speaker::words::Names;
@@ -29,11 +30,13 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
             Ok(()) => Ok(EvictOutcome::Allowed),
             // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
             // rejects the deletion.
-            Err(kube::Error::Api(status)) if is_for_budget(&status) && call.may_force => {
-                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Allowed))
+            Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget && call.may_force => {
+                delete(&pods, call).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
             }
-            Err(kube::Error::Api(status)) if is_for_budget(&status) => Ok(EvictOutcome::Refused(reason(&status))),
-            Err(error) => unless_denied(error),
+            Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
+                Ok(EvictOutcome::Refused(reason(&status)))
+            }
+            Err(error) => unless_rejected(error),
         };
     }
     if call.again {
@@ -51,53 +54,24 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     }
     match request(&pods, call).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
-        Err(kube::Error::Api(status)) if is_for_budget(&status) => {
+        Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
             if call.may_force {
                 mark(&pods, call, names).await?;
-                delete(&pods, call).await.map_or_else(unless_denied, |()| Ok(EvictOutcome::Forced))
+                delete(&pods, call).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Forced))
             } else {
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
         }
-        Err(error) => unless_denied(error),
+        Err(error) => unless_rejected(error),
     }
 }
 
-/// Returns a final rejection by the API server as an outcome, and any other error as an `Err` that may be retried.
-fn unless_denied(error: kube::Error) -> Result<EvictOutcome, CallError> {
-    match error {
-        kube::Error::Api(status) if is_definite(&status) => Ok(denied(status)),
-        error => Err(error.into()),
+/// Returns a rejection by the API server as an outcome, and any other error as an `Err` that may be retried.
+fn unless_rejected(error: kube::Error) -> Result<EvictOutcome, CallError> {
+    match error.into() {
+        CallError::Rejected(words) => Ok(EvictOutcome::Rejected(words)),
+        error => Err(error),
     }
-}
-
-/// Returns true if a PodDisruptionBudget is the reason of the failure: it does not allow the eviction (429), or more
-/// than one budget selects the pod, which the Eviction API cannot handle (500). Throttling is a 429 too, and other
-/// failures are a 500 too.
-fn is_for_budget(status: &kube::core::Status) -> bool {
-    let causes = status.details.iter().flat_map(|d| &d.causes);
-    match status.code {
-        429 => {
-            causes.into_iter().any(|c| c.reason == "DisruptionBudget") || status.message.contains("disruption budget")
-        }
-        500 => status.message.contains("more than one PodDisruptionBudget"),
-        _ => false,
-    }
-}
-
-/// Returns true if the API server rejected the call for good: any 4xx except 404, 408, 409 and 429, and except a failed
-/// UID precondition.
-fn is_definite(status: &kube::core::Status) -> bool {
-    (400..500).contains(&status.code)
-        && !matches!(status.code, 404 | 408 | 409 | 429)
-        && !crate::messages::report::names_another_uid(status)
-}
-
-/// Classifies a rejection: `Unauthorized` if it comes from authentication or authorization, `Forbidden` if it comes
-/// from admission.
-fn denied(status: Box<kube::core::Status>) -> EvictOutcome {
-    let by_authorizer = status.code == 401 || (status.code == 403 && status.message.contains("is forbidden: User "));
-    if by_authorizer { EvictOutcome::Unauthorized(status.message) } else { EvictOutcome::Forbidden(status.message) }
 }
 
 /// Returns the API server's message about the budget. The detail, if there is one, names the budget and counts its

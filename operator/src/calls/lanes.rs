@@ -70,7 +70,15 @@ mod tests {
 
     fn nominate(priority: i32) -> Command {
         let (plan, pod, uid) = ("p-1".to_owned(), ObjectKey::new("default", "p"), "uid-p".into());
-        Command::Nominate { preemptor: preemptor(), priority, plan, pod, uid, node: Some("n1".into()) }
+        Command::Nominate {
+            preemptor: preemptor(),
+            priority,
+            plan,
+            pod,
+            uid,
+            node: Some("n1".into()),
+            rehearsal: false,
+        }
     }
 
     fn evict(priority: i32) -> Command {

@@ -4,6 +4,7 @@
 //! (ASYNC). Leadership is checked before every write. The client that writes does not retry by itself: a blocked
 //! eviction is a 429, which the client library would retry for minutes.
 
+mod answer;
 mod background;
 mod capacity;
 mod evict;
@@ -20,7 +21,7 @@ use crate::config::Config;
 use crate::leadership::lease::Leadership;
 use crate::messages::command::{Command, Dispatch, EvictOutcome};
 use crate::messages::input::Input;
-use crate::messages::report::{CallError, Report};
+use crate::messages::report::{CallError, MemberCall, Report};
 use crate::observability::metrics::Metrics;
 use crate::speaker::words::Names;
 use background::Background;
@@ -122,19 +123,21 @@ impl Actuator {
     async fn carry_out(&self, command: Command) -> Option<Report> {
         let (client, key) = (&self.client, command.key());
         Some(match command {
-            Command::Nominate { preemptor, plan, pod, uid, node, .. } => {
-                let result = self.write("nominate", pod::nominate(client, &pod, &uid, node.as_deref())).await;
+            Command::Nominate { preemptor, plan, pod, uid, node, rehearsal, .. } => {
+                let what = if rehearsal { "rehearse-nomination" } else { "nominate" };
+                let result = self.write(what, pod::nominate(client, &pod, &uid, node.as_deref(), rehearsal)).await;
                 if node.is_none() {
                     if let Err(error) = result {
                         tracing::debug!(%pod, %error, "nomination not withdrawn");
                     }
                     return None;
                 }
-                Report::Member { preemptor, plan, uid, release: false, result }
+                Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
             }
-            Command::Release { preemptor, plan, pod, uid, domain, .. } => {
-                let result = self.write("release", pod::release(client, &pod, &uid, domain.as_ref())).await;
-                Report::Member { preemptor, plan, uid, release: true, result }
+            Command::Release { preemptor, plan, pod, uid, domain, rehearsal, .. } => {
+                let what = if rehearsal { "rehearse-release" } else { "release" };
+                let result = self.write(what, pod::release(client, &pod, &uid, domain.as_ref(), rehearsal)).await;
+                Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
             }
             Command::Evict(call) => {
                 let outcome = if call.permission.is_cancelled() {

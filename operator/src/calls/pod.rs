@@ -12,25 +12,32 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-fn params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+fn params(dry_run: bool) -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), dry_run, ..PatchParams::default() }
 }
 
-/// Sets the nomination of a pod, or withdraws it if `node` is `None`.
-pub(super) async fn nominate(client: &Client, pod: &ObjectKey, uid: &str, node: Option<&str>) -> Result<(), CallError> {
+/// Sets the nomination of a pod, or withdraws it if `node` is `None`. A dry run only tries it.
+pub(super) async fn nominate(
+    client: &Client,
+    pod: &ObjectKey,
+    uid: &str,
+    node: Option<&str>,
+    dry_run: bool,
+) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let patch = json!({ "metadata": { "uid": uid }, "status": { "nominatedNodeName": node } });
-    pods.patch_status(&pod.name, &params(), &Patch::Merge(patch)).await?;
+    pods.patch_status(&pod.name, &params(dry_run), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
 /// Removes Giveway's scheduling gate and no other. The same request adds the node selector of the PodGroup's topology
-/// domain: the API server lets the node selector of a gated pod only be extended.
+/// domain: the API server lets the node selector of a gated pod only be extended. A dry run only tries it.
 pub(super) async fn release(
     client: &Client,
     pod: &ObjectKey,
     uid: &str,
     domain: Option<&StoredDomain>,
+    dry_run: bool,
 ) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let mut spec = json!({ "schedulingGates": [{ "$patch": "delete", "name": keys::GATE }] });
@@ -38,7 +45,7 @@ pub(super) async fn release(
         spec["nodeSelector"] = json!({ key: value });
     }
     let patch = json!({ "metadata": { "uid": uid }, "spec": spec });
-    pods.patch(&pod.name, &params(), &Patch::Strategic(patch)).await?;
+    pods.patch(&pod.name, &params(dry_run), &Patch::Strategic(patch)).await?;
     Ok(())
 }
 
@@ -60,7 +67,7 @@ pub(super) async fn back_fill(
     if !added.annotations.is_empty() {
         let version = current.resource_version();
         let patch = json!({ "metadata": { "uid": uid, "resourceVersion": version, "annotations": added.annotations } });
-        pods.patch(&pod.name, &params(), &Patch::Merge(patch)).await?;
+        pods.patch(&pod.name, &params(false), &Patch::Merge(patch)).await?;
     }
     Ok(added)
 }

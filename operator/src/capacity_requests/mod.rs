@@ -90,7 +90,7 @@ impl Provisioning {
         let Some(ask) = self.asks.get_mut(group) else { return };
         match result {
             Ok(()) => ask.done(call),
-            Err(CallError::Failed(why)) => ask.give_up(why, now),
+            Err(CallError::Failed(why) | CallError::Rejected(why)) => ask.give_up(why, now),
             Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
         }
     }

@@ -446,14 +446,13 @@ impl Departures {
     ) -> Option<Sentence> {
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         let member = departure.members.get_mut(uid)?;
-        member.refused =
-            matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Forbidden(_) | EvictOutcome::Unauthorized(_));
+        member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
                 member.call.answered(true, now);
                 member.accepted = true;
             }
-            EvictOutcome::Forbidden(why) => {
+            EvictOutcome::Rejected(why) => {
                 member.call = Call::Failed(now + AFTER_REJECTION, member.call.tries() + 1);
                 departure.refusal = Some(refusal(pod, uid, why));
             }
@@ -463,9 +462,7 @@ impl Departures {
             }
             EvictOutcome::Withdrawn => member.call.withdrawn(now),
             EvictOutcome::Unanswered(_) => member.call.unanswered(now),
-            EvictOutcome::Unauthorized(_) | EvictOutcome::Error(_) | EvictOutcome::Allowed => {
-                member.call.answered(false, now);
-            }
+            EvictOutcome::Error(_) | EvictOutcome::Allowed => member.call.answered(false, now),
         }
         Some(departure.message.clone())
     }

@@ -468,7 +468,7 @@ fn an_eviction_that_a_policy_rejects_is_tried_again_after_a_minute() {
     run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
     assert_eq!(run.pass(&world, now).commands.len(), 3);
     for pod in ["l1", "l2", "l3"] {
-        run.answer(&world, pod, &EvictOutcome::Forbidden("not on weekdays".into()), now);
+        run.answer(&world, pod, &EvictOutcome::Rejected("not on weekdays".into()), now);
     }
     now += Duration::from_secs(59);
     assert_eq!(run.pass(&world, now).commands.len(), 0);

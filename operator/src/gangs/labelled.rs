@@ -133,7 +133,9 @@ impl LabelledGangs {
             Err(CallError::Gone) => {
                 Err(format!("{kind} {} was not found in namespace {}", owner.name, owner.namespace))
             }
-            Err(CallError::Failed(why)) => Err(format!("{kind} {} cannot be read: {why}", owner.name)),
+            Err(CallError::Failed(why) | CallError::Rejected(why)) => {
+                Err(format!("{kind} {} cannot be read: {why}", owner.name))
+            }
             Err(CallError::Unanswered(_) | CallError::NotLeader) => {
                 known.call.unanswered(now);
                 return;

@@ -37,6 +37,7 @@ impl UngateAll {
                     pod: pod.key.clone(),
                     uid: pod.uid.clone(),
                     domain: None,
+                    rehearsal: false,
                 });
             }
         }

@@ -178,7 +178,9 @@ impl Calls {
         now: Instant,
     ) -> Option<(&'c ObjectKey, &'c str)> {
         match (self.answered(key, result.is_ok(), now), key, result) {
-            (true, CallKey::CreateGroup(group), Err(CallError::Failed(why))) => Some((group, why)),
+            (true, CallKey::CreateGroup(group), Err(CallError::Failed(why) | CallError::Rejected(why))) => {
+                Some((group, why))
+            }
             _ => None,
         }
     }

@@ -39,6 +39,8 @@ pub enum Command {
         uid: SmolStr,
         /// The node; `None` withdraws the nomination.
         node: Option<SmolStr>,
+        /// True for a dry run.
+        rehearsal: bool,
     },
     /// Remove Giveway's scheduling gate from a pod, and add a node selector for the topology domain of its PodGroup.
     Release {
@@ -54,6 +56,8 @@ pub enum Command {
         uid: SmolStr,
         /// The domain, if the PodGroup must stay within one.
         domain: Option<StoredDomain>,
+        /// True for a dry run.
+        rehearsal: bool,
     },
     /// Evict a pod.
     Evict(Box<EvictCall>),
@@ -367,11 +371,8 @@ pub enum EvictOutcome {
     Gone,
     /// A guaranteed budget refused the eviction; with the reason.
     Refused(String),
-    /// Admission rejected the eviction for good, or the operator lacks the permission; with the reason.
-    Forbidden(String),
-    /// Authentication or authorization failed; with the reason. This can be temporary on an API server that has just
-    /// started, so the caller may retry.
-    Unauthorized(String),
+    /// Admission rejected the eviction, with its words: the same eviction will be rejected again.
+    Rejected(String),
     /// The call failed for another reason and may be retried.
     Error(String),
     /// The API server did not respond, or not in time.

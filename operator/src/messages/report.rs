@@ -22,30 +22,21 @@ pub enum CallError {
     /// The API server is unreachable, or reports that it cannot respond now.
     #[error("{0}")]
     Unanswered(String),
+    /// Admission, validation or a quota rejected the call, with its words. The same call will be rejected again.
+    #[error("{0}")]
+    Rejected(String),
     /// Any other error. A retry may succeed.
     #[error("{0}")]
     Failed(String),
 }
 
-impl From<kube::Error> for CallError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 404 || names_another_uid(&status) => Self::Gone,
-            kube::Error::Api(status) if matches!(status.code, 429 | 503 | 504) => {
-                Self::Unanswered(format!("{} ({})", status.message, status.code))
-            }
-            kube::Error::Api(status) => Self::Failed(format!("{} ({})", status.message, status.code)),
-            error @ (kube::Error::Service(_) | kube::Error::HyperError(_)) => Self::Unanswered(error.to_string()),
-            other => Self::Failed(other.to_string()),
-        }
-    }
-}
-
-/// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a
-/// conflict, or as a change of an immutable field.
-pub(crate) fn names_another_uid(status: &kube::core::Status) -> bool {
-    matches!(status.code, 409 | 422)
-        && (status.message.contains("UID in precondition") || status.message.contains("metadata.uid"))
+/// A call that a plan makes for one of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberCall {
+    /// It sets `status.nominatedNodeName`.
+    Nominate,
+    /// It removes the scheduling gate.
+    Release,
 }
 
 /// The result of a command.
@@ -59,8 +50,10 @@ pub enum Report {
         plan: String,
         /// UID of the member.
         uid: SmolStr,
-        /// True for [`Command::Release`].
-        release: bool,
+        /// Which call it was.
+        call: MemberCall,
+        /// True if it was a dry run.
+        rehearsal: bool,
         /// The result of the call.
         result: Result<(), CallError>,
     },

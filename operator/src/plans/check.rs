@@ -10,9 +10,7 @@ use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Preemptor};
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 use std::time::Duration;
 
 /// Minimum interval between two checks of a plan in state `Evicting`.
@@ -35,32 +33,15 @@ pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) ->
 }
 
 impl Flight {
-    /// Returns the call that failed so often that the plan must fail, as a sentence. A PodGroup of which a pod was
-    /// evicted is not a reason to fail, because its other pods have to be evicted too.
+    /// Returns why the plan must fail because the taint of its node could not be added, as a sentence.
     pub(super) fn given_up(&self) -> Option<Sentence> {
-        let begun = LazyCell::new(|| self.begun_units());
-        let members = self.members.iter().flat_map(|m| {
-            [(m.nominate, "Nominating a node for"), (m.release, "Removing the scheduling gate of")]
-                .map(|(call, what)| (call, what, m.pod.clone(), &m.uid))
-        });
-        let victims = self.victims.iter().flat_map(|v| {
-            let dry_run = (v.rehearsal, "Trying the eviction of", v.pod.clone(), &v.uid);
-            let is_without_prospect = v.call.exhausted() && !begun.contains(&v.unit);
-            let eviction = is_without_prospect.then(|| (v.call, "Evicting", v.pod.clone(), &v.uid));
-            iter::once(dry_run).chain(eviction)
-        });
-        let node = self
-            .rescue
-            .as_ref()
-            .zip(self.members.first())
-            .map(|(rescue, m)| (rescue.add, "Keeping a node by a taint for", m.pod.clone(), &m.uid));
-        let mut calls = members.chain(node).chain(victims);
-        let (call, what, key, uid) = calls.find(|(call, ..)| call.exhausted())?;
-        Some(
-            Sentence::from(format!("{what} "))
-                .object("pod", &key, uid)
-                .text(format!(" failed {} times; the operator's log has the answers of the API server.", call.tries())),
-        )
+        let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
+        rescue.add.exhausted().then(|| {
+            Sentence::from("Keeping a node by a taint for ").object("pod", &member.pod, &member.uid).text(format!(
+                " failed {} times; the operator's log has the answers of the API server.",
+                rescue.add.tries()
+            ))
+        })
     }
 
     /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than

@@ -14,9 +14,6 @@ use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// After this many attempts, which take about three seconds, an authorization failure is taken as final.
-const TRIES_UNAUTHORIZED: u32 = 4;
-
 impl Flight {
     /// Records the outcome of an eviction.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
@@ -35,15 +32,20 @@ impl Flight {
                 let sentence = refusal(victim, message, FOR_ITS_BUDGET);
                 self.drop_plan(PlanState::Cancelled, sentence);
             }
-            EvictOutcome::Unauthorized(_) if call.tries() < TRIES_UNAUTHORIZED => call.answered(false, now),
-            EvictOutcome::Forbidden(message) | EvictOutcome::Unauthorized(message) => {
+            EvictOutcome::Rejected(message) => {
                 call.answered(false, now);
                 self.refused.insert(uid.into(), message.clone());
                 self.forbidden.insert(uid.into());
-                let sentence = refusal(victim, message, "it is not allowed");
+                let sentence = refusal(victim, message, REJECTED);
                 self.drop_plan(PlanState::Cancelled, sentence);
             }
-            EvictOutcome::Error(_) => call.answered(false, now),
+            EvictOutcome::Error(message) => {
+                call.answered(false, now);
+                let unit = victim.unit;
+                if call.exhausted() && !self.begun_units().contains(&unit) {
+                    self.failed_for_good(uid, message);
+                }
+            }
             EvictOutcome::Unanswered(_) => call.unanswered(now),
             EvictOutcome::Withdrawn => call.withdrawn(now),
         }
@@ -57,25 +59,12 @@ impl Flight {
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
-        let (begun, guarded) = (self.begun_units(), self.guarded_units(model));
-        let calls: Vec<(usize, EvictCall)> = self
-            .victims
-            .iter()
-            .enumerate()
-            .filter(|(_, v)| self.has_to_go(v))
-            .filter_map(|(i, v)| {
-                let pod = current(&model.cluster, &v.pod, &v.uid)?;
-                // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay
-                // others: it is skipped here.
-                let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
-                (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit))))
-            })
-            .collect();
+        let (begun, calls) = (self.begun_units(), self.evictions(model));
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
         if self.breaches(model, &calls) {
             return;
         }
-        if (refusable > 1 || self.careful) && !self.rehearse(&calls, clock, out) {
+        if !self.rehearse(model, &calls, clock, out) {
             return;
         }
         let turn = self.turn(&model.cluster);
@@ -102,6 +91,20 @@ impl Flight {
                 out.commands.push(Command::Evict(Box::new(call)));
             }
         }
+    }
+
+    /// Returns the calls of the evictions that were not accepted yet, with the index of each victim.
+    pub(super) fn evictions(&self, model: &Model) -> Vec<(usize, EvictCall)> {
+        let guarded = self.guarded_units(model);
+        let victims = self.victims.iter().enumerate().filter(|(_, v)| self.has_to_go(v));
+        let call = |(i, v): (usize, &VictimPod)| {
+            let pod = current(&model.cluster, &v.pod, &v.uid)?;
+            // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay
+            // others: it is skipped here.
+            let settled = v.call.pending() && !model.cluster.is_budgeted(pod);
+            (!settled).then(|| (i, self.evict_call(model, (v, pod), guarded.contains(&v.unit))))
+        };
+        victims.filter_map(call).collect()
     }
 
     /// Removes the evictions of the pods with these UIDs from `commands`, because other plans have requested them. Two
@@ -139,22 +142,15 @@ impl Flight {
         true
     }
 
-    /// Dry-runs the evictions that a budget can refuse, or all evictions if a rejection is likely. Returns true if all
-    /// of them were allowed.
-    fn rehearse(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
-        let mut allowed = true;
-        for (index, call) in calls.iter().filter(|(_, call)| call.refusable() || self.careful) {
-            let rehearsal = &mut self.victims[*index].rehearsal;
-            if matches!(rehearsal, Call::Done(_)) {
-                continue;
-            }
-            allowed = false;
-            if rehearsal.due(clock.now) {
-                rehearsal.start();
-                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
-            }
-        }
-        allowed
+    /// Cancels the plan because an eviction or its dry run failed repeatedly. The next plan leaves the victim out for a while.
+    fn failed_for_good(&mut self, uid: &str, message: &str) {
+        let Some(victim) = self.victims.iter().find(|victim| victim.uid == uid) else { return };
+        let sentence =
+            Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" failed repeatedly: ");
+        let sentence =
+            sentence.detail(&victim.pod.namespace, message, "the operator's log has the answers of the API server");
+        self.refused.insert(uid.into(), message.to_owned());
+        self.drop_plan(PlanState::Cancelled, sentence);
     }
 
     /// Returns the call that evicts a victim. `guarded` is true if a budget of its unit is guaranteed against the
@@ -211,6 +207,8 @@ impl Flight {
 
 /// The reason of a refusal, as shown in other namespaces than the victim's.
 const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
+/// The same of a rejection by admission.
+const REJECTED: &str = "it is not allowed";
 
 /// Returns the reason why the eviction of a victim was refused. The API server's message is shown only in the victim's
 /// namespace.

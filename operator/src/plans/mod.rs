@@ -12,8 +12,8 @@
 //! Guarantees (design, sections 5 and 6): no eviction is commanded before the API server has confirmed to this leader
 //! that the plan is stored; the eviction of a victim is repeated only after a failed call; if one pod of a PodGroup in
 //! disruption mode `PodGroup` was evicted, all of its pods are, even if the plan is cancelled, except where their
-//! namespace is protected by then; victims whose eviction a guaranteed budget can refuse are evicted first, and if
-//! there are several of them, only after a dry run of all of them succeeded.
+//! namespace is protected by then; victims whose eviction a guaranteed budget can refuse are evicted first; no pod is
+//! evicted before the [rehearsal](rehearsal) succeeded.
 
 mod check;
 mod domain;
@@ -23,6 +23,7 @@ mod mutual_exclusion;
 mod overlap;
 mod protection;
 mod ration;
+mod rehearsal;
 mod rescue;
 mod reservations;
 mod resume;
@@ -37,6 +38,7 @@ pub use check::{Check, with_placeholders};
 pub use flights::Flights;
 pub use mutual_exclusion::MutualExclusion;
 pub use ration::{HeldBack, told_full};
+pub use rehearsal::RejectedCall;
 pub use rescue::Rescue;
 pub use reservations::EndedReservations;
 pub use sentences::{describe, taker, victim_message};
@@ -94,13 +96,29 @@ pub struct Member {
     pub nominate: Call,
     /// The call that removes the scheduling gate.
     pub release: Call,
+    /// The dry run of that call, for one member of each controller.
+    pub rehearsal: Call,
 }
 
 impl Member {
+    /// Returns the command that removes the scheduling gate, or a dry run of it.
+    fn removal_of_gate(&self, (preemptor, priority): (&Preemptor, i32), plan: &StoredPlan, rehearsal: bool) -> Command {
+        Command::Release {
+            preemptor: preemptor.clone(),
+            priority,
+            plan: plan.id.clone(),
+            pod: self.pod.clone(),
+            uid: self.uid.clone(),
+            domain: plan.domain.clone(),
+            rehearsal,
+        }
+    }
+
     /// Returns the command that nominates a node for the member, or withdraws its nomination if `node` is `None`.
     fn nomination(&self, (preemptor, priority): (&Preemptor, i32), plan: &str, node: Option<SmolStr>) -> Command {
         let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
-        Command::Nominate { preemptor, priority, plan, pod: self.pod.clone(), uid: self.uid.clone(), node }
+        let (pod, uid, rehearsal) = (self.pod.clone(), self.uid.clone(), false);
+        Command::Nominate { preemptor, priority, plan, pod, uid, node, rehearsal }
     }
 }
 
@@ -113,7 +131,7 @@ pub struct VictimPod {
     pub uid: SmolStr,
     /// Index of its unit in the plan.
     pub unit: usize,
-    /// The dry run of the eviction, made first if several evictions can be refused.
+    /// The dry run of the eviction.
     pub rehearsal: Call,
     /// The eviction.
     pub call: Call,
@@ -198,9 +216,8 @@ pub struct Flight {
     /// Those of `refused` whose eviction is not permitted at all, and victims in namespaces that have become protected.
     /// Their eviction is not retried.
     pub forbidden: BTreeSet<SmolStr>,
-    /// True if all evictions are dry-run before the first one, because an eviction for this preemptor was rejected
-    /// before.
-    pub careful: bool,
+    /// The first call for a member that was rejected.
+    pub rejected: Option<RejectedCall>,
     /// Members that kube-scheduler did not bind in time although they fit, by UID, with the node of each.
     pub unbound: Vec<(SmolStr, SmolStr)>,
     /// Placeholder pods that reserve capacity for the members, by UID. They are deleted as soon as the members'
@@ -245,6 +262,7 @@ impl Flight {
                 node: SmolStr::new(&p.node),
                 nominate: Call::Idle,
                 release: Call::Idle,
+                rehearsal: Call::Idle,
             })
             .collect();
         let victims = plan
@@ -291,7 +309,7 @@ impl Flight {
             handed_over: false,
             refused: BTreeMap::new(),
             forbidden: BTreeSet::new(),
-            careful: false,
+            rejected: None,
             unbound: Vec::new(),
             placeholders: BTreeSet::new(),
             ration: None,
@@ -424,25 +442,6 @@ impl Flight {
     /// Returns how many of the placed members are bound.
     pub fn bound(&self, cluster: &Cluster) -> usize {
         self.members.iter().filter(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.node.is_some())).count()
-    }
-
-    /// Records the result of a nomination or of the removal of a gate.
-    pub fn member_answered(&mut self, uid: &str, release: bool, ok: bool, now: Instant) {
-        if let Some(call) = self.member_call(uid, release) {
-            call.answered(ok, now);
-        }
-    }
-
-    /// Records that a nomination or the removal of a gate got no response.
-    pub fn member_unanswered(&mut self, uid: &str, release: bool, now: Instant) {
-        if let Some(call) = self.member_call(uid, release) {
-            call.unanswered(now);
-        }
-    }
-
-    fn member_call(&mut self, uid: &str, release: bool) -> Option<&mut Call> {
-        let member = self.members.iter_mut().find(|m| m.uid == uid)?;
-        Some(if release { &mut member.release } else { &mut member.nominate })
     }
 
     /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in

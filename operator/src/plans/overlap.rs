@@ -8,7 +8,8 @@
 //!   all nodes of the PodGroup count.
 //! * Any pod can take a placement that needs free capacity: no victim is evicted before all of these placements are
 //!   reserved.
-//! * No further eviction starts while a reservation has failed. All placements are reserved first if a budget can
+//! * No eviction starts before the first placement is reserved, because every nomination may be rejected, and no further one while a
+//!   reservation has failed. All placements are reserved first if a budget can
 //!   refuse an eviction, or if the preemptor is a critical add-on.
 
 use super::{Flight, current, reserved};
@@ -41,7 +42,8 @@ impl Flight {
         let missing: BTreeSet<SmolStr> =
             self.members.iter().filter(|member| !reserved(cluster, member)).map(|member| member.node.clone()).collect();
         let failed = self.members.iter().any(|member| member.nominate.tries() > 0);
-        if !missing.is_empty() && (failed || !self.of_victims_only(cluster, &missing)) {
+        let is_none_reserved = !self.members.iter().any(|member| reserved(cluster, member));
+        if !missing.is_empty() && (failed || is_none_reserved || !self.of_victims_only(cluster, &missing)) {
             return Turn::Nobody;
         }
         Turn::Except(missing)

@@ -3,7 +3,6 @@
 
 use super::{Advance, Check, Flight, Limits, VictimPod, current, is_gone};
 use crate::clock::Clock;
-use crate::messages::command::Command;
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -75,8 +74,11 @@ impl Flight {
         }
         self.keep_places(cluster, clock, out);
         if self.evicts() {
-            let turn = self.turn(cluster);
-            if (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn) && self.may_begin(unit)) {
+            let (turn, calls) = (self.turn(cluster), self.evictions(model));
+            let is_rehearsed = self.rehearse(model, &calls, clock, out);
+            if is_rehearsed
+                && (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn) && self.may_begin(unit))
+            {
                 self.plan.state = PlanState::Evicting;
             }
         } else if self.places_kept(cluster) {
@@ -201,20 +203,11 @@ impl Flight {
             return;
         }
         self.keep_places(cluster, clock, out);
-        let (preemptor, priority) = (self.preemptor.clone(), self.priority);
-        let (plan, domain) = (self.plan.id.clone(), self.plan.domain.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.held && pod.live() && member.release.due(clock.now) {
                 member.release.start();
-                out.commands.push(Command::Release {
-                    preemptor: preemptor.clone(),
-                    priority,
-                    plan: plan.clone(),
-                    pod: member.pod.clone(),
-                    uid: member.uid.clone(),
-                    domain: domain.clone(),
-                });
+                out.commands.push(member.removal_of_gate((&self.preemptor, self.priority), &self.plan, false));
             }
         }
         let held = self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held && p.live()));

@@ -2,12 +2,12 @@
 
 mod changes;
 mod domains;
-mod forbidden;
 mod guarantees;
 mod mutual_exclusion;
 mod overlap;
 mod protection;
 mod rations;
+mod rejections;
 mod renewal;
 mod rescue;
 mod reservations;
@@ -16,6 +16,7 @@ mod summaries;
 
 use super::*;
 use crate::messages::command::EvictOutcome;
+use crate::messages::report::{CallError, MemberCall};
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVictim, StoredVictimPod};
 use std::collections::BTreeSet;
@@ -74,10 +75,11 @@ fn names(advance: &Advance) -> Vec<String> {
         .map(|command| match command {
             Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
             Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
+            Command::Release { pod, rehearsal: true, .. } => format!("rehearse release {}", pod.name),
             Command::Release { pod, .. } => format!("release {}", pod.name),
             Command::Taint { node, add: true, .. } => format!("taint {node}"),
             Command::Taint { node, .. } => format!("untaint {node}"),
-            Command::Evict(call) if call.rehearsal => format!("ask about {}", call.pod.name),
+            Command::Evict(call) if call.rehearsal => format!("rehearse {}", call.pod.name),
             Command::Evict(call) => format!("evict {}", call.pod.name),
             other => format!("{other:?}"),
         })
@@ -90,12 +92,14 @@ struct Run {
     flight: Flight,
     now: Instant,
     epoch: i64,
+    /// True if [`Run::step`] answers dry runs with success, and leaves them out.
+    rehearsals_succeed: bool,
 }
 
 impl Run {
     fn new() -> Self {
         let now = Instant::now();
-        Self { world: world(), flight: flight(now), now, epoch: 0 }
+        Self { world: world(), flight: flight(now), now, epoch: 0, rehearsals_succeed: true }
     }
 
     fn step(&mut self) -> Advance {
@@ -109,7 +113,48 @@ impl Run {
         let mut flights = Flights::from([self.flight.clone()]);
         flights.note(&changes, &groups);
         self.flight.checked = flights.values().next().unwrap().checked;
-        self.flight.advance(&self.world.model, context, clock, LIMITS)
+        let mut advance = self.flight.advance(&self.world.model, context, clock, LIMITS);
+        if self.rehearsals_succeed {
+            while self.answer_rehearsals(&mut advance) {
+                let next = self.flight.advance(&self.world.model, context, clock, LIMITS);
+                advance.commands.extend(next.commands);
+                advance.rest = next.rest;
+                advance.ended = next.ended;
+            }
+        }
+        advance
+    }
+
+    /// Removes the dry runs from the commands and answers them with success. Returns true if there were any.
+    fn answer_rehearsals(&mut self, advance: &mut Advance) -> bool {
+        let before = advance.commands.len();
+        let (flight, now) = (&mut self.flight, self.now);
+        advance.commands.retain(|command| match command {
+            Command::Evict(call) if call.rehearsal => {
+                flight.evicted(&call.uid, &EvictOutcome::Allowed, now);
+                false
+            }
+            Command::Release { uid, rehearsal: true, .. } => {
+                flight.member_answered(uid, (MemberCall::Release, true), &Ok(()), now);
+                false
+            }
+            _ => true,
+        });
+        advance.commands.len() < before
+    }
+
+    /// Answers the dry runs of the ungating of both members with success.
+    fn ungating_rehearsed(&mut self) {
+        for uid in ["uid-g1", "uid-g2"] {
+            self.flight.member_answered(uid, (MemberCall::Release, true), &Ok(()), self.now);
+        }
+    }
+
+    /// Answers the nomination or ungating of a member: with success, or with an error that may be temporary.
+    fn answered(&mut self, uid: &str, release: bool, ok: bool) {
+        let call = if release { MemberCall::Release } else { MemberCall::Nominate };
+        let result = if ok { Ok(()) } else { Err(CallError::Failed("the object has changed (409)".into())) };
+        self.flight.member_answered(uid, (call, false), &result, self.now);
     }
 
     fn later(&mut self, seconds: u64) {
@@ -151,7 +196,7 @@ impl Run {
 
     fn nominated(&mut self) {
         for (name, node) in [("g1", "n1"), ("g2", "n2")] {
-            self.flight.member_answered(&format!("uid-{name}"), false, true, self.now);
+            self.answered(&format!("uid-{name}"), false, true);
             self.world.pod(TestPod::new(name, 100).of("gang").held().nominated(node));
         }
     }
@@ -440,8 +485,8 @@ fn a_group_of_which_every_eviction_failed_again_and_again_is_not_begun() {
         run.step();
     }
     let ending = run.flight.ending.clone().unwrap();
-    let why = "Evicting pod default/l1 failed 6 times; the operator's log has the answers of the API server.";
-    assert_eq!((ending.state, ending.message.to_string().as_str()), (PlanState::Failed, why));
+    let why = "The eviction of pod default/l2 failed repeatedly: a webhook of somebody else is down";
+    assert_eq!((ending.state, ending.message.to_string().as_str()), (PlanState::Cancelled, why));
     run.later(60);
     assert!(!names(&run.step()).iter().any(|name| name.starts_with("evict")), "nobody goes for a plan that is over");
 }

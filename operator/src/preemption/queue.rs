@@ -1,8 +1,9 @@
 //! The pending preemptors, ordered by priority, then age, then name. A preemptor for which no plan is possible is
 //! examined again when the cluster changes, and never blocks others.
 
+use crate::messages::report::CallError;
 use crate::model::Model;
-use crate::plans::Flights;
+use crate::plans::{Flights, RejectedCall};
 use crate::status::WaitReason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::Preemptor;
@@ -23,8 +24,23 @@ pub const UNBINDABLE: Duration = Duration::from_secs(600);
 const PEEK: Duration = Duration::from_secs(1);
 /// How long a gang waits after its partially scheduled pods were evicted, so that others are scheduled first.
 const STAND_BACK: Duration = Duration::from_secs(60);
+/// Delay after which a rejected call is rehearsed: it doubles with each rejection.
+const REHEARSED_AGAIN: Duration = Duration::from_secs(10);
+/// The longest such delay.
+const LONGEST_REHEARSED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of refusals in a row after which the preemptor backs off.
 const REFUSALS: u32 = 8;
+
+/// A rejected call, and when a dry run of it is made.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// The call.
+    pub call: RejectedCall,
+    /// When the dry run is made.
+    pub due: Instant,
+    /// True if the dry run has no answer yet.
+    pub in_flight: bool,
+}
 
 /// The state of a pending preemptor.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +61,16 @@ pub struct Waiting {
     pub spared: BTreeMap<SmolStr, Instant>,
     /// The last refusal, as a sentence, while victims are excluded.
     pub refusal: Option<String>,
+    /// True if the last refusal was one by a budget.
+    pub is_for_budget: bool,
     /// Number of plans in a row that were cancelled because of a refusal.
     pub refusals: u32,
     /// Number of plans in a row that were cancelled because a member was deleted and enough members were left.
     pub again: u32,
-    /// True if an eviction was rejected for good. Then all evictions of the next plan are dry-run before the first one.
-    pub careful: bool,
+    /// The call for a member that was rejected. No plan is made until a dry run of it succeeds.
+    pub rejected: Option<Rejected>,
+    /// Number of such rejections since the last plan was completed.
+    pub rejections: u32,
     /// Members, by UID, with nodes on which kube-scheduler did not bind them although they fit, and until when no pod
     /// is evicted for them because of that.
     pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
@@ -99,7 +119,7 @@ impl Waiting {
     /// Returns true if this state is kept while the preemptor is not pending, which is for at most ten minutes.
     pub fn remembers(&self, now: Instant) -> bool {
         let mut times = self.spared.values().chain(self.unbindable.values()).chain(&self.stands_back);
-        times.any(|until| *until > now)
+        times.any(|until| *until > now) || self.rejected.is_some()
     }
 
     /// Records that evictions were refused, by budgets or (`forbidden`) for good. The next plan excludes these victims
@@ -111,7 +131,7 @@ impl Waiting {
         sentence: &str,
         now: Instant,
     ) {
-        self.careful |= !forbidden.is_empty();
+        self.is_for_budget = forbidden.is_empty();
         self.refusal = Some(sentence.to_owned());
         self.refusals += 1;
         self.seen = None;
@@ -123,6 +143,27 @@ impl Waiting {
         let start = self.not_before.unwrap_or(now);
         let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
         self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
+    }
+
+    /// Records that a call for a member was rejected: a dry run of it is made after a delay that doubles with each rejection.
+    pub fn is_rejected(&mut self, call: RejectedCall, now: Instant) {
+        let delay = REHEARSED_AGAIN * (1 << self.rejections.min(6));
+        self.rejections += 1;
+        self.rejected = Some(Rejected { call, due: now + delay.min(LONGEST_REHEARSED_AGAIN), in_flight: false });
+    }
+
+    /// Records the answer to a dry run of the rejected call.
+    pub fn rehearsed(&mut self, uid: &str, result: &Result<(), CallError>, now: Instant) {
+        let Some(rejected) = self.rejected.take_if(|rejected| rejected.call.uid == uid) else { return };
+        match result {
+            Ok(()) | Err(CallError::Gone) => self.seen = None,
+            Err(CallError::Rejected(words) | CallError::Failed(words)) => {
+                self.is_rejected(RejectedCall { words: words.clone(), ..rejected.call }, now);
+            }
+            Err(CallError::Unanswered(_) | CallError::NotLeader) => {
+                self.rejected = Some(Rejected { due: now + REHEARSED_AGAIN, in_flight: false, ..rejected });
+            }
+        }
     }
 
     /// Records that kube-scheduler did not bind these members on these nodes, for a reason that Giveway does not know.
@@ -371,13 +412,13 @@ mod tests {
     #[test]
     fn who_was_taken_down_lets_others_go_first_whatever_else_happens_to_it() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
-        waiting.careful = true;
+        waiting.again = 3;
         waiting.stand_back(now);
         waiting.back_off(now);
         waiting.not_before = None;
         let later = |seconds| now + Duration::from_secs(seconds);
         assert_eq!(waiting.stands_back(later(59)), Some(later(60)), "also when a plan of it fails meanwhile");
-        assert!(waiting.remembers(later(59)) && waiting.careful, "what is known of it stays known");
+        assert!(waiting.remembers(later(59)) && waiting.again == 3, "what is known of it stays known");
         waiting.seen = Some(7);
         assert_eq!(waiting.stands_back(later(60)), None);
         assert_eq!(waiting.turn(7, later(60)), Some(false), "it is looked at again");

@@ -13,7 +13,7 @@ use giveway_operator::leadership::lease::Leadership;
 use giveway_operator::leadership::watches::Watches;
 use giveway_operator::messages::command::{Command, Dispatch, EvictCall, EvictOutcome};
 use giveway_operator::messages::input::{Input, Update};
-use giveway_operator::messages::report::{CallError, Report};
+use giveway_operator::messages::report::{CallError, MemberCall, Report};
 use giveway_operator::observability::metrics::Metrics;
 use giveway_planner::ObjectKey;
 use serde::de::DeserializeOwned;
@@ -94,6 +94,8 @@ pub enum Answer {
     Succeed,
     /// The call fails for this reason and has no effect.
     Fail(&'static str),
+    /// Admission rejects the call with these words, and it has no effect.
+    Reject(&'static str),
     /// There is no answer before [`Driven::answer_held`].
     Hold,
 }
@@ -154,8 +156,10 @@ fn rfc3339(second: i64) -> String {
 /// Returns a call that concerns a pod, or a status, in words.
 fn in_words(command: &Command) -> Option<String> {
     Some(match command {
+        Command::Nominate { pod, rehearsal: true, .. } => format!("rehearse the nomination of {}", pod.name),
         Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
         Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
+        Command::Release { pod, rehearsal: true, .. } => format!("rehearse the ungating of {}", pod.name),
         Command::Release { pod, .. } => format!("ungate {}", pod.name),
         Command::Evict(call) if call.rehearsal => format!("rehearse {}", call.pod.name),
         Command::Evict(call) => format!("evict {}", call.pod.name),
@@ -420,6 +424,7 @@ impl Driven {
                 match (self.answers)(&command) {
                     Answer::Succeed => self.report(command, Ok(())),
                     Answer::Fail(why) => self.report(command, Err(CallError::Failed(why.to_owned()))),
+                    Answer::Reject(words) => self.report(command, Err(CallError::Rejected(words.to_owned()))),
                     Answer::Hold => self.held.push(command),
                 }
             }
@@ -444,11 +449,11 @@ impl Driven {
         let key = command.key();
         let report = match command {
             Command::Publish(_) | Command::Nominate { node: None, .. } => return,
-            Command::Nominate { preemptor, plan, uid, .. } => {
-                Report::Member { preemptor, plan, uid, release: false, result }
+            Command::Nominate { preemptor, plan, uid, rehearsal, .. } => {
+                Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
             }
-            Command::Release { preemptor, plan, uid, .. } => {
-                Report::Member { preemptor, plan, uid, release: true, result }
+            Command::Release { preemptor, plan, uid, rehearsal, .. } => {
+                Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
             }
             Command::Evict(call) => {
                 let EvictCall { cause, pod, uid, rehearsal, .. } = *call;
@@ -457,6 +462,7 @@ impl Driven {
                     Ok(()) if rehearsal => EvictOutcome::Allowed,
                     Ok(()) => EvictOutcome::Accepted,
                     Err(CallError::Gone) => EvictOutcome::Gone,
+                    Err(CallError::Rejected(words)) => EvictOutcome::Rejected(words),
                     Err(error) => EvictOutcome::Error(error.to_string()),
                 };
                 Report::Evicted { cause, pod, uid, outcome }
@@ -476,6 +482,7 @@ impl Driven {
     /// Carries out a call in the API server.
     fn carry_out(&mut self, command: &Command) -> Result<(), CallError> {
         match command {
+            Command::Nominate { rehearsal: true, .. } | Command::Release { rehearsal: true, .. } => Ok(()),
             Command::Nominate { pod, node, .. } => self.change(Kind::Pod, &pod.name, |pod| {
                 pod["status"]["nominatedNodeName"] = json!(node.as_deref());
             }),

@@ -52,7 +52,7 @@ impl Stage {
             (Self::Stored, Command::Nominate { node, .. }) => node.is_some(),
             (Self::Nominated, Command::WritePlan { status, .. }) => status.state == PlanState::Evicting,
             (Self::FirstEviction, Command::Nominate { node, .. }) => node.as_deref() == Some("n2"),
-            (Self::FirstEviction, Command::Evict(call)) => call.pod.name != "a-0",
+            (Self::FirstEviction, Command::Evict(call)) => !call.rehearsal && call.pod.name != "a-0",
             _ => false,
         }
     }
@@ -324,7 +324,7 @@ fn shared_victims() -> Driven {
     }
     driven.answer(|command| match command {
         Command::Nominate { pod, node: Some(_), .. } if pod.name == "one-0" => Answer::Hold,
-        Command::Evict(call) if call.pod.name == "shared-1" => Answer::Hold,
+        Command::Evict(call) if !call.rehearsal && call.pod.name == "shared-1" => Answer::Hold,
         _ => Answer::Succeed,
     });
     driven.submit_for("n1", "one", 500);

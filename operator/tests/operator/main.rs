@@ -7,5 +7,6 @@ mod hopeless;
 mod in_flight;
 mod layers;
 mod overtaking;
+mod rejections;
 #[path = "../../benches/arbiter/world.rs"]
 mod world;

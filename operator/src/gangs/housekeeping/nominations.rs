@@ -48,6 +48,7 @@ impl Housekeeping {
                 pod: pod.key.clone(),
                 uid: pod.uid.clone(),
                 node: None,
+                rehearsal: false,
             };
             commands.extend(self.calls.start_unheard(withdraw, now));
         }

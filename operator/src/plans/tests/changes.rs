@@ -108,18 +108,16 @@ fn an_api_server_that_is_away_is_waited_for() {
         assert_eq!(names(&run.step()), ["evict l2"]);
     }
     assert!(run.flight.ending.is_none());
-    // A call that failed with an error this often makes the plan fail: see `given_up`.
     for _ in 0..20 {
-        run.flight.member_unanswered("uid-g1", false, run.now);
-        assert_eq!(run.flight.given_up(), None);
+        let lost = Err(CallError::Unanswered("connection refused".into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Nominate, false), &lost, run.now);
+        assert!(run.flight.ending.is_none());
     }
     for _ in 0..6 {
-        run.flight.member_answered("uid-g1", false, false, run.now);
+        run.answered("uid-g1", false, false);
     }
-    assert_eq!(
-        run.flight.given_up().unwrap().to_string(),
-        "Nominating a node for pod default/g1 failed 9 times; the operator's log has the answers of the API server."
-    );
+    let words = "The nomination of a node for pod default/g1 was rejected: the object has changed (409)";
+    assert_eq!(run.flight.ending.unwrap().message.to_string(), words, "an error that repeats six times is a rejection");
 }
 
 #[test]
@@ -141,7 +139,7 @@ fn as_long_as_the_scheduler_binds_members_they_are_given_time() {
     }
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
     for (name, node) in [("g1", "n1"), ("g2", "n2")] {
-        run.flight.member_answered(&format!("uid-{name}"), true, true, run.now);
+        run.answered(&format!("uid-{name}"), true, true);
         run.world.pod(TestPod::new(name, 100).of("gang").nominated(node));
     }
     run.step();

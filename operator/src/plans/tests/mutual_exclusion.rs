@@ -27,7 +27,7 @@ fn both_on_one_node() -> Run {
     run.flight = Flight::new(gang(), 100, plan, run.now);
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n1"]);
     for name in ["g1", "g2"] {
-        run.flight.member_answered(&format!("uid-{name}"), false, true, run.now);
+        run.answered(&format!("uid-{name}"), false, true);
         run.world.pod(spread(name).nominated("n1"));
     }
     run
@@ -37,7 +37,7 @@ fn both_on_one_node() -> Run {
 fn their_nominations_go_when_all_have_started_and_do_not_come_back() {
     let mut run = both_on_one_node();
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
-    run.flight.member_answered("uid-g1", true, true, run.now);
+    run.answered("uid-g1", true, true);
     run.world.pod(started("g1").nominated("n1"));
     assert!(names(&run.step()).is_empty(), "others would take the place of g2, which is held");
     run.world.pod(started("g2").nominated("n1"));
@@ -58,7 +58,7 @@ fn who_finds_no_room_in_turn_is_planned_anew_when_there_is_none_left() {
     let mut run = both_on_one_node();
     run.step();
     for name in ["g1", "g2"] {
-        run.flight.member_answered(&format!("uid-{name}"), true, true, run.now);
+        run.answered(&format!("uid-{name}"), true, true);
         run.world.pod(started(name).unschedulable());
     }
     assert!(run.step().ended.is_none(), "kube-scheduler tries them again");

@@ -26,7 +26,7 @@ fn two_groups() -> Run {
 }
 
 fn answered(run: &mut Run, member: &str, ok: bool) {
-    run.flight.member_answered(&format!("uid-{member}"), false, ok, run.now);
+    run.answered(&format!("uid-{member}"), false, ok);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn pass(run: &mut Run, rates: &mut Rates) -> Vec<String> {
         run.flight.ration(&run.world.model, clock, &mut tally);
         for command in run.step().commands {
             match command {
-                Command::Nominate { uid, .. } => run.flight.member_answered(&uid, false, true, run.now),
+                Command::Nominate { uid, .. } => run.answered(&uid, false, true),
                 Command::Evict(call) => {
                     rates.note(&call.pod.namespace, &call.uid, run.now);
                     evicted.push(call.pod.name.to_string());

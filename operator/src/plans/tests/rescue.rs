@@ -59,14 +59,14 @@ fn run(step: i32, taint: bool) -> Run {
     let terms = Arc::new(Terms { namespaces: BTreeSet::from(["default".to_owned()]), stranded: false });
     let mut flight = Flight::new(key(), 0, plan, now).rescuing(Rescue::new(stored, terms));
     flight.stored = Some(PlanState::Evicting);
-    Run { world, flight, now, epoch: 0 }
+    Run { world, flight, now, epoch: 0, rehearsals_succeed: true }
 }
 
 /// Returns the run after the node was tainted, with the commanded eviction.
 fn tainted(step: i32) -> (Run, Box<crate::messages::command::EvictCall>) {
     let mut run = run(step, true);
     assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before anybody is evicted");
-    run.flight.member_answered("uid-dns", false, true, run.now);
+    run.answered("uid-dns", false, true);
     assert!(names(&run.step()).is_empty(), "the other answer is awaited");
     run.flight.taint_answered(true, true, run.now);
     let mut advance = run.step();
@@ -78,7 +78,7 @@ fn tainted(step: i32) -> (Run, Box<crate::messages::command::EvictCall>) {
 impl Run {
     /// Simulates that the API server confirmed the nomination and the taint.
     fn kept(&mut self) {
-        self.flight.member_answered("uid-dns", false, true, self.now);
+        self.answered("uid-dns", false, true);
         self.flight.taint_answered(true, true, self.now);
     }
 }
@@ -110,7 +110,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     // The taint and the nomination are set again if the model shows that they were removed.
     let again = ["taint n1", "nominate dns n1"];
     assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
-    run.flight.member_answered("uid-dns", false, true, run.now);
+    run.answered("uid-dns", false, true);
     run.flight.taint_answered(true, true, run.now);
     run.world.pod(TestPod::new("dns", 0).on("n1"));
     let words = "It was bound to node n1; 1 of 1 pod gave way.";
@@ -151,7 +151,7 @@ fn a_guaranteed_budget_holds_in_the_third_step_too() {
 fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
     let mut run = run(1, false);
     assert_eq!(names(&run.step()), ["nominate dns n1"]);
-    run.flight.member_answered("uid-dns", false, true, run.now);
+    run.answered("uid-dns", false, true);
     assert_eq!(names(&run.step()), ["evict a"]);
     run.world.remove_pod("dns");
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);

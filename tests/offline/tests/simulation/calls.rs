@@ -6,7 +6,7 @@ use crate::simulation::server::{Request, Server, refusal};
 use giveway_crds::keys;
 use giveway_crds::preemption::{PART_BYTES, parts_of};
 use giveway_operator::messages::command::{Command, EvictCall, EvictOutcome};
-use giveway_operator::messages::report::{CallError, Report};
+use giveway_operator::messages::report::{CallError, MemberCall, Report};
 use giveway_tests::audit::OPERATOR;
 use kube::core::Status;
 use serde_json::{Value, json};
@@ -39,6 +39,11 @@ fn reply(result: Result<(), Box<Status>>) -> Reply {
 /// Makes the call with this number of a command.
 pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
     match command {
+        Command::Nominate { pod, uid: of, rehearsal: true, .. }
+        | Command::Release { pod, uid: of, rehearsal: true, .. } => match server.get(Kind::Pod, &pod.name) {
+            Some(pod) if uid(pod) == *of => Reply::Done,
+            _ => Reply::Failed(CallError::Gone),
+        },
         Command::Nominate { pod, uid, node, .. } => {
             let body = json!({"metadata": {"uid": uid.as_str()}, "status": {"nominatedNodeName": node.as_deref()}});
             reply(server.patch(patch(Kind::Pod, &pod.name, "status", body)))
@@ -181,15 +186,18 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
     };
     Some(match command {
         Command::Nominate { node: None, .. } | Command::Publish(_) => return None,
-        Command::Nominate { preemptor, plan, uid, .. } => {
-            Report::Member { preemptor, plan, uid, release: false, result }
+        Command::Nominate { preemptor, plan, uid, rehearsal, .. } => {
+            Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
         }
-        Command::Release { preemptor, plan, uid, .. } => Report::Member { preemptor, plan, uid, release: true, result },
+        Command::Release { preemptor, plan, uid, rehearsal, .. } => {
+            Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
+        }
         Command::Evict(call) => {
             let outcome = match reply {
                 Reply::Evicted(outcome) => outcome,
                 Reply::Failed(CallError::Gone) => EvictOutcome::Gone,
                 Reply::Failed(CallError::Unanswered(why)) => EvictOutcome::Unanswered(why),
+                Reply::Failed(CallError::Rejected(words)) => EvictOutcome::Rejected(words),
                 Reply::Failed(error) => EvictOutcome::Error(error.to_string()),
                 Reply::Next | Reply::Done => EvictOutcome::Accepted,
             };

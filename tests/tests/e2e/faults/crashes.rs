@@ -7,6 +7,7 @@ use giveway_tests::proxy::{Fault, no_faults};
 use giveway_tests::random::Random;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
+use kube::Client;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -79,10 +80,17 @@ async fn crash(world: &mut World, scenario: Scenario, write: u64, fault: Fault) 
     }
     // Writes during the clean-up of the scene are not counted.
     world.proxy().play(no_faults());
-    if world.operator().exited().is_some() {
-        killed = true;
-        kill_and_start(world.operator(), &client).await;
-    }
+    killed |= revive(world, &client).await;
     scene.clear().await;
-    killed
+    // The proxy may have killed the operator so late that it is seen as exited only after the clean-up.
+    killed | revive(world, &client).await
+}
+
+/// Starts the operator again if it was killed. Returns true if it was.
+async fn revive(world: &mut World, client: &Client) -> bool {
+    let is_killed = world.operator().exited().is_some();
+    if is_killed {
+        kill_and_start(world.operator(), client).await;
+    }
+    is_killed
 }

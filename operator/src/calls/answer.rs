@@ -1,0 +1,86 @@
+//! What an error of the API server means for the call that it answers: the one classification of answers.
+//!
+//! The HTTP code alone does not tell it. An admission webhook chooses the code of its denial freely (400, 403, 429, 500, 503), and the
+//! eviction API reports the refusal of a PodDisruptionBudget as 429, 500 or 403. So the text and the causes are read first.
+
+use crate::messages::report::CallError;
+use kube::core::Status;
+
+/// What an error of the API server means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The API server limits requests: it will accept the same request later.
+    Throttled,
+    /// A PodDisruptionBudget does not allow the eviction now.
+    Budget,
+    /// Admission, validation or a quota rejected the request. The same request will be rejected again until somebody changes a policy, a
+    /// webhook or an object.
+    Rejected,
+    /// Authentication or authorization failed. This can be temporary on an API server that has just started.
+    Unauthorized,
+    /// The object has changed.
+    Conflict,
+    /// The object with this UID does not exist.
+    Gone,
+    /// The API server, or a webhook that it needs, could not answer. The request may have been carried out.
+    Outage,
+}
+
+impl Answer {
+    /// Classifies an error of the API server.
+    pub(super) fn of(status: &Status) -> Self {
+        let said = |text: &str| status.message.contains(text);
+        // A webhook denies with any code, reason and causes; only the beginning of the message is the API server's. A policy chooses the
+        // reason, and with it the code.
+        let is_denied_by_webhook = status.message.starts_with("admission webhook ") && said(" denied the request");
+        if is_denied_by_webhook || (said("ValidatingAdmissionPolicy '") && said(" denied request: ")) {
+            return Self::Rejected;
+        }
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        if causes.any(|cause| cause.reason == "DisruptionBudget") || said("more than one PodDisruptionBudget") {
+            return Self::Budget;
+        }
+        match status.code {
+            404 => Self::Gone,
+            409 | 422 if names_another_uid(status) => Self::Gone,
+            429 if said("disruption budget") => Self::Budget,
+            429 => Self::Throttled,
+            401 => Self::Unauthorized,
+            403 if said("is forbidden: User \"") => Self::Unauthorized,
+            409 => Self::Conflict,
+            408 => Self::Outage,
+            400..500 => Self::Rejected,
+            _ => Self::Outage,
+        }
+    }
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let words = || format!("{} ({})", status.message, status.code);
+                match Answer::of(&status) {
+                    Answer::Gone => Self::Gone,
+                    Answer::Rejected => Self::Rejected(status.message),
+                    Answer::Throttled => Self::Unanswered(words()),
+                    Answer::Outage if matches!(status.code, 503 | 504) => Self::Unanswered(words()),
+                    Answer::Budget | Answer::Unauthorized | Answer::Conflict | Answer::Outage => Self::Failed(words()),
+                }
+            }
+            error @ (kube::Error::Service(_) | kube::Error::HyperError(_)) => Self::Unanswered(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a conflict, or as a
+/// change of an immutable field.
+fn names_another_uid(status: &Status) -> bool {
+    let texts = ["UID in precondition", "UID in the precondition", "metadata.uid: Invalid"];
+    texts.into_iter().any(|text| status.message.contains(text))
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

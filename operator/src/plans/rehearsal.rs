@@ -1,0 +1,179 @@
+//! Rehearsal: before the first eviction of a plan, the calls are tried that somebody else's admission could reject (design, section 5).
+//!
+//! * The evictions, as dry runs: of all victims, or of a large plan those that a budget can refuse and one for each controller.
+//! * The removal of the scheduling gate, as a dry run for one member of each controller, because members of one controller are made from
+//!   one template.
+//!
+//! The nomination of a member, and the taint of a critical add-on's node, are [accepted](super::overlap) before the first eviction as well.
+//!
+//! A rejection ends the plan without an eviction. If it is a victim's, the next plan leaves this victim out. If it is a member's, no plan is
+//! made until a dry run of the [rejected call](RejectedCall) succeeds.
+
+use super::{Advance, Flight, VictimPod, current};
+use crate::clock::Clock;
+use crate::messages::call::Call;
+use crate::messages::command::{Command, EvictCall};
+use crate::messages::report::{CallError, MemberCall};
+use crate::model::Model;
+use crate::speaker::words::Sentence;
+use giveway_crds::plan::{PlanState, StoredDomain};
+use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::{Preemptor, SmolStr};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Maximum number of victims of a plan for which all evictions are rehearsed.
+const ALL: usize = 256;
+
+/// A call for a member that the API server rejected, or that failed repeatedly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedCall {
+    /// Which call it is.
+    pub call: MemberCall,
+    /// The member.
+    pub pod: ObjectKey,
+    /// Its UID.
+    pub uid: SmolStr,
+    /// The node of the plan.
+    pub node: SmolStr,
+    /// The topology domain of the plan.
+    pub domain: Option<StoredDomain>,
+    /// The words of the component that rejected it.
+    pub words: String,
+}
+
+impl RejectedCall {
+    /// Returns the dry run of the call.
+    pub fn rehearse(&self, preemptor: &Preemptor, priority: i32) -> Command {
+        let (preemptor, plan) = (preemptor.clone(), String::new());
+        let (pod, uid, rehearsal) = (self.pod.clone(), self.uid.clone(), true);
+        match self.call {
+            MemberCall::Nominate => {
+                Command::Nominate { preemptor, priority, plan, pod, uid, node: Some(self.node.clone()), rehearsal }
+            }
+            MemberCall::Release => {
+                Command::Release { preemptor, priority, plan, pod, uid, domain: self.domain.clone(), rehearsal }
+            }
+        }
+    }
+
+    /// Returns a sentence about the rejection. It ends with the words of the component that rejected the call.
+    pub fn sentence(&self) -> Sentence {
+        let what = match self.call {
+            MemberCall::Nominate => "The nomination of a node for ",
+            MemberCall::Release => "The removal of the scheduling gate of ",
+        };
+        Sentence::from(what).object("pod", &self.pod, &self.uid).text(format!(" was rejected: {}", self.words))
+    }
+}
+
+impl Flight {
+    /// Tries the calls that could be rejected, as far as they have not been tried yet. `calls` are the evictions. Returns true if all of
+    /// them were accepted.
+    pub(super) fn rehearse(
+        &mut self,
+        model: &Model,
+        calls: &[(usize, EvictCall)],
+        clock: Clock,
+        out: &mut Advance,
+    ) -> bool {
+        let evictions = self.rehearse_evictions(calls, clock, out);
+        let releases = self.rehearse_releases(&model.cluster, clock, out);
+        evictions && releases
+    }
+
+    /// Tries the evictions, except those of units of which a pod was evicted: they are evicted in any case.
+    fn rehearse_evictions(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
+        let begun = self.begun_units();
+        let chosen = (self.victims.len() > ALL).then(|| self.one_victim_per_controller());
+        let is_chosen = |index: &usize| chosen.as_ref().is_none_or(|chosen| chosen.contains(index));
+        let mut allowed = true;
+        for (index, call) in calls {
+            let victim = &mut self.victims[*index];
+            let is_tried = matches!(victim.rehearsal, Call::Done(_)) || victim.call != Call::Idle;
+            if is_tried || begun.contains(&victim.unit) || !(call.refusable() || is_chosen(index)) {
+                continue;
+            }
+            allowed = false;
+            if victim.rehearsal.due(clock.now) {
+                victim.rehearsal.start();
+                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
+            }
+        }
+        allowed
+    }
+
+    /// Returns the indexes of the first victim of each controller, and of all victims without one.
+    fn one_victim_per_controller(&self) -> BTreeSet<usize> {
+        let mut controllers = BTreeSet::new();
+        let is_first = |(index, victim): (usize, &VictimPod)| {
+            let unit = &self.plan.victims[victim.unit];
+            let is_new = unit.owner.as_ref().is_none_or(|owner| controllers.insert((&unit.namespace, owner)));
+            is_new.then_some(index)
+        };
+        self.victims.iter().enumerate().filter_map(is_first).collect()
+    }
+
+    /// Tries to remove the gate of one member of each controller.
+    fn rehearse_releases(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+        let (preemptor, priority, plan) = (&self.preemptor, self.priority, &self.plan);
+        let mut controllers = BTreeSet::new();
+        let mut allowed = true;
+        for member in &mut self.members {
+            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
+            let controller = pod.owner.as_ref().map_or(pod.uid.as_str(), |owner| owner.uid.as_str());
+            if !pod.held || !pod.live() || !controllers.insert(controller) {
+                continue;
+            }
+            if matches!(member.rehearsal, Call::Done(_)) {
+                continue;
+            }
+            allowed = false;
+            if member.rehearsal.due(clock.now) {
+                member.rehearsal.start();
+                out.commands.push(member.removal_of_gate((preemptor, priority), plan, true));
+            }
+        }
+        allowed
+    }
+
+    /// Records the answer to a call for a member.
+    pub fn member_answered(
+        &mut self,
+        uid: &str,
+        (call, rehearsal): (MemberCall, bool),
+        result: &Result<(), CallError>,
+        now: Instant,
+    ) {
+        let Some(member) = self.members.iter_mut().find(|member| member.uid == uid) else { return };
+        let state = match call {
+            MemberCall::Nominate => &mut member.nominate,
+            MemberCall::Release if rehearsal => &mut member.rehearsal,
+            MemberCall::Release => &mut member.release,
+        };
+        match result {
+            Ok(()) | Err(CallError::Gone) => state.answered(true, now),
+            Err(CallError::Unanswered(_)) => state.unanswered(now),
+            Err(error) => {
+                state.answered(false, now);
+                if state.exhausted() || matches!(error, CallError::Rejected(_)) {
+                    let rejected = RejectedCall {
+                        call,
+                        pod: member.pod.clone(),
+                        uid: member.uid.clone(),
+                        node: member.node.clone(),
+                        domain: self.plan.domain.clone(),
+                        words: error.to_string(),
+                    };
+                    self.is_rejected(rejected);
+                }
+            }
+        }
+    }
+
+    fn is_rejected(&mut self, rejected: RejectedCall) {
+        let state = if self.may_have_evicted() { PlanState::Failed } else { PlanState::Cancelled };
+        self.drop_plan(state, rejected.sentence());
+        self.rejected.get_or_insert(rejected);
+    }
+}

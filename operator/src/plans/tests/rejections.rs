@@ -1,0 +1,146 @@
+//! Calls that admission or authorization rejects: no pod is evicted in vain because of them.
+
+use super::*;
+
+const WHY: &str = "pods \"l1\" is forbidden: not on weekdays";
+
+fn forbid(run: &mut Run, uid: &str) {
+    run.flight.evicted(uid, &EvictOutcome::Rejected(WHY.into()), run.now);
+}
+
+#[test]
+fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
+    let mut run = Run::evicting();
+    ["uid-l1", "uid-l2"].iter().for_each(|uid| forbid(&mut run, uid));
+    let advance = run.step();
+    assert!(names(&advance).is_empty(), "not asked again, and the places are kept for the next plan");
+    let ended = advance.ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
+    assert!(run.flight.begun_units().is_empty());
+    let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
+    assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
+}
+
+/// The authorizer of an API server that has just started may not know all roles yet, so a missing permission is final
+/// only after six attempts.
+#[test]
+fn an_eviction_that_fails_six_times_ends_the_plan_with_the_last_answer() {
+    let mut run = Run::evicting();
+    for attempt in 1..=6 {
+        assert!(run.flight.ending.is_none(), "attempt {attempt}");
+        run.flight.evicted("uid-l1", &EvictOutcome::Error(WHY.into()), run.now);
+        run.flight.evicted("uid-l2", &EvictOutcome::Error(WHY.into()), run.now);
+        run.later(10);
+        run.step();
+    }
+    let ending = run.flight.ending.unwrap();
+    assert_eq!(ending.state, PlanState::Cancelled);
+    assert_eq!(ending.message.to_string(), format!("The eviction of pod default/l2 failed repeatedly: {WHY}"));
+}
+
+#[test]
+fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
+    let mut run = Run::evicting();
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    forbid(&mut run, "uid-l1");
+    run.world.remove_pod("l2");
+    let advance = run.step();
+    assert_eq!(names(&advance), ["leave uid-l1"], "it is handed over");
+    assert!(advance.ended.is_none(), "before that is stored the plan does not end");
+    assert_eq!(advance.rest[0].group, ObjectKey::new("default", "low"));
+    assert!(!advance.rest[0].guaranteed);
+    run.flight.handed_over = true;
+    assert_eq!(run.step().ended.unwrap().state, PlanState::Cancelled, "the preemptor does not wait for it");
+}
+
+/// Returns a run whose plan is in state `Evicting`, with every dry run commanded.
+fn rehearsing() -> Run {
+    let mut run = Run::new();
+    run.rehearsals_succeed = false;
+    run.flight.stored = Some(PlanState::Evicting);
+    let commands = [
+        "nominate g1 n1",
+        "nominate g2 n2",
+        "rehearse l1",
+        "rehearse l2",
+        "rehearse release g1",
+        "rehearse release g2",
+    ];
+    assert_eq!(names(&run.step()), commands, "the members have no common controller");
+    run
+}
+
+#[test]
+fn a_rejected_rehearsal_of_an_eviction_cancels_the_plan_without_an_eviction() {
+    let mut run = rehearsing();
+    run.nominated();
+    run.flight.evicted("uid-l1", &EvictOutcome::Allowed, run.now);
+    forbid(&mut run, "uid-l2");
+    let ended = run.step().ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l2 was refused: {WHY}"));
+    assert_eq!(run.flight.begun(), 0, "no pod was evicted");
+}
+
+#[test]
+fn a_rejected_rehearsal_of_the_removal_of_a_gate_cancels_the_plan_without_an_eviction() {
+    let mut run = rehearsing();
+    run.nominated();
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Allowed, run.now);
+    }
+    run.flight.member_answered("uid-g1", (MemberCall::Release, true), &Ok(()), run.now);
+    assert!(names(&run.step()).is_empty(), "one dry run has no answer");
+    let words = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not on weekdays";
+    let rejected = Err(CallError::Rejected(words.into()));
+    run.flight.member_answered("uid-g2", (MemberCall::Release, true), &rejected, run.now);
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
+    let ended = advance.ended.unwrap();
+    assert_eq!(ended.state, PlanState::Cancelled);
+    assert_eq!(
+        ended.message.to_string(),
+        format!("The removal of the scheduling gate of pod default/g2 was rejected: {words}")
+    );
+    assert_eq!(run.flight.begun(), 0, "no pod was evicted");
+    assert_eq!(run.flight.rejected.map(|call| call.uid), Some("uid-g2".into()));
+}
+
+#[test]
+fn no_pod_is_evicted_before_a_nomination_is_accepted() {
+    let mut run = rehearsing();
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Allowed, run.now);
+    }
+    run.ungating_rehearsed();
+    assert!(names(&run.step()).is_empty());
+    run.answered("uid-g1", false, true);
+    assert!(names(&run.step()).is_empty(), "the PodGroup has a pod on the other node too");
+    run.answered("uid-g2", false, true);
+    assert_eq!(names(&run.step()), ["evict l1", "evict l2"]);
+}
+
+#[test]
+fn an_unanswered_rehearsal_is_repeated_and_a_failing_one_is_a_rejection_after_six_times() {
+    let mut run = rehearsing();
+    run.nominated();
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Allowed, run.now);
+    }
+    run.flight.member_answered("uid-g2", (MemberCall::Release, true), &Ok(()), run.now);
+    for _ in 0..20 {
+        let lost = Err(CallError::Unanswered("too many requests (429)".into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Release, true), &lost, run.now);
+        run.later(1);
+        assert_eq!(names(&run.step()), ["rehearse release g1"], "throttling is waited for");
+    }
+    for _ in 0..3 {
+        let failed = Err(CallError::Failed("failed calling webhook \"w\" (500)".into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Release, true), &failed, run.now);
+        run.later(10);
+        run.step();
+    }
+    let message = run.flight.ending.unwrap().message.to_string();
+    assert!(message.ends_with("was rejected: failed calling webhook \"w\" (500)"), "{message}");
+}

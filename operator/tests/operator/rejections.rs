@@ -1,0 +1,112 @@
+//! Calls for a plan that admission rejects, driven step by step: no pod is evicted in vain, the status has the words of the rejecting
+//! component, and the rejected call is tried again until it is accepted.
+
+use crate::driven::{Answer, Driven, Kind, gang, running};
+use giveway_crds::condition::types::INITIALLY_SCHEDULED;
+use giveway_crds::plan::PlanState;
+use giveway_operator::messages::command::Command;
+use std::time::Duration;
+
+const WORDS: &str = "ValidatingAdmissionPolicy 'no-change' with binding 'no-change' denied request: not during the trading day";
+
+/// Returns a full cluster of two nodes.
+fn full_cluster() -> Driven {
+    let mut driven = Driven::new(&[]);
+    for node in ["n1", "n2"] {
+        driven.node(node, 1);
+        driven.apply(Kind::Pod, running(&format!("low-{node}"), 10, node, None));
+    }
+    driven
+}
+
+fn rejects_ungating(command: &Command) -> Answer {
+    match command {
+        Command::Release { .. } => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    }
+}
+
+#[test]
+fn if_the_removal_of_the_gate_is_rejected_no_pod_is_evicted_until_its_dry_run_succeeds() {
+    let mut driven = full_cluster();
+    driven.answer(rejects_ungating);
+    driven.submit(gang("train", 2, 1_000), 2);
+    driven.settle();
+    let calls = driven.run(Duration::from_secs(75));
+    let dry_runs = calls.iter().filter(|call| call.starts_with("rehearse the ungating of train-")).count();
+    assert_eq!(dry_runs, 3, "after 10, 30 and 70 s: {calls:?}");
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    let words = format!("The removal of the scheduling gate of pod train-0 was rejected: {WORDS} No pod is evicted");
+    assert!(condition.starts_with("False Rejected: ") && condition.contains(&words), "{condition}");
+    let plans = driven.plans();
+    assert_eq!(plans.len(), 1, "only the dry run is repeated");
+    let status = plans[0].status.clone().unwrap();
+    assert_eq!((status.state, status.evicted), (PlanState::Cancelled, 0));
+    assert!(status.message.ends_with(WORDS), "{}", status.message);
+
+    driven.answer(|_| Answer::Succeed);
+    driven.run(Duration::from_secs(90));
+    assert_eq!(driven.evicted(), ["low-n1", "low-n2"]);
+    driven.terminate();
+    driven.settle();
+    driven.bind();
+    driven.settle();
+    assert_eq!(driven.bound("train"), ["train-0", "train-1"]);
+}
+
+#[test]
+fn if_a_nomination_is_rejected_no_pod_is_evicted() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::Nominate { node: Some(_), .. } => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 2);
+    driven.settle();
+    driven.run(Duration::from_secs(30));
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    let words = format!("The nomination of a node for pod train-0 was rejected: {WORDS}");
+    assert!(condition.contains(&words), "{condition}");
+}
+
+#[test]
+fn a_gang_that_fits_and_whose_gates_cannot_be_removed_reports_the_rejection() {
+    let mut driven = Driven::new(&[]);
+    driven.node("n1", 2);
+    driven.answer(rejects_ungating);
+    driven.submit(gang("train", 2, 1_000), 2);
+    driven.settle();
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    assert!(condition.starts_with("False Rejected: ") && condition.contains(WORDS), "{condition}");
+    driven.answer(|_| Answer::Succeed);
+    driven.run(Duration::from_secs(11));
+    driven.bind();
+    driven.settle();
+    assert_eq!(driven.bound("train"), ["train-0", "train-1"]);
+}
+
+#[test]
+fn a_victim_whose_eviction_is_rejected_is_left_out_for_ten_minutes_and_another_one_is_evicted() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::Evict(call) if call.pod.name == "low-n1" => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 1, 1_000), 1);
+    driven.settle();
+    assert_eq!(driven.evicted(), ["low-n2"]);
+    driven.terminate();
+    driven.settle();
+    driven.bind();
+    driven.settle();
+    driven.submit(gang("second", 1, 500), 1);
+    driven.settle();
+    let asked = |calls: &[String]| calls.iter().filter(|call| *call == "rehearse low-n1").count();
+    let calls = driven.run(Duration::from_secs(590));
+    assert_eq!(asked(&calls), 0, "{calls:?}");
+    let calls = driven.run(Duration::from_secs(30));
+    assert_eq!(asked(&calls), 1, "{calls:?}");
+    assert_eq!(driven.evicted(), ["low-n2"]);
+}
