@@ -70,6 +70,8 @@ struct Entry {
     wanted: PreemptionStatus,
     written: Option<PreemptionStatus>,
     call: Call,
+    /// True if the call in flight was made for an earlier entry of this name: its answer says nothing about this one.
+    is_call_of_earlier: bool,
     /// True if the plan has ended: the entry is removed after its last write.
     over: bool,
 }
@@ -83,8 +85,16 @@ impl Entry {
             wanted: record.status.clone(),
             written: None,
             call: Call::Idle,
+            is_call_of_earlier: false,
             over: false,
         }
+    }
+
+    /// Records the answer to the call of an earlier entry: the next write is made now. Returns true if there is none, because the plan has
+    /// ended and was never stored.
+    fn answered_earlier(&mut self) -> bool {
+        (self.call, self.is_call_of_earlier) = (Call::Idle, false);
+        self.over && self.create.is_some() && !self.is_tried_again()
     }
 
     /// Returns true if creating the objects of an ended plan is retried: only for plans in state `Observed`, which are never carried out.
@@ -120,7 +130,11 @@ pub enum Written {
 }
 
 impl PlanStore {
-    fn insert(&mut self, plan: &str, entry: Entry) {
+    /// Adds an entry. If it replaces one whose call is in flight, nothing is written before that call is answered.
+    fn insert(&mut self, plan: &str, mut entry: Entry) {
+        if let Some(earlier) = self.entries.get(plan).filter(|earlier| earlier.call.pending()) {
+            (entry.call, entry.is_call_of_earlier) = (earlier.call, true);
+        }
         self.unwritten.insert(plan.to_owned());
         self.entries.insert(plan.to_owned(), entry);
     }
@@ -154,7 +168,15 @@ impl PlanStore {
 
     /// Ends a stored plan that is not in memory, whatever its status is.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
-        let entry = Entry { create: None, priority: 0, wanted: last, written: None, call: Call::Idle, over: true };
+        let entry = Entry {
+            create: None,
+            priority: 0,
+            wanted: last,
+            written: None,
+            call: Call::Idle,
+            is_call_of_earlier: false,
+            over: true,
+        };
         self.insert(plan, entry);
     }
 
@@ -221,6 +243,12 @@ impl PlanStore {
     /// Handles the answer to a write.
     pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> Answer {
         let Some(entry) = self.get_mut(plan) else { return Answer::Nothing };
+        if entry.is_call_of_earlier {
+            if entry.answered_earlier() {
+                self.entries.remove(plan);
+            }
+            return Answer::Nothing;
+        }
         match result {
             Written::Unanswered => entry.call.unanswered(now),
             _ => entry.call.answered(result == Written::Done, now),
@@ -440,6 +468,34 @@ mod tests {
         }
         store.pass(now);
         assert!(store.unwritten.is_empty(), "what was written is not examined again: {store:?}");
+    }
+
+    #[test]
+    fn a_plan_that_is_stored_again_waits_for_the_answer_to_an_earlier_write_which_says_nothing_about_it() {
+        for result in [Written::Done, Written::Gone, Written::Unanswered, Written::Failed("denied".into())] {
+            let (mut store, now) = (PlanStore::default(), Instant::now());
+            store.reopen(&Record::from(&flight(PlanState::Evicting)));
+            assert_eq!(calls(&mut store, now), ["write p-1 Evicting"]);
+            // The `Preemption` is deleted while the write is in flight.
+            store.open(&Record::from(&flight(PlanState::Evicting)));
+            assert!(calls(&mut store, now).is_empty(), "one call at a time");
+            let answer = store.answered("p-1", at(PlanState::Evicting), result.clone(), now);
+            assert_eq!(answer, Answer::Nothing, "{result:?}");
+            assert_eq!(calls(&mut store, now), ["create p-1 Evicting"], "{result:?}");
+            let answer = store.answered("p-1", at(PlanState::Evicting), Written::Done, now);
+            assert_eq!(answer, Answer::Stored(PlanState::Evicting));
+        }
+    }
+
+    #[test]
+    fn a_plan_that_ends_before_it_is_stored_again_is_not_stored() {
+        let (mut store, now) = (PlanStore::default(), Instant::now());
+        store.reopen(&Record::from(&flight(PlanState::Evicting)));
+        calls(&mut store, now);
+        store.open(&Record::from(&flight(PlanState::Evicting)));
+        store.close(&Record::from(&flight(PlanState::Completed)), end());
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), Answer::Nothing);
+        assert!(!store.holds("p-1") && calls(&mut store, now).is_empty());
     }
 
     #[test]
