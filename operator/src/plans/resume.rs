@@ -38,19 +38,22 @@ impl Flight {
     }
 
     /// Returns the reason if a plan that may still evict pods is not for this preemptor any more: a priority class can be deleted and
-    /// created again with another value or policy. While the class of a PodGroup does not exist, that is unknown.
+    /// created again with another value or policy.
     pub(super) fn changed_preemptor(&self, model: &Model) -> Option<String> {
-        if self.plan.state > PlanState::Evicting || !self.evicts() {
-            return None;
-        }
-        let without_class = match &self.preemptor {
-            Preemptor::Group(key) => model.cluster.group(key).is_some_and(|group| group.class_problem.is_some()),
-            Preemptor::Pod(_) => false,
-        };
-        if without_class { None } else { self.wrong_preemptor(model) }
+        let may_evict = self.plan.state <= PlanState::Evicting && self.evicts();
+        if may_evict { self.wrong_preemptor(model) } else { None }
     }
 
-    /// Returns the reason if the preemptor is not the one for which the plan was made, or may not preempt with its priority any more.
+    /// Returns true if the preemptor is a PodGroup whose priority and policy are unknown, because its class does not exist.
+    fn lacks_class(&self, model: &Model) -> bool {
+        match &self.preemptor {
+            Preemptor::Group(key) => model.cluster.group(key).is_some_and(|group| group.class_problem.is_some()),
+            Preemptor::Pod(_) => false,
+        }
+    }
+
+    /// Returns the reason if the preemptor is not the one for which the plan was made, or may not preempt with its priority any more. A
+    /// class that does not exist for a moment is no reason.
     fn wrong_preemptor(&self, model: &Model) -> Option<String> {
         let (said, cluster) = (&self.plan.preemptor, &model.cluster);
         let found = match &self.preemptor {
@@ -60,6 +63,9 @@ impl Flight {
         let Some((uid, policy)) = found else { return Some("its preemptor is gone.".to_owned()) };
         if *uid != said.uid {
             return Some("its preemptor is gone, and another object has the name.".to_owned());
+        }
+        if self.lacks_class(model) {
+            return None;
         }
         if policy == PreemptionPolicy::Never && self.rescue.is_none() {
             return Some("its preemptor may not preempt.".to_owned());

@@ -44,6 +44,17 @@ fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
 }
 
 #[test]
+fn a_preemptor_whose_class_does_not_exist_for_a_moment_keeps_its_plan() {
+    for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims] {
+        let mut run = resumed(state);
+        run.world.group_of_class("gang", 2, None::<i32>, "urgent");
+        assert_eq!(run.dropped(), "", "{state:?}");
+        run.world.class(serde_json::json!({"metadata": {"name": "urgent"}, "value": 5}));
+        assert_eq!(run.dropped(), "its preemptor has priority 5, and not 100.", "{state:?}");
+    }
+}
+
+#[test]
 fn a_place_is_for_the_preemptors_own_pods() {
     let mut run = resumed(PlanState::Planned);
     run.world.pod(TestPod::new("g1", 100).of("other").held());
