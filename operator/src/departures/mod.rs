@@ -52,7 +52,7 @@ pub struct Departure {
     stored: bool,
     /// True if the API server has rejected it several times in a row.
     cannot_be_stored: bool,
-    /// True if its `Preemption` was deleted before an eviction was accepted. It ends when no eviction is in flight.
+    /// True if its `Preemption` was deleted before it was committed. It ends when no eviction is in flight.
     deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
     members: BTreeMap<SmolStr, Member>,
@@ -73,14 +73,22 @@ pub struct Departure {
 struct Member {
     call: Call,
     accepted: bool,
-    /// True if the last request was refused or rejected, or not even sent for the sake of a budget: then it evicted no pod.
+    /// True if the last answer was a refusal or rejection, or the last request was not even sent for the sake of a budget: then no request
+    /// before that has evicted the pod.
     refused: bool,
 }
 
 impl Member {
-    /// Returns true if its eviction was requested and not refused.
+    /// Returns true if a request has evicted the pod, or may have: one is in flight, or the last one was not refused. A request that failed
+    /// may have been carried out.
+    fn may_have_worked(&self) -> bool {
+        self.call.pending() || (self.call != Call::Idle && !self.refused)
+    }
+
+    /// Returns true if its eviction was requested and not refused. A request that failed too often does not count: if it was carried out,
+    /// the pod is terminating.
     fn is_asked(&self) -> bool {
-        matches!(self.call, Call::Pending(_) | Call::Done(_))
+        self.call.pending() || (self.may_have_worked() && !self.call.exhausted())
     }
 }
 
@@ -123,9 +131,21 @@ impl Departure {
         }
     }
 
-    /// Returns true if it must be finished even under a restraint, because Giveway has evicted a pod of the PodGroup.
+    /// Returns true if it must be finished even under a restraint, because Giveway has evicted a pod of the PodGroup, or may have: an
+    /// eviction got no answer or failed. An eviction in flight does not count before it is answered.
     fn is_committed(&self) -> bool {
-        self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(|member| member.accepted)
+        let is_evicted = |member: &Member| member.accepted || (member.is_asked() && !member.call.pending());
+        self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(is_evicted)
+    }
+
+    /// Returns true if an eviction has no answer yet.
+    fn is_in_flight(&self) -> bool {
+        self.members.values().any(|member| member.call.pending())
+    }
+
+    /// Withdraws the evictions that the actuator has not sent yet.
+    fn withdraw(&mut self) {
+        std::mem::take(&mut self.permission).cancel();
     }
 
     /// Returns true if the budgets of the pod are guaranteed: against the preemptor of the cancelled plan, or always if there is none.
@@ -155,21 +175,20 @@ impl Departure {
     fn observe(&mut self, model: &Model) {
         let live: BTreeSet<&SmolStr> = half_bound::live(model, &self.group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut self.members {
-            member.accepted |= member.call != Call::Idle && !member.refused && !live.contains(uid);
+            member.accepted |= member.may_have_worked() && !live.contains(uid);
         }
     }
 
-    /// Returns the state and message with which it ends now; `None` if it continues. `restraint` is the reason why no evictions may begin.
-    fn end(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
+    /// Returns the state and message with which it ends as soon as no eviction is in flight; `None` if it continues. `restraint` is the
+    /// reason why no evictions may begin.
+    fn ending(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         let left = self.left(model).count();
-        let in_flight = self.members.values().any(|member| member.call.pending());
         if left == 0 {
-            return (!in_flight).then(|| (PlanState::Completed, format!("None of the {all} pods is left.")));
+            return Some((PlanState::Completed, format!("None of the {all} pods is left.")));
         }
         if self.deleted {
-            let message = "Its Preemption was deleted before a pod was evicted.";
-            return (!in_flight).then(|| (PlanState::Cancelled, message.to_owned()));
+            return Some((PlanState::Cancelled, "Its Preemption was deleted before a pod was evicted.".to_owned()));
         }
         if let Some(why) = model.cluster.protection(&self.group.namespace) {
             return Some((PlanState::Cancelled, format!("{left} of {all} pods are not evicted: {why}.")));
@@ -180,7 +199,7 @@ impl Departure {
             );
             return Some((PlanState::Completed, message));
         }
-        if self.is_committed() || self.members.values().any(Member::is_asked) {
+        if self.is_committed() {
             return None;
         }
         if let Some(why) = restraint {
@@ -240,9 +259,9 @@ impl Departure {
         for pod in left {
             let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
             member.call.start();
-            member.refused = breaches.contains_key(&pod.uid);
             if let Some(why) = breaches.get(&pod.uid) {
                 member.call.answered(false, now);
+                member.refused = true;
                 self.refusal = Some(refusal(&pod.key, &pod.uid, why));
                 step.refused.push((self.group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
                 continue;
@@ -372,14 +391,16 @@ impl Departures {
         self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
     }
 
-    /// Returns true if an eviction of the pod with this UID is in flight or was accepted.
+    /// Returns true if an eviction of the pod with this UID was requested and not refused. A request that failed may have been carried out,
+    /// and is retried.
     pub fn has_asked(&self, uid: &str) -> bool {
         self.0.values().any(|departure| departure.members.get(uid).is_some_and(Member::is_asked))
     }
 
-    /// UIDs of the pods that are expected to terminate: all but those whose eviction failed or was refused.
+    /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
+    /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
     pub fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
-        self.members().filter(|(_, member)| !matches!(member.call, Call::Failed(..))).map(|(uid, _)| uid)
+        self.members().filter(|(_, member)| !member.refused && !member.call.exhausted()).map(|(uid, _)| uid)
     }
 
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &Member)> {
@@ -400,10 +421,7 @@ impl Departures {
 
     /// Withdraws the evictions that the actuator has not sent yet.
     pub fn hold(&mut self) {
-        let pending = |departure: &&mut Departure| departure.members.values().any(|member| member.call.pending());
-        for departure in self.0.values_mut().filter(pending) {
-            std::mem::take(&mut departure.permission).cancel();
-        }
+        self.0.values_mut().filter(|departure| departure.is_in_flight()).for_each(Departure::withdraw);
     }
 
     /// Records that the API server has rejected a departure several times in a row. Plans no longer wait until it is stored; the write is
@@ -428,7 +446,7 @@ impl Departures {
         departure.stored = false;
         departure.deleted = !departure.is_committed();
         if departure.deleted {
-            std::mem::take(&mut departure.permission).cancel();
+            departure.withdraw();
         } else {
             store.open(&departure.record());
         }
@@ -446,7 +464,10 @@ impl Departures {
     ) -> Option<Sentence> {
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         let member = departure.members.get_mut(uid)?;
-        member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
+        // A request that was not sent changes nothing about the earlier ones.
+        if *outcome != EvictOutcome::Withdrawn {
+            member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
+        }
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
                 member.call.answered(true, now);
@@ -480,19 +501,21 @@ impl Departures {
         let mut step = Step::default();
         self.0.retain(|(group, _), departure| {
             departure.observe(model);
-            // An eviction was accepted before it could be withdrawn.
+            // An eviction was accepted before it could be withdrawn, or may have been.
             if departure.deleted && departure.is_committed() {
                 (departure.deleted, departure.stored) = (false, false);
                 store.open(&departure.record());
             }
-            if let Some((state, message)) = departure.end(model, restraint) {
-                departure.permission.cancel();
-                (departure.plan.state, departure.plan.message) = (state, message);
-                store.close(&departure.record(), clock.time());
-                step.ended.push(group.clone());
-                return false;
-            }
-            if departure.stored && !departure.deleted {
+            if let Some((state, message)) = departure.ending(model, restraint) {
+                if !departure.is_in_flight() {
+                    (departure.plan.state, departure.plan.message) = (state, message);
+                    store.close(&departure.record(), clock.time());
+                    step.ended.push(group.clone());
+                    return false;
+                }
+                // The answers are counted first, and show whether it is committed.
+                departure.withdraw();
+            } else if departure.stored && !departure.deleted {
                 departure.evict(model, &is_taken, clock.now, &mut step);
             }
             store.note(&departure.record());

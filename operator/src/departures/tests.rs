@@ -457,7 +457,133 @@ fn no_pod_is_evicted_in_a_protected_namespace() {
     world.model.cluster.protect_namespaces(["default".to_owned()].into());
     let step = run.pass(&world, now);
     assert!(step.commands.is_empty() && call.permission.is_cancelled());
+    assert!(step.ended.is_empty(), "the answers are missing");
+    for pod in ["l1", "l2", "l3"] {
+        run.answer(&world, pod, &EvictOutcome::Withdrawn, now);
+    }
+    let step = run.pass(&world, now);
+    assert!(step.commands.is_empty());
     assert_eq!(step.ended, [world.key("low")]);
+}
+
+/// Returns the number of evicted pods in the next write of the only stored departure.
+fn stored_as_evicted(run: &mut Run, now: Instant) -> i32 {
+    match run.store.pass(now).as_slice() {
+        [Command::StorePlan { status, .. } | Command::WritePlan { status, .. }] => status.evicted,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_departure_that_ends_counts_the_answers_to_its_evictions_in_flight() {
+    let protect = |world: &mut World| {
+        world.model.cluster.protect_namespaces(["default".to_owned()].into());
+    };
+    let bind = |world: &mut World| {
+        world.pods(["l1", "l2", "l3", "l4", "l5", "l6"].map(member));
+    };
+    for end in [protect as fn(&mut World), bind as fn(&mut World)] {
+        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+        world.group("low", 5, 10, "PodGroup");
+        let id = run.gang(&world, now).unwrap();
+        run.stored(now);
+        let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
+        run.store.answered(&id, record, plan_store::Written::Done, now);
+        assert_eq!(run.evictions(&world, now).len(), 3);
+        run.answer(&world, "l2", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
+        run.answer(&world, "l3", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
+        end(&mut world);
+        let later = now + Duration::from_secs(1);
+        let step = run.pass(&world, later);
+        assert!(step.ended.is_empty() && step.commands.is_empty(), "the eviction of l1 is in flight: {step:?}");
+        run.answer(&world, "l1", &EvictOutcome::Accepted, later);
+        assert_eq!(run.pass(&world, later).ended, [world.key("low")]);
+        assert_eq!(stored_as_evicted(&mut run, later), 1);
+    }
+}
+
+#[test]
+fn a_departure_without_an_answer_to_an_eviction_is_committed() {
+    let (unanswered, error) = (EvictOutcome::Unanswered("timeout".into()), EvictOutcome::Error("500".into()));
+    let refused = EvictOutcome::Refused("it needs 5 healthy pods".into());
+    for (outcome, goes_on) in [(unanswered, true), (error, true), (refused, false)] {
+        let begun = || {
+            let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+            world.group("low", 5, 10, "PodGroup");
+            let id = run.gang(&world, now).unwrap();
+            run.evictions(&world, now);
+            for pod in ["l1", "l2", "l3"] {
+                run.answer(&world, pod, if pod == "l1" { &outcome } else { &EvictOutcome::Withdrawn }, now);
+            }
+            (world, run, id, now)
+        };
+        let (world, mut run, id, now) = begun();
+        run.departures.deleted(&mut run.store, &id);
+        run.pass(&world, now);
+        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "its Preemption is deleted: {outcome:?}");
+        assert_eq!(run.store.holds(&id), goes_on, "it is stored again: {outcome:?}");
+        let (world, mut run, id, now) = begun();
+        let observes = Some("Giveway only observes");
+        run.departures.pass(&world.model, &mut run.store, |_| false, observes, at(now));
+        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "evictions are switched off: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_request_that_was_not_sent_does_not_change_that_the_one_before_was_refused() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    let id = run.gang(&world, now).unwrap();
+    let later = now + Duration::from_secs(9);
+    for (time, outcome) in [(now, EvictOutcome::Refused("0 allowed".into())), (later, EvictOutcome::Withdrawn)] {
+        assert_eq!(run.evictions(&world, time).len(), 3, "{outcome:?}");
+        for pod in ["l1", "l2", "l3"] {
+            run.answer(&world, pod, &outcome, time);
+        }
+    }
+    world.remove_pod("l1");
+    run.departures.deleted(&mut run.store, &id);
+    run.pass(&world, later);
+    assert!(run.departures.is_empty(), "no pod was evicted");
+}
+
+#[test]
+fn evictions_are_withdrawn_if_they_are_switched_off_before_the_first_one_is_answered() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    run.gang(&world, now);
+    let step = run.pass(&world, now);
+    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
+    let off = |run: &mut Run, world: &World| {
+        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
+    };
+    assert!(off(&mut run, &world).ended.is_empty(), "the answers are missing");
+    assert!(call.permission.is_cancelled());
+    for pod in ["l1", "l2", "l3"] {
+        run.answer(&world, pod, &EvictOutcome::Withdrawn, now);
+    }
+    assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
+}
+
+#[test]
+fn a_pod_counts_as_leaving_while_its_eviction_is_retried_but_not_after_a_refusal_or_six_failures() {
+    let down = EvictOutcome::Unanswered("too many requests".into());
+    let error = EvictOutcome::Error("500".into());
+    let refused = EvictOutcome::Refused("0 allowed".into());
+    for (outcome, times, leaves) in
+        [(&down, 1, true), (&down, 20, true), (&error, 5, true), (&error, 6, false), (&refused, 1, false)]
+    {
+        let (world, mut run, mut now) = (world(), Run::default(), Instant::now());
+        run.rest(&world, &rest(&world, ["l2"]), now);
+        assert_eq!(run.departures.leaving().collect::<Vec<_>>(), ["uid-l2"]);
+        for _ in 0..times {
+            assert_eq!(run.evictions(&world, now), ["l2 force"]);
+            run.answer(&world, "l2", outcome, now);
+            now += Duration::from_secs(9);
+        }
+        assert_eq!(run.departures.leaving().count(), usize::from(leaves), "{outcome:?} {times} times");
+        assert_eq!(run.departures.has_asked("uid-l2"), leaves, "{outcome:?} {times} times");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Plans in flight, driven step by step: delays, cancellations, victims that two plans share, changes of the leader, of the mode and of
 //! nodes, and the limit on the number of plans.
 
-use crate::driven::{Answer, Driven, Kind, gang, running};
+use crate::driven::{Answer, Driven, Kind, gang, member, running};
 use giveway_crds::condition::types::INITIALLY_SCHEDULED;
 use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
@@ -195,17 +195,19 @@ fn a_deleted_preemption_cancels_its_plan_at_every_stage() {
     }
 }
 
+/// Returns gang `train`, whose priority is that of class `urgent`.
+fn train_of_class() -> Value {
+    let mut train = gang("train", 2, 0);
+    (train["spec"]["priority"], train["spec"]["priorityClassName"]) = (Value::Null, json!("urgent"));
+    train
+}
+
 /// A victim must have a lower priority than the preemptor at the time of its eviction. `value` of a PriorityClass is immutable, but the
 /// class can be deleted and created again.
 #[test]
 fn a_plan_whose_preemptor_has_no_higher_priority_any_more_evicts_nothing_else() {
-    let by_class = || {
-        let mut train = gang("train", 2, 0);
-        (train["spec"]["priority"], train["spec"]["priorityClassName"]) = (Value::Null, json!("urgent"));
-        train
-    };
     for stage in [Stage::Stored, Stage::Nominated, Stage::FirstEviction, Stage::AllEvicted] {
-        let mut driven = at_with(stage, by_class());
+        let mut driven = at_with(stage, train_of_class());
         driven.apply(Kind::Class, json!({"metadata": {"name": "urgent", "uid": "uid-again"}, "value": 5}));
         go_on(&mut driven);
         assert_eq!(driven.evicted(), stage.committed(), "{stage:?}");
@@ -214,6 +216,27 @@ fn a_plan_whose_preemptor_has_no_higher_priority_any_more_evicts_nothing_else() 
             assert!(stored.iter().any(|plan| plan.starts_with("Preemptor Cancelled: ")), "{stage:?}: {stored:?}");
             expect_all_ended(&driven);
         }
+    }
+}
+
+#[test]
+fn a_new_leader_continues_a_plan_although_the_class_of_its_preemptor_does_not_exist_for_a_moment() {
+    for stage in [Stage::Stored, Stage::Nominated, Stage::FirstEviction, Stage::AllEvicted] {
+        let mut driven = at_with(stage, train_of_class());
+        driven.delete(Kind::Class, "urgent");
+        driven.next_leader();
+        driven.answer(|_| Answer::Succeed);
+        driven.settle();
+        driven.apply(Kind::Class, json!({"metadata": {"name": "urgent", "uid": "uid-again"}, "value": 1_000}));
+        driven.settle();
+        driven.run(seconds(10));
+        assert_eq!(driven.evicted(), Stage::AllEvicted.evicted(), "{stage:?}");
+        driven.terminate();
+        driven.settle();
+        driven.bind();
+        driven.settle();
+        let plan = only(driven.stored());
+        assert!(plan.starts_with("Preemptor Completed: "), "{stage:?}: {plan}");
     }
 }
 
@@ -378,6 +401,40 @@ fn a_group_that_two_plans_evict_is_evicted_once_if_the_other_plan_is_cancelled()
     let calls = cancel(&mut driven, "one");
     assert!(!calls.iter().any(|call| call.starts_with("evict ")), "it was requested before: {calls:?}");
     expect_bound(&mut driven, "two");
+}
+
+/// The other pod of a PodGroup that a cancelled plan has disrupted is evicted in any case, so another plan may count on its capacity.
+#[test]
+fn a_plan_that_counts_on_a_pod_of_a_departure_outlasts_a_failed_eviction_of_that_pod() {
+    let mut driven = Driven::new(&[]);
+    driven.node("n1", 1);
+    driven.node("n2", 2);
+    driven.apply(Kind::Group, gang("shared", 2, 10));
+    driven.apply(Kind::Pod, running("shared-0", 10, "n1", Some("shared")));
+    driven.apply(Kind::Pod, running("shared-1", 10, "n2", Some("shared")));
+    driven.apply(Kind::Pod, running("low", 10, "n2", None));
+    let is_of_the_other = |command: &Command| matches!(command, Command::Evict(call) if call.pod.name == "shared-1");
+    driven.answer(move |command| if is_of_the_other(command) { Answer::Hold } else { Answer::Succeed });
+    driven.submit_for("n1", "first", 1_000);
+    driven.settle();
+    let mut second = member("second-0", 1_000, "second", 2);
+    second["spec"]["nodeSelector"] = json!({"pool": "n2"});
+    driven.apply(Kind::Group, gang("second", 1, 1_000));
+    driven.apply(Kind::Pod, second);
+    driven.settle();
+    assert_eq!(driven.evicted(), ["low", "shared-0"]);
+    driven.delete(Kind::Group, "first");
+    driven.settle();
+    driven.answer(move |command| if is_of_the_other(command) { Answer::Fail("too many") } else { Answer::Succeed });
+    driven.answer_held(|_| true);
+    driven.settle();
+    driven.run(seconds(1));
+    driven.answer(|_| Answer::Succeed);
+    driven.run(seconds(5));
+    assert_eq!(driven.evicted(), ["low", "shared-0", "shared-1"], "{:#?}", driven.stored());
+    let cancelled = driven.stored().into_iter().filter(|plan| plan.starts_with("Preemptor Cancelled: "));
+    assert_eq!(cancelled.collect::<Vec<_>>(), ["Preemptor Cancelled: The pod group was deleted."]);
+    expect_bound(&mut driven, "second");
 }
 
 #[test]
