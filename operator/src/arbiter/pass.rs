@@ -84,6 +84,7 @@ impl Arbiter {
         self.statuses.dirty.extend(self.model.groups.keys().cloned());
         self.preemption.candidates = Candidates::all(&self.model);
         self.resume_rates(clock);
+        self.gangs.half_starts.resume(&self.model);
         self.resume_plans(clock);
     }
 

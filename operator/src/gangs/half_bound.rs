@@ -139,6 +139,27 @@ pub struct HalfStarts {
 }
 
 impl HalfStarts {
+    /// Reads from the completed plans of earlier leaders which gangs have had enough bound members: all members that a plan placed were
+    /// bound when it was completed, even if the leader ended before it wrote that to the status of the PodGroup.
+    pub fn resume(&mut self, model: &Model) {
+        let mut placed: BTreeMap<(ObjectKey, &str), BTreeSet<&str>> = BTreeMap::new();
+        for (group, pod) in model.plans.completed() {
+            let key = ObjectKey::new(&group.namespace, &group.name);
+            placed.entry((key, group.uid.as_str())).or_default().insert(pod);
+        }
+        for ((key, uid), pods) in placed {
+            if model.cluster.group(&key).is_none_or(|group| group.uid != uid) {
+                continue;
+            }
+            let bound = live(model, &key).filter(|pod| pod.bound() && pods.contains(pod.uid.as_str()));
+            let bound: BTreeSet<SmolStr> = bound.map(|pod| pod.uid.clone()).collect();
+            // Otherwise that run has ended.
+            if !bound.is_empty() {
+                self.had_enough.insert(key, bound);
+            }
+        }
+    }
+
     /// Updates the state of the PodGroups in `touched`.
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
@@ -194,7 +215,9 @@ impl HalfStarts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::input::{Input, Update};
     use crate::testing::{TestPod, World};
+    use serde_json::{Value, json};
 
     const AFTER: Duration = Duration::from_secs(600);
 
@@ -278,6 +301,42 @@ mod tests {
         world.scheduled("g", "False", 400).never_scheduled("g", 400);
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
+    }
+
+    /// Stores a plan in this state that placed these pods of the PodGroup `g` with this UID.
+    fn store_plan(world: &mut World, state: &str, uid: &str, pods: [&str; 3]) {
+        let place = |name: &str| json!({"pod": name, "uid": format!("uid-{name}"), "node": "n1"});
+        let plan = json!({
+            "metadata": {"name": "p-1", "uid": "uid-p-1", "creationTimestamp": "1970-01-01T00:01:00Z"},
+            "spec": {"preemptor": {"kind": "PodGroup", "namespace": "default", "name": "g", "uid": uid, "priority": 10},
+                     "strategy": "least-cost", "placements": pods.map(place)},
+            "status": {"state": state, "term": "t"}
+        });
+        let plan = Box::new(serde_json::from_value(plan).unwrap());
+        world.model.apply(Input::Preemption(Update::Applied(plan)));
+    }
+
+    #[test]
+    fn a_gang_whose_plan_an_earlier_leader_completed_had_enough_members_although_its_status_does_not_say_so() {
+        let bound = ["g0", "g1", "lost"];
+        for (state, uid, pods, due_now) in [
+            ("Completed", "uid-g", bound, 0),
+            ("Completed", "uid-g", ["lost", "l1", "l2"], 1),
+            ("Completed", "another", bound, 1),
+            ("Releasing", "uid-g", bound, 1),
+            ("Cancelled", "uid-g", bound, 1),
+        ] {
+            let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+            world.never_scheduled("g", 90);
+            store_plan(&mut world, state, uid, pods);
+            starts.resume(&world.model);
+            due(&mut starts, &mut world, now);
+            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), due_now, "{state} {uid} {pods:?}");
+            world.remove_pod("g0").remove_pod("g1");
+            world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(110).on("n1").started(115));
+            due(&mut starts, &mut world, now);
+            assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1, "its members were replaced");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct PlanRecord {
     pub bytes: usize,
     /// Number of victims in each namespace, while a new leader may have to count them for the limits on evictions.
     victims: Need,
+    /// UIDs of the pods that a completed plan placed, until a new leader has read them.
+    placed: Vec<SmolStr>,
     /// The object, while it may have to be resumed.
     object: Option<Box<Preemption>>,
 }
@@ -74,6 +76,8 @@ impl Plans {
         };
         let (spec, status) = (&object.spec, object.status.clone().unwrap_or_default());
         let lines = 5 + spec.placements.len() + spec.victims.iter().map(|unit| 1 + unit.pods.len()).sum::<usize>();
+        let is_completed = !self.resumed && status.state == PlanState::Completed;
+        let placed = spec.placements.iter().filter(|_| is_completed).map(|place| SmolStr::new(&place.uid));
         let record = PlanRecord {
             uid: object.uid().unwrap_or_default().into(),
             preemptor: spec.preemptor.clone().unwrap_or_default(),
@@ -82,6 +86,7 @@ impl Plans {
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
             bytes: lines * BYTES_A_LINE,
             victims: if self.resumed { Need::new() } else { victims(&object) },
+            placed: placed.collect(),
             object: (!self.resumed && status.state.in_flight()).then_some(object),
             status,
         };
@@ -123,10 +128,26 @@ impl Plans {
         found.into_values().collect()
     }
 
+    /// Returns each PodGroup whose plan was completed, with the UID of each pod that the plan placed, before plans are resumed.
+    pub fn completed(&self) -> impl Iterator<Item = (&StoredPreemptor, &str)> {
+        let completed = self.records.iter().filter_map(move |(name, record)| {
+            let first = self.records.get(plan_of_part(name))?;
+            let is_completed = first.status.state == PlanState::Completed && first.preemptor.kind == "PodGroup";
+            is_completed.then_some((&first.preemptor, record))
+        });
+        completed.flat_map(|(preemptor, record)| {
+            // Only the first part has a status, so the objects of the others are kept until plans are resumed.
+            let of_part = record.object.iter().flat_map(|part| &part.spec.placements).map(|place| place.uid.as_str());
+            record.placed.iter().map(SmolStr::as_str).chain(of_part).map(move |uid| (preemptor, uid))
+        })
+    }
+
     /// Returns the plans whose status is in flight, with their existing parts. A second call returns none of them.
     pub fn to_resume(&mut self) -> BTreeMap<SmolStr, Vec<Preemption>> {
         self.resumed = true;
-        self.records.values_mut().for_each(|record| record.victims.clear());
+        for record in self.records.values_mut() {
+            (record.victims, record.placed) = (Need::new(), Vec::new());
+        }
         let mut plans: BTreeMap<SmolStr, Vec<Preemption>> = BTreeMap::new();
         for (name, record) in &mut self.records {
             if let Some(object) = record.object.take() {
@@ -243,5 +264,31 @@ mod tests {
         assert_eq!(found(&plans), expected);
         plans.to_resume();
         assert!(plans.records.values().all(|record| record.victims.is_empty()), "it is not needed any more");
+    }
+
+    #[test]
+    fn the_pods_that_completed_plans_of_pod_groups_have_placed_are_known_until_plans_are_resumed() {
+        let mut plans = Plans::default();
+        let store = |plans: &mut Plans, name: &str, kind: &str, status: Value, pods: &[&str]| {
+            let placements: Vec<Value> = pods.iter().map(|uid| json!({"pod": uid, "uid": uid, "node": "n"})).collect();
+            let object = json!({
+                "metadata": {"name": name, "uid": name, "creationTimestamp": "1970-01-01T00:00:01Z"},
+                "spec": {"preemptor": {"kind": kind, "namespace": "d", "name": "g", "uid": "u", "priority": 1},
+                         "strategy": "least-cost", "placements": placements},
+                "status": status
+            });
+            plans.take(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
+        };
+        let at = |state: &str| json!({"state": state, "term": "t"});
+        store(&mut plans, "done", "PodGroup", at("Completed"), &["1", "2"]);
+        store(&mut plans, "done.2", "PodGroup", Value::Null, &["3"]);
+        store(&mut plans, "running", "PodGroup", at("Releasing"), &["4"]);
+        store(&mut plans, "dropped", "PodGroup", at("Cancelled"), &["5"]);
+        store(&mut plans, "single", "Pod", at("Completed"), &["6"]);
+        let found = |plans: &Plans| plans.completed().map(|(_, uid)| uid.to_owned()).collect::<Vec<_>>();
+        assert_eq!(found(&plans), ["1", "2", "3"]);
+        plans.to_resume();
+        store(&mut plans, "later", "PodGroup", at("Completed"), &["7"]);
+        assert_eq!(found(&plans), Vec::<String>::new());
     }
 }

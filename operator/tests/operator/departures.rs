@@ -1,8 +1,10 @@
 //! Departures, driven step by step: across a change of the leader, and in mode `observe`.
 
-use crate::driven::{Driven, Kind, gang, running};
+use crate::driven::{Answer, Driven, Kind, gang, member, running};
+use giveway_crds::condition::types::SCHEDULED;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
+use giveway_operator::messages::command::Command;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -78,6 +80,55 @@ fn a_new_leader_evicts_the_rest_of_a_group_when_the_budget_that_refused_allows_i
     driven.run(Duration::from_secs(10));
     assert_eq!(driven.evicted(), ["db-1", "db-2"]);
     assert_eq!(driven.stored(), ["MemberPreempted Completed: None of the 2 pods is left."]);
+}
+
+/// Sets the controller of a pod, which replaces it.
+fn own(driven: &mut Driven, pod: &str) {
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "uid-rs", "controller": true});
+    driven.change(Kind::Pod, pod, |pod| pod["metadata"]["ownerReferences"] = json!([owner])).unwrap();
+}
+
+/// The leader ends before it has written that the gang is scheduled, and the gang loses a pod.
+#[test]
+fn a_new_leader_knows_from_a_completed_plan_that_a_gang_was_scheduled_and_does_not_evict_the_rest() {
+    let mut driven = Driven::new(&["--half-bound-timeout=20s"]);
+    for node in ["n1", "n2"] {
+        driven.node(node, 2);
+        driven.apply(Kind::Pod, running(&format!("low-{node}"), 10, node, None));
+    }
+    driven.submit(gang("train", 2, 1_000), 2);
+    own(&mut driven, "train-0");
+    own(&mut driven, "train-1");
+    driven.settle();
+    driven.answer(|command| match command {
+        Command::WriteGroupStatus { .. } => Answer::Hold,
+        _ => Answer::Succeed,
+    });
+    driven.terminate();
+    driven.settle();
+    driven.bind();
+    let at = jiff::Timestamp::from_second(driven.second()).unwrap().to_string();
+    for pod in driven.bound("train") {
+        let bound = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]);
+        driven.change(Kind::Pod, &pod, |pod| pod["status"]["conditions"] = bound).unwrap();
+    }
+    driven.settle();
+    let plan = driven.plans().remove(0);
+    assert_eq!(plan.status.map(|status| status.state), Some(PlanState::Completed), "{:#?}", driven.stored());
+    let condition = driven.condition("train", SCHEDULED);
+    assert!(condition.starts_with("False "), "the last status was not written: {condition}");
+    // The replacement pod does not fit beside a pod of higher priority.
+    let place = plan.spec.placements.into_iter().find(|place| place.pod == "train-1").unwrap();
+    driven.delete(Kind::Pod, "train-1");
+    driven.apply(Kind::Pod, running("urgent", 2_000, &place.node, None));
+    driven.apply(Kind::Pod, member("train-2", 1_000, "train", 2));
+    own(&mut driven, "train-2");
+    driven.next_leader();
+    driven.answer(|_| Answer::Succeed);
+    driven.settle();
+    driven.run(Duration::from_secs(30));
+    assert_eq!(driven.evicted(), ["low-n1", "low-n2"], "{:#?}", driven.stored());
 }
 
 #[test]
