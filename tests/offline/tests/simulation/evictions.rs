@@ -1,7 +1,7 @@
 //! The API server's handling of evictions, budgets and deletions of pods, and the disruption controller.
 
 use crate::simulation::object::{Kind, Pod, set_condition, terminating, text, uid};
-use crate::simulation::server::{EPOCH, Request, Server, refusal};
+use crate::simulation::server::{EPOCH, Request, Server, answered, refusal};
 use giveway_crds::keys;
 use jiff::Timestamp;
 use kube::core::Status;
@@ -46,9 +46,8 @@ impl Server {
             });
             self.terminate(name, grace);
         }
-        let code = result.as_ref().err().map_or(201, |status| status.code);
         let request = Request { user, verb: "create", kind: Kind::Pod, name, subresource: "eviction", body };
-        self.log(request, code, None);
+        self.log_answer(request, answered(&result, 201), None);
         result
     }
 
@@ -67,12 +66,11 @@ impl Server {
     ) -> Result<(), Box<Status>> {
         let found = self.pod_to_remove(name, insisted);
         let body = delete_options(found.as_ref().map_or(insisted, uid), grace);
-        let code = found.as_ref().err().map_or(200, |status| status.code);
         if found.is_ok() {
             self.terminate(name, grace);
         }
         let request = Request { user, verb: "delete", kind: Kind::Pod, name, subresource: "", body };
-        self.log(request, code, found.as_ref().ok());
+        self.log_answer(request, answered(&found, 200), found.as_ref().ok());
         found.map(drop)
     }
 
@@ -171,4 +169,29 @@ pub fn app_of(budget: &Value) -> &str {
 pub fn deadline(pod: &Value) -> i64 {
     let time: Option<Timestamp> = text(pod, "/metadata/deletionTimestamp").parse().ok();
     time.map_or(EPOCH, Timestamp::as_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_tests::audit::{OPERATOR, unanswered};
+
+    #[test]
+    fn the_audit_log_shows_that_a_budget_refused_an_eviction() {
+        let mut server = Server::default();
+        let labels = json!({"app": "low"});
+        let pod = json!({"metadata": {"name": "low-0", "labels": labels}, "spec": {"nodeName": "n1"},
+            "status": {"phase": "Running", "conditions": []}});
+        server.create(OPERATOR, Kind::Pod, pod).unwrap();
+        let budget = json!({"metadata": {"name": "low"}, "spec": {"selector": {"matchLabels": labels}},
+            "status": {"disruptionsAllowed": 0}});
+        server.create(OPERATOR, Kind::Budget, budget).unwrap();
+        let insisted = uid(server.get(Kind::Pod, "low-0").unwrap()).to_owned();
+        let refused = server.evict(OPERATOR, ("low-0", &insisted), None, Some("plan"), false).unwrap_err();
+        assert!(is_for_budget(&refused));
+        server.delete_pod(OPERATOR, "low-0", &insisted).unwrap();
+        let history = unanswered::history_of(&server.audit);
+        let refusals: Vec<bool> = history.removals.iter().map(|removal| removal.refused_for_budget()).collect();
+        assert_eq!(refusals, [true, false]);
+    }
 }

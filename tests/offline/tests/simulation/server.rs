@@ -51,6 +51,14 @@ pub struct Server {
     micros: i64,
 }
 
+/// Returns the status of an answer as the audit log records it: this code, or code and message of the error.
+pub fn answered<T>(result: &Result<T, Box<Status>>, code: u16) -> Answered {
+    match result {
+        Ok(_) => Answered { code, message: String::new() },
+        Err(status) => Answered { code: status.code, message: status.message.clone() },
+    }
+}
+
 /// Returns the error of a rejected request.
 pub fn refusal(code: u16, message: impl Into<String>) -> Box<Status> {
     Box::new(Status { code, message: message.into(), ..Status::default() })
@@ -184,8 +192,13 @@ impl Server {
         self.changes.entry(kind).or_default().push(Change { name: name.to_owned(), object });
     }
 
-    /// Writes a line of the audit log; no two lines have the same time.
+    /// Writes a line of the audit log about a successful request.
     pub fn log(&mut self, request: Request<'_>, code: u16, answer: Option<&Value>) {
+        self.log_answer(request, Answered { code, message: String::new() }, answer);
+    }
+
+    /// Writes a line of the audit log; no two lines have the same time.
+    pub fn log_answer(&mut self, request: Request<'_>, status: Answered, answer: Option<&Value>) {
         let now = EPOCH * 1_000_000 + (self.now * 1000) as i64;
         self.micros = now.max(self.micros + 1);
         let at = Timestamp::from_microsecond(self.micros).expect("a time");
@@ -201,7 +214,7 @@ impl Server {
                 name: request.name.to_owned(),
                 api_group: api_group.to_owned(),
             },
-            response_status: Answered { code, message: String::new() },
+            response_status: status,
             request_object: request.body,
             response_object: answer.cloned().unwrap_or_default(),
             request_received_timestamp: at,
