@@ -5,9 +5,13 @@
 //!
 //! This module checks the evictions that the operator requests for such gangs against the state of the API server: only after the time limit,
 //! and only of pods that existed when the time began. At rest no gang is left in this state.
+//!
+//! One eviction of another gang is excused. The gang had enough bound members and lost some before a leader began, and nothing stored showed
+//! that leader that it had had enough: its status was not written since, and no completed plan placed one of the members that are left.
 
 use crate::simulation::object::{Kind, Pod, number, text};
 use crate::simulation::server::Server;
+use giveway_crds::condition::types::SCHEDULED;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +26,8 @@ const UNDER_WAY: u64 = 500;
 pub struct Halves {
     /// The number of bound members, and the times of the last binding and the one before in milliseconds.
     since: BTreeMap<String, (usize, u64, u64)>,
-    /// The gangs that had enough bound members, with the UIDs of these members: a gang's current run ends when none of them is bound any
-    /// more.
-    had_enough: BTreeMap<String, BTreeSet<String>>,
+    /// The current runs of the gangs that have had enough bound members.
+    had_enough: BTreeMap<String, Run>,
     /// The pods that may be evicted, by UID, with the names of their gangs.
     pub may_go: BTreeMap<String, String>,
     /// The last time at which a gang was partially scheduled, in milliseconds.
@@ -33,6 +36,19 @@ pub struct Halves {
     pub crossed: BTreeSet<String>,
     /// The number of evicted gangs.
     pub taken_down: usize,
+    /// The number of evicted gangs of which the leader could not know that they had had enough bound members.
+    pub unknown: usize,
+}
+
+/// The current run of a gang that has had enough bound members.
+#[derive(Default)]
+struct Run {
+    /// UIDs of the members that were bound when it last had enough. The run ends when none of them is bound any more.
+    members: BTreeSet<String>,
+    /// True if the status of the PodGroup has shown it since it had enough.
+    is_told: bool,
+    /// True if nothing stored showed it to the leader when that began, and the gang had lost members by then.
+    is_unknown: bool,
 }
 
 impl Halves {
@@ -44,11 +60,16 @@ impl Halves {
             let bound =
                 || self::members(server, name).filter(|pod| pod.node().is_some()).map(|pod| pod.uid().to_owned());
             if members.bound > 0 && members.bound >= members.needed {
-                self.had_enough.insert(name.to_owned(), bound().collect());
+                let run = self.had_enough.entry(name.to_owned()).or_default();
+                (run.members, run.is_unknown) = (bound().collect(), false);
+                run.is_told |= is_scheduled(group);
                 continue;
             }
-            if self.had_enough.get(name).is_some_and(|known| !bound().any(|uid| known.contains(&uid))) {
-                self.had_enough.remove(name);
+            if let Some(run) = self.had_enough.get_mut(name) {
+                run.is_told |= is_scheduled(group);
+                if !bound().any(|uid| run.members.contains(&uid)) {
+                    self.had_enough.remove(name);
+                }
             }
             if members.bound > 0 && members.pending && !self.had_enough.contains_key(name) {
                 half.insert(name.to_owned(), members.bound);
@@ -63,6 +84,15 @@ impl Halves {
                 (known.1, known.2) = (now, known.1);
             }
             known.0 = bound;
+        }
+    }
+
+    /// Notes that a leader begins, which knows only what is stored.
+    pub fn begin_term(&mut self, server: &Server) {
+        for (name, run) in &mut self.had_enough {
+            let Some(group) = server.get(Kind::Group, name) else { continue };
+            let members = Members::of(server, group);
+            run.is_unknown = members.bound < members.needed && !run.is_told && !was_placed(server, name);
         }
     }
 
@@ -84,6 +114,11 @@ impl Halves {
         if self.may_go.contains_key(uid) {
             return None;
         }
+        if self.had_enough.get(group).is_some_and(|run| run.is_unknown) {
+            self.unknown += 1;
+            self.permit(server, group, uid);
+            return None;
+        }
         // An eviction may be in transit when another member is bound.
         let since = self.since.get(group).map(
             |(_, since, before)| {
@@ -96,10 +131,32 @@ impl Halves {
             ));
         }
         self.taken_down += 1;
-        self.may_go.insert(uid.to_owned(), group.to_owned());
-        self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.to_owned())));
+        self.permit(server, group, uid);
         None
     }
+
+    /// Permits the evictions of this pod and of the present members.
+    fn permit(&mut self, server: &Server, group: &str, uid: &str) {
+        self.may_go.insert(uid.to_owned(), group.to_owned());
+        self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.to_owned())));
+    }
+}
+
+/// Returns true if the status of a PodGroup says that it is scheduled.
+fn is_scheduled(group: &Value) -> bool {
+    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
+    let scheduled = |condition: &Value| text(condition, "/type") == SCHEDULED && text(condition, "/status") == "True";
+    conditions.into_iter().flatten().any(scheduled)
+}
+
+/// Returns true if a completed plan of the gang placed one of its bound members.
+fn was_placed(server: &Server, group: &str) -> bool {
+    let is_bound = |uid: &str| members(server, group).any(|pod| pod.node().is_some() && pod.uid() == uid);
+    let completed = server
+        .list(Kind::Preemption)
+        .filter(|plan| text(plan, "/status/state") == "Completed" && text(plan, "/spec/preemptor/name") == group);
+    let placements = completed.filter_map(|plan| plan["spec"]["placements"].as_array());
+    placements.flatten().any(|place| is_bound(text(place, "/uid")))
 }
 
 fn members<'s>(server: &'s Server, group: &'s str) -> impl Iterator<Item = Pod<'s>> {
@@ -125,6 +182,61 @@ impl Members {
             bound: live().filter(|pod| pod.node().is_some()).count(),
             needed: number(group, "/spec/schedulingPolicy/gang/minCount") as usize,
             pending: live().any(|pod| pod.node().is_none()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_crds::keys;
+    use giveway_tests::audit::{ADMIN, OPERATOR};
+    use serde_json::json;
+
+    /// Returns the API server after a gang of two pods was bound, one of them was evicted, and another leader began. `told`: the status
+    /// was written. `plan`: the state of the stored plan that placed both pods.
+    fn after_a_loss(told: bool, plan: &str) -> (Server, Halves) {
+        let (mut server, mut halves) = (Server::default(), Halves::default());
+        let gang = json!({"metadata": {"name": "high"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}});
+        server.create(ADMIN, Kind::Group, gang).unwrap();
+        let pod = |name: &str, node: Option<&str>| {
+            let labels = json!({keys::LABEL_POD_GROUP: "high"});
+            json!({"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+        };
+        for name in ["high-0", "high-1"] {
+            server.create(ADMIN, Kind::Pod, pod(name, Some("n1"))).unwrap();
+        }
+        halves.note(&server, 0);
+        let uid_of = |name: &str| text(server.get(Kind::Pod, name).unwrap(), "/metadata/uid").to_owned();
+        let placements = ["high-0", "high-1"].map(|name| json!({"pod": name, "uid": uid_of(name), "node": "n1"}));
+        let plan = json!({"metadata": {"name": "plan"}, "status": {"state": plan},
+            "spec": {"preemptor": {"name": "high"}, "placements": placements}});
+        server.create(OPERATOR, Kind::Preemption, plan).unwrap();
+        if told {
+            let scheduled = json!([{"type": "Scheduled", "status": "True"}]);
+            server.change(Kind::Group, "high", |group| group["status"] = json!({"conditions": scheduled}));
+            halves.note(&server, 0);
+        }
+        server.remove(Kind::Pod, "high-1");
+        server.create(ADMIN, Kind::Pod, pod("high-2", None)).unwrap();
+        halves.note(&server, 0);
+        halves.begin_term(&server);
+        (server, halves)
+    }
+
+    #[test]
+    fn the_eviction_of_a_gang_that_had_enough_members_is_excused_only_if_nothing_stored_shows_that_to_the_leader() {
+        for (told, plan, excused) in
+            [(false, "Cancelled", true), (true, "Cancelled", false), (false, "Completed", false)]
+        {
+            let (server, mut halves) = after_a_loss(told, plan);
+            let uid = text(server.get(Kind::Pod, "high-0").unwrap(), "/metadata/uid");
+            let breach = halves.ask(&server, "high", uid, 60_000);
+            assert_eq!(
+                (breach.is_none(), halves.unknown),
+                (excused, usize::from(excused)),
+                "{told} {plan}: {breach:?}"
+            );
         }
     }
 }

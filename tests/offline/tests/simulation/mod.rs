@@ -82,6 +82,7 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         ("preemptors judged", judged.len() - excused),
         ("preemptors excused", excused),
         ("partially scheduled gangs evicted", world.halves.taken_down),
+        ("gangs evicted that were scheduled, which nothing stored showed", world.halves.unknown),
         ("pods evicted with a pod that kube-scheduler preempted", departed(Cause::MemberPreempted)),
         ("pods evicted of partially scheduled gangs", departed(Cause::PartiallyScheduled)),
         ("pods evicted after a cancelled plan", departed(Cause::PartiallyDisrupted)),

@@ -106,6 +106,7 @@ impl World {
         process.list_all(&self.server, now);
         process.take(switched(self.mode), now);
         process.take(namespace(protected), now);
+        self.halves.begin_term(&self.server);
         self.at(self.now, Event::Tick(replica, number));
     }
 
