@@ -9,6 +9,8 @@
 //! example        the manifests of `examples/`, applied
 //! attack         raw API requests, to test which are rejected
 //! collector      receives traces
+//! https          HTTPS servers inside the test process
+//! denials        a webhook that denies requests by rule
 //! proxy          faults between a daemon and the API server
 //! random         pseudo-random choices from a seed
 //! runner         runs end-to-end tests, on shared worlds or on their own
@@ -28,9 +30,11 @@ pub mod cluster;
 pub mod collector;
 pub mod control_plane;
 pub mod controllers;
+pub mod denials;
 pub mod dev;
 pub mod example;
 pub mod giveway;
+mod https;
 pub mod node;
 pub mod paths;
 pub mod proxy;

@@ -8,21 +8,12 @@ mod script;
 pub use script::{Call, Fault, Script, no_faults};
 
 use crate::control_plane::pki::Pki;
-use anyhow::{Context as _, Result};
+use crate::https::Server;
+use anyhow::Result;
 use forward::Upstream;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
 
 /// State that the connections of a proxy share.
 struct Shared {
@@ -44,7 +35,7 @@ struct Shared {
 pub struct Proxy {
     shared: Arc<Shared>,
     url: String,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl Proxy {
@@ -54,14 +45,6 @@ impl Proxy {
     /// # Errors
     /// If no port is free or the certificate cannot be created.
     pub async fn start(server: &str, pki: &Pki) -> Result<Self> {
-        let identity = pki.server(&[])?;
-        let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<_, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
-        let mut tls = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("a port for the proxy")?;
-        let url = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
         let shared = Arc::new(Shared {
             script: Mutex::new(no_faults()),
             tally: Mutex::default(),
@@ -71,8 +54,13 @@ impl Proxy {
             daemon: Mutex::default(),
             upstream: Upstream::new(server, pki)?,
         });
-        let task = tokio::spawn(accept(listener, acceptor, Arc::clone(&shared)));
-        Ok(Self { shared, url, task })
+        let answering = Arc::clone(&shared);
+        let server = Server::start(pki, move |request| {
+            let shared = Arc::clone(&answering);
+            async move { forward::answer(&shared, request).await }
+        })
+        .await?;
+        Ok(Self { shared, url: server.url(), _server: server })
     }
 
     /// Returns the URL of the proxy.
@@ -106,27 +94,6 @@ impl Proxy {
     /// Returns the number of faults of each kind since the start.
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
         locked(&self.shared.tally).clone()
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Accepts connections until the proxy is dropped.
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
-    let mut connections = tokio::task::JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
-        connections.spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
-            let service = service_fn(|request| forward::answer(&shared, request));
-            // Broken connections are expected.
-            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
-        });
-        while connections.try_join_next().is_some() {}
     }
 }
 

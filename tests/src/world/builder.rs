@@ -10,7 +10,7 @@ use crate::node::{self, Node};
 use anyhow::{Result, anyhow};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Settings of a world.
 #[derive(Clone, Debug, Default)]
@@ -182,6 +182,7 @@ impl WorldBuilder {
             ends: giveway::Ends::default(),
             giveway: None,
             controllers: Controllers::default(),
+            denials: OnceCell::new(),
             node: None,
             judged,
             log,

@@ -1,7 +1,10 @@
 //! Builders of the objects that a test creates in its world.
 
 use super::World;
-use crate::cluster::{BudgetBuilder, ClassBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder};
+use crate::cluster::{
+    BudgetBuilder, ClassBuilder, DeploymentBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder,
+};
+use crate::denials::{Denials, Enforced, Rule};
 
 impl World {
     /// Returns a builder of fake nodes.
@@ -40,5 +43,19 @@ impl World {
     /// If it is rejected.
     pub async fn namespace(&self, name: &str) -> Kit {
         self.kit.new_namespace(name).await
+    }
+
+    /// Returns a builder of a Deployment.
+    pub fn deployment(&self, name: &str, replicas: usize) -> DeploymentBuilder {
+        DeploymentBuilder::new(self.kit(), name, replicas)
+    }
+
+    /// Denies requests by this rule, and waits until it is in force. It ends with the test at the latest.
+    ///
+    /// # Panics
+    /// If the rule is rejected or does not come into force.
+    pub async fn deny(&self, rule: Rule) -> Enforced {
+        let denials = self.denials.get_or_try_init(|| Denials::start(self.plane.pki(), self.client())).await;
+        denials.unwrap_or_else(|error| panic!("{error:#}")).deny(rule).await
     }
 }

@@ -16,6 +16,7 @@ use crate::audit::{Chronicler, log};
 use crate::cluster::{Kit, tidy};
 use crate::control_plane::ControlPlane;
 use crate::controllers::Controllers;
+use crate::denials::Denials;
 use crate::giveway::{self, Giveway};
 use crate::node::Node;
 use anyhow::{Result, bail, ensure};
@@ -25,7 +26,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Longest delay of the audit log.
 const LOG: Duration = Duration::from_secs(20);
@@ -37,6 +38,8 @@ pub struct World {
     chronicler: Option<Chronicler>,
     giveway: Option<Giveway>,
     controllers: Controllers,
+    /// The webhook that denies requests, from the first rule on.
+    denials: OnceCell<Denials>,
     kit: Kit,
     node: Option<Node>,
     /// Namespaces that a flag of the operator protects.
@@ -131,6 +134,9 @@ impl World {
         }
         if !self.plane.is_reusable()? {
             return Ok(false);
+        }
+        if let Some(denials) = self.denials.get() {
+            denials.end_all();
         }
         if self.plane.restore().await? {
             giveway::wait_for_admission(self.client()).await?;
