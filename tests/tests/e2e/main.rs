@@ -41,6 +41,7 @@ mod preemption;
 mod provisioning;
 mod quota;
 mod rates;
+mod real_answers;
 mod restraint;
 mod rights;
 mod roles;
@@ -124,6 +125,7 @@ fn main() -> ExitCode {
         provisioning::tests(),
         quota::tests(),
         rates::tests(),
+        real_answers::tests(),
         restraint::tests(),
         rights::tests(),
         roles::tests(),
