@@ -205,10 +205,15 @@ fn a_refusal_names_a_budget_and_is_for_the_same_plan() {
     let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     assert_eq!(refused(429, budget, "high"), Vec::<String>::new());
     assert_eq!(refused(500, two, "high"), Vec::<String>::new());
+    let crowded = "poddisruptionbudget.policy \"web\" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+    assert_eq!(refused(403, crowded, "high"), Vec::<String>::new());
     let text =
         ["pod web-0 of budget web was deleted by Giveway for high of priority 9 without a refused eviction before"];
     assert_eq!(refused(429, "Too many requests, please try again later.", "high"), text);
     assert_eq!(refused(500, "etcdserver: request timed out", "high"), text);
+    assert_eq!(refused(403, "pods \"web-0\" is forbidden: not today", "high"), text);
+    let webhook = format!("admission webhook \"deny.example.com\" denied the request: {budget}");
+    assert_eq!(refused(429, &webhook, "high"), text);
     assert_eq!(refused(429, budget, "an-older-one"), text);
 }
 

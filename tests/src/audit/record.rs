@@ -186,15 +186,17 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Returns true if a PodDisruptionBudget refused the eviction. The API server answers 429, or 500 if two budgets select the pod; it
-    /// also uses both codes for other failures.
+    /// Returns true if a PodDisruptionBudget refused the eviction. The API server answers 429, 500 if two budgets select the pod, or 403 if
+    /// a budget counts too many evicted pods; it also uses these codes for other failures, and passes on those of admission webhooks.
     pub fn refused_for_budget(&self) -> bool {
         let words = match self.code {
+            403 => "DisruptedPods map too big",
             429 => "disruption budget",
             500 => "more than one PodDisruptionBudget",
             _ => return false,
         };
-        self.how == How::Evict && !self.accepted && self.message.contains(words)
+        let admitted = !self.message.starts_with("admission webhook ");
+        self.how == How::Evict && !self.accepted && admitted && self.message.contains(words)
     }
 
     /// Returns true if the pod was already terminating. The response contains the start of the termination, in whole seconds.

@@ -116,7 +116,8 @@ fn call(shared: &Shared, request: &Request<Incoming>) -> Call {
     };
     let query = request.uri().query().unwrap_or_default();
     let watch = query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1");
-    Call { method: request.method().to_string(), path, watch, write }
+    let dry_run = query.split('&').any(|pair| pair == "dryRun=All");
+    Call { method: request.method().to_string(), path, watch, dry_run, write }
 }
 
 fn kill(shared: &Shared) {

@@ -11,6 +11,8 @@ pub struct Call {
     pub path: String,
     /// Whether the request is a watch.
     pub watch: bool,
+    /// Whether the query asks for a dry run.
+    pub dry_run: bool,
     /// The number of the write since the script was set, from 1; 0 for reads and for writes of the lease.
     pub write: u64,
 }

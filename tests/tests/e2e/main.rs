@@ -20,6 +20,7 @@ mod crash;
 mod crds;
 mod critical;
 mod critical_rights;
+mod denials;
 mod departures;
 mod events;
 mod examples;
@@ -76,6 +77,9 @@ fn main() -> ExitCode {
         budgets::races::tests(),
         budgets::rounds::tests(),
         budgets::stories::tests(),
+        denials::evictions::tests(),
+        denials::gates::tests(),
+        denials::objects::tests(),
         departures::tests(),
         certificates::tests(),
         changes::tests(),
@@ -89,6 +93,7 @@ fn main() -> ExitCode {
         critical::changes::tests(),
         critical::contention::tests(),
         critical::crash::tests(),
+        critical::denials::tests(),
         critical::restraint::tests(),
         critical::steps::tests(),
         critical::stranded::tests(),

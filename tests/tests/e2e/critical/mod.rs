@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod contention;
 pub mod crash;
+pub mod denials;
 pub mod restraint;
 pub mod steps;
 pub mod stranded;
