@@ -72,6 +72,7 @@ impl Excuses {
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
+        excuses.denied_evictions(world);
         excuses
     }
 
@@ -161,6 +162,14 @@ impl Excuses {
         self.left = by_others.map(|removal| &removal.uid).chain(world.thwarted.keys()).cloned().collect();
         let unheard = UNHEARD.unsigned_abs();
         self.cut_off = world.cuts.iter().map(|(from, to)| (time_of(*from), time_of(to + unheard))).collect();
+    }
+
+    /// Excuses PodGroups of which some evictions were accepted before or after others were denied.
+    fn denied_evictions(&mut self, world: &World) {
+        for (owner, from) in world.denials.split() {
+            let from = time_of(from.saturating_sub(UNHEARD.unsigned_abs()));
+            self.partial.push((owner.to_owned(), from, Timestamp::MAX));
+        }
     }
 
     /// Excuses PodGroups whose other pods are not evicted because the namespace is protected after the first eviction, or because

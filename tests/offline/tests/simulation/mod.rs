@@ -94,6 +94,7 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
         ("units under a limit", limited.judged),
         ("evictions that count and do not wait", limited.others),
         ("calls", world.calls),
+        ("denied calls", world.denials.count),
         ("plans that evict", evicting),
         ("evictions", evicted.len()),
         ("bindings", history.bindings.len()),

@@ -2,6 +2,7 @@
 
 use crate::simulation::object::Kind;
 use crate::simulation::owners::{Bond, Owner};
+use crate::simulation::world::denials::{self, Denial};
 use giveway_crds::mode::Mode;
 use giveway_tests::random::Random;
 
@@ -68,6 +69,8 @@ pub enum Turn {
     Interrupt(Interruption),
     /// A critical add-on is created.
     AddOn(usize),
+    /// Admission rejects calls of the operator from now on.
+    Deny(Denial),
 }
 
 /// How a plan ends between two evictions.
@@ -99,6 +102,7 @@ impl Turn {
             Self::Refuse(_, true) => "schedulers that do not bind",
             Self::Outage(_, true) => "node outages",
             Self::AddOn(_) => "critical add-ons",
+            Self::Deny(_) => "denials",
             _ => return None,
         })
     }
@@ -141,6 +145,9 @@ impl Plot {
             plot.evict_for_other_causes(&mut Random::new(seed, 16, 0));
         }
         plot.delay(&mut Random::new(seed, 17, 0));
+        if denials::are_on() {
+            plot.deny(&mut Random::new(seed, 18, 0));
+        }
         plot
     }
 
@@ -339,6 +346,19 @@ impl Plot {
         self.owners.push(gang);
         let at = begin + 1_000 + random.below(seconds * 1_000 - 8_000) as u64;
         self.turns.push((at, Turn::Meanwhile(self.owners.len() - 1)));
+    }
+
+    /// Other people's admission rejects calls, in one of three simulations.
+    fn deny(&mut self, random: &mut Random) {
+        if random.percent(67) {
+            return;
+        }
+        for _ in 0..1 + random.below(3) {
+            let denial = Denial::new(random, self.owners.len());
+            // Some begin before every plan, others between a rehearsal and its evictions.
+            let at = if random.percent(40) { 10_000 } else { 15_000 + random.below(20_000) as u64 };
+            self.turns.push((at, Turn::Deny(denial)));
+        }
     }
 
     /// Adds faults of processes and watches, in two of three simulations.

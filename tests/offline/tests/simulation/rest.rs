@@ -9,7 +9,7 @@ use crate::simulation::world::World;
 use giveway_crds::keys;
 use giveway_operator::plans::Flights;
 use giveway_operator::preemption::queue::Candidates;
-use giveway_planner::{Context, Decision, Preemptor};
+use giveway_planner::{Context, Decision, Plan, Preemptor};
 use giveway_tests::audit::{self, History, Promises};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -34,11 +34,17 @@ fn something_to_do(world: &World) -> Vec<String> {
     for preemptor in Candidates::all(&model).preemptors(&model, &Flights::default(), &world.config.scheduler_names) {
         let context = Context { lingering: model.overdue().clone(), ..Context::default() };
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
+            Decision::Fits { .. } | Decision::Preempt(_)
+                if world.denials.hold_back(&preemptor.key().name, world.now) =>
+            {
+                broken.extend(unexplained(world, &preemptor))
+            }
             Decision::Fits { .. } => broken.push(format!("{preemptor} is pending although it fits")),
             // kube-scheduler did not bind one of the members: no eviction for it is planned in the next ten minutes.
             Decision::Preempt(plan)
                 if plan.placements.iter().any(|placement| unbound.contains(placement.uid.as_str()))
-                    || was_in_vain(world, &preemptor) =>
+                    || was_in_vain(world, &preemptor)
+                    || is_kept_by_denial(world, &plan) =>
             {
                 broken.extend(unexplained(world, &preemptor))
             }
@@ -63,6 +69,12 @@ fn was_in_vain(world: &World, preemptor: &Preemptor) -> bool {
     })
 }
 
+/// Returns true if an eviction of the plan is denied, or was denied within the last ten minutes.
+fn is_kept_by_denial(world: &World, plan: &Plan) -> bool {
+    let mut victims = plan.victims.iter().flat_map(|unit| &unit.pods);
+    victims.any(|pod| world.denials.keep(&pod.uid, &pod.key.name, world.now))
+}
+
 /// Returns true if the budget of an owner refuses the next eviction.
 fn is_kept_by_budget(world: &World, owner: &str) -> bool {
     let budget = world.server.get(Kind::Budget, owner);
@@ -71,7 +83,9 @@ fn is_kept_by_budget(world: &World, owner: &str) -> bool {
 
 /// Returns a message for each gang that has been partially scheduled for longer than the time limit, unless a budget refuses the evictions.
 fn halves(world: &World) -> Vec<String> {
-    let left = world.halves.overdue(world.now).filter(|(group, _)| !is_kept_by_budget(world, group));
+    let denied = |group: &str| world.denials.split().any(|(owner, _)| owner == group);
+    let kept = |group: &str| is_kept_by_budget(world, group) || denied(group);
+    let left = world.halves.overdue(world.now).filter(|(group, _)| !kept(group));
     left.map(|(group, bound)| format!("PodGroup {group} is partially scheduled at rest: {bound} members are bound"))
         .collect()
 }

@@ -3,6 +3,7 @@
 mod addons;
 mod cluster;
 mod delays;
+pub mod denials;
 mod interruption;
 mod operator;
 pub mod outages;
@@ -21,6 +22,7 @@ use crate::simulation::scheduler::Scheduler;
 use crate::simulation::server::{EPOCH, Server};
 use crate::simulation::trace::Trace;
 use delays::Delays;
+use denials::Denials;
 use giveway_crds::mode::Mode;
 use giveway_operator::clock::Clock;
 use giveway_operator::config::Config;
@@ -125,6 +127,8 @@ pub struct World {
     pub halves: Halves,
     /// The plans of preemptors with a delay.
     pub delays: Delays,
+    /// The calls that admission rejects.
+    pub denials: Denials,
     /// The plans that ended between two evictions.
     pub interruptions: Interruptions,
     /// The outages of nodes.
@@ -190,6 +194,7 @@ impl World {
             deleted: Vec::new(),
             halves: Halves::default(),
             delays: Delays::default(),
+            denials: Denials::default(),
             interruptions: Interruptions::default(),
             outages: Vec::new(),
             requests: Requests::default(),

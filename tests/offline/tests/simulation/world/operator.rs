@@ -316,7 +316,10 @@ impl World {
                 self.broken.extend(self.halves.ask(&self.server, &group.name, &eviction.uid, self.now));
             }
         }
-        let reply = execute(&mut self.server, &call.command, call.step);
+        let reply = match self.denied(call) {
+            Some(reply) => reply,
+            None => execute(&mut self.server, &call.command, call.step),
+        };
         let answer = match &reply {
             Reply::Done | Reply::Next => String::new(),
             Reply::Evicted(outcome) => format!(" → {outcome:?}"),
@@ -331,7 +334,10 @@ impl World {
                     let cause = self.cause_of(id).to_owned();
                     *self.departed.entry(cause).or_default() += 1;
                 }
-                Cause::Plan { .. } => self.interrupt(eviction),
+                Cause::Plan { .. } => {
+                    self.judge_denial(eviction);
+                    self.interrupt(eviction);
+                }
             }
         }
         reply

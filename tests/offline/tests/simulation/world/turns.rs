@@ -181,6 +181,7 @@ impl World {
             }
             Turn::Interrupt(how) => self.interrupt_next(*how),
             Turn::AddOn(cpus) => self.add_on(*cpus),
+            Turn::Deny(denial) => self.deny(*denial),
             trouble => self.trouble(trouble),
         }
     }
