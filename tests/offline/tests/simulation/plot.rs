@@ -145,9 +145,7 @@ impl Plot {
             plot.evict_for_other_causes(&mut Random::new(seed, 16, 0));
         }
         plot.delay(&mut Random::new(seed, 17, 0));
-        if denials::are_on() {
-            plot.deny(&mut Random::new(seed, 18, 0));
-        }
+        plot.turns.extend(denials::turns(&mut Random::new(seed, 18, 0), plot.owners.len()));
         plot
     }
 
@@ -346,19 +344,6 @@ impl Plot {
         self.owners.push(gang);
         let at = begin + 1_000 + random.below(seconds * 1_000 - 8_000) as u64;
         self.turns.push((at, Turn::Meanwhile(self.owners.len() - 1)));
-    }
-
-    /// Other people's admission rejects calls, in one of three simulations.
-    fn deny(&mut self, random: &mut Random) {
-        if random.percent(67) {
-            return;
-        }
-        for _ in 0..1 + random.below(3) {
-            let denial = Denial::new(random, self.owners.len());
-            // Some begin before every plan, others between a rehearsal and its evictions.
-            let at = if random.percent(40) { 10_000 } else { 15_000 + random.below(20_000) as u64 };
-            self.turns.push((at, Turn::Deny(denial)));
-        }
     }
 
     /// Adds faults of processes and watches, in two of three simulations.

@@ -8,6 +8,7 @@ use super::World;
 use crate::simulation::calls::{Reply, error};
 use crate::simulation::excuses::Touch;
 use crate::simulation::object::{Kind, text};
+use crate::simulation::plot::Turn;
 use crate::simulation::replica::Call;
 use crate::simulation::server::refusal;
 use giveway_operator::messages::command::{Cause, Command, EvictCall, EvictOutcome};
@@ -58,7 +59,7 @@ pub struct Denial {
 
 impl Denial {
     /// Returns a denial of calls about one of this number of owners.
-    pub fn new(random: &mut Random, owners: usize) -> Self {
+    fn new(random: &mut Random, owners: usize) -> Self {
         let all = [Target::Evictions, Target::Evictions, Target::Gates, Target::Gates, Target::Nominations];
         let mut target = all[random.below(all.len())];
         if random.percent(20) {
@@ -107,9 +108,19 @@ pub struct Denials {
     pub count: usize,
 }
 
-/// Returns true if the plot has denials.
-pub fn are_on() -> bool {
-    ON || std::env::var_os("DENIALS").is_some()
+/// Returns the denials of a simulation, in one of three, with their times in milliseconds.
+pub fn turns(random: &mut Random, owners: usize) -> Vec<(u64, Turn)> {
+    let on = ON || std::env::var_os("DENIALS").is_some();
+    if !on || random.percent(67) {
+        return Vec::new();
+    }
+    let turn = |random: &mut Random| {
+        let denial = Denial::new(random, owners);
+        // Some begin before every plan, others between a rehearsal and its evictions.
+        let at = if random.percent(40) { 10_000 } else { 15_000 + random.below(20_000) as u64 };
+        (at, Turn::Deny(denial))
+    };
+    (0..1 + random.below(3)).map(|_| turn(random)).collect()
 }
 
 /// Returns true if a pod, or the preemptor of a plan, belongs to this owner.
