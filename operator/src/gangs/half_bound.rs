@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::messages::input::{Input, Update};
     use crate::testing::{TestPod, World};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     const AFTER: Duration = Duration::from_secs(600);
 

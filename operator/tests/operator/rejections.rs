@@ -7,7 +7,8 @@ use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
 use std::time::Duration;
 
-const WORDS: &str = "ValidatingAdmissionPolicy 'no-change' with binding 'no-change' denied request: not during the trading day";
+const WORDS: &str =
+    "ValidatingAdmissionPolicy 'no-change' with binding 'no-change' denied request: not during the trading day";
 
 /// Returns a full cluster of two nodes.
 fn full_cluster() -> Driven {
@@ -30,7 +31,7 @@ fn rejects_ungating(command: &Command) -> Answer {
 fn if_the_removal_of_the_gate_is_rejected_no_pod_is_evicted_until_its_dry_run_succeeds() {
     let mut driven = full_cluster();
     driven.answer(rejects_ungating);
-    driven.submit(gang("train", 2, 1_000), 2);
+    driven.submit(gang("train", 2, 1_000), 1);
     driven.settle();
     let calls = driven.run(Duration::from_secs(75));
     let dry_runs = calls.iter().filter(|call| call.starts_with("rehearse the ungating of train-")).count();
@@ -62,7 +63,7 @@ fn if_a_nomination_is_rejected_no_pod_is_evicted() {
         Command::Nominate { node: Some(_), .. } => Answer::Reject(WORDS),
         _ => Answer::Succeed,
     });
-    driven.submit(gang("train", 2, 1_000), 2);
+    driven.submit(gang("train", 2, 1_000), 1);
     driven.settle();
     driven.run(Duration::from_secs(30));
     assert_eq!(driven.evicted(), Vec::<&str>::new());
@@ -76,7 +77,7 @@ fn a_gang_that_fits_and_whose_gates_cannot_be_removed_reports_the_rejection() {
     let mut driven = Driven::new(&[]);
     driven.node("n1", 2);
     driven.answer(rejects_ungating);
-    driven.submit(gang("train", 2, 1_000), 2);
+    driven.submit(gang("train", 2, 1_000), 1);
     driven.settle();
     let condition = driven.condition("train", INITIALLY_SCHEDULED);
     assert!(condition.starts_with("False Rejected: ") && condition.contains(WORDS), "{condition}");

@@ -1,8 +1,5 @@
 //! Denials: other people's admission rejects calls of the operator for a while or for ever, with every code. A denial that includes dry runs
 //! is known before the first eviction, so no pod is evicted for a preemptor that it affects.
-//!
-//! The simulation has denials only with `DENIALS=1` or if [`ON`] is set. To set it: let [`rejection`] return what the actuator reports of a
-//! rejection, let [`Denials::rule_for`] match the rehearsals of the removal of gates and of nominations, and add a floor of `denied calls`.
 
 use super::World;
 use crate::simulation::calls::{Reply, error};
@@ -11,13 +8,10 @@ use crate::simulation::object::{Kind, text};
 use crate::simulation::plot::Turn;
 use crate::simulation::replica::Call;
 use crate::simulation::server::refusal;
-use giveway_operator::messages::command::{Cause, Command, EvictCall, EvictOutcome};
+use giveway_operator::messages::command::{Cause, Command, EvictCall};
 use giveway_tests::random::Random;
-use kube::core::Status;
+use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Whether every run of the simulation has denials. `DENIALS=1` adds them to one run.
-const ON: bool = false;
 
 /// HTTP codes of a webhook's denial.
 const CODES: [u16; 9] = [400, 401, 403, 404, 409, 422, 429, 500, 503];
@@ -110,8 +104,7 @@ pub struct Denials {
 
 /// Returns the denials of a simulation, in one of three, with their times in milliseconds.
 pub fn turns(random: &mut Random, owners: usize) -> Vec<(u64, Turn)> {
-    let on = ON || std::env::var_os("DENIALS").is_some();
-    if !on || random.percent(67) {
+    if random.percent(67) {
         return Vec::new();
     }
     let turn = |random: &mut Random| {
@@ -126,15 +119,6 @@ pub fn turns(random: &mut Random, owners: usize) -> Vec<(u64, Turn)> {
 /// Returns true if a pod, or the preemptor of a plan, belongs to this owner.
 fn is_of(owner: &str, name: &str) -> bool {
     name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-}
-
-/// Returns what the actuator reports if admission rejects a call: the rejection of an eviction is definite whatever its code. With a variant
-/// of `EvictOutcome` and of `CallError` for rejections, both branches return that variant.
-fn rejection(command: &Command, status: Box<Status>) -> Reply {
-    match command {
-        Command::Evict(_) => Reply::Evicted(EvictOutcome::Forbidden(status.message)),
-        _ => Reply::Failed(error(status)),
-    }
 }
 
 impl Denials {
@@ -198,7 +182,7 @@ impl World {
             }
         }
         let words = "admission webhook \"deny.example.com\" denied the request: not today";
-        Some(rejection(&call.command, refusal(code, words)))
+        Some(Reply::Failed(error(refusal(code, words))))
     }
 
     /// No pod is evicted for a plan whose rehearsal was rejected.
@@ -208,8 +192,14 @@ impl World {
         let began = *self.denials.begun.entry(id.clone()).or_insert(now);
         let Some(plan) = self.server.get(Kind::Preemption, id) else { return };
         let preemptor = text(plan, "/spec/preemptor/name");
+        let placed = plan.pointer("/spec/placements").and_then(Value::as_array).into_iter().flatten();
+        let pods = placed.filter_map(|placement| self.server.get(Kind::Pod, text(placement, "/pod")));
+        let has_gates = pods.into_iter().any(is_gated);
         let known = |rule: &&Rule| {
-            let rehearsed = matches!(rule.target, Target::Gates | Target::Nominations);
+            let rehearsed = match rule.target {
+                Target::Gates => has_gates,
+                target => target == Target::Nominations,
+            };
             rehearsed && rule.names(preemptor) && rule.from + REHEARSED < began && began < rule.until
         };
         if let Some(rule) = self.denials.rules.iter().find(known) {
