@@ -48,7 +48,7 @@ pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut objects = Objects { source: "cluster".to_owned(), live: true, ..Objects::default() };
     for kind in KINDS.iter().filter(|kind| wanted(kind.kind)) {
-        if !list(api, kind, &mut objects).await? && kind.kind != "DeviceClass" {
+        if !list(api, kind, &mut objects).await? && kind.is_own() {
             objects.notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
         }
     }
@@ -74,17 +74,18 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
     Ok(None)
 }
 
-/// Lists a kind. Returns false if the cluster does not serve an optional kind.
+/// Lists a kind. Returns false if the cluster lacks the kind.
+///
+/// # Errors
+/// The cluster lacks a kind that every cluster has: its objects are unknown.
 async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
         let page = match api.get::<Page>(&page_of(kind.path, PAGE, &next)).await? {
             Got::Found(page) => page,
-            // API servers before 1.34 have no DeviceClasses, and most have no native PodGroups; the planner needs
-            // neither there.
-            Got::Missing if kind.optional => return Ok(false),
-            Got::Forbidden(problem) if kind.optional => {
+            Got::Missing if kind.may_be_missing() => return Ok(false),
+            Got::Forbidden(problem) if kind.may_be_forbidden => {
                 let problem = Role::Planner.explain(&problem);
                 objects.notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
                 return Ok(true);

@@ -2,6 +2,7 @@
 //! for large clusters small and snapshots free of private data (environments, commands, images, names of Secrets).
 
 use giveway_crds::keys;
+use giveway_crds::optional::is_optional;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ pub(crate) struct Kind {
     pub(crate) kind: &'static str,
     /// Path of its list over all namespaces.
     pub(crate) path: &'static str,
-    /// True if the kind may be missing in the cluster, or the user's permission to read it.
-    pub(crate) optional: bool,
+    /// True if commands work without the user's permission to read the kind.
+    pub(crate) may_be_forbidden: bool,
     fields: &'static str,
 }
 
@@ -24,14 +25,14 @@ pub(crate) const KINDS: [Kind; 13] = [
         api_version: "v1",
         kind: "Node",
         path: "/api/v1/nodes",
-        optional: false,
+        may_be_forbidden: false,
         fields: "metadata(name labels uid) spec(taints unschedulable) status(allocatable)",
     },
     Kind {
         api_version: "v1",
         kind: "Pod",
         path: "/api/v1/pods",
-        optional: false,
+        may_be_forbidden: false,
         fields: "metadata(name namespace uid labels annotations creationTimestamp deletionTimestamp \
                    deletionGracePeriodSeconds ownerReferences(apiVersion kind name uid controller)) \
                  spec(nodeName nodeSelector affinity tolerations topologySpreadConstraints priority priorityClassName \
@@ -47,70 +48,70 @@ pub(crate) const KINDS: [Kind; 13] = [
         api_version: "v1",
         kind: "PersistentVolume",
         path: "/api/v1/persistentvolumes",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name) spec(nodeAffinity)",
     },
     Kind {
         api_version: "v1",
         kind: "PersistentVolumeClaim",
         path: "/api/v1/persistentvolumeclaims",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name namespace deletionTimestamp) spec(volumeName storageClassName) status(phase)",
     },
     Kind {
         api_version: "storage.k8s.io/v1",
         kind: "StorageClass",
         path: "/apis/storage.k8s.io/v1/storageclasses",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name) volumeBindingMode allowedTopologies provisioner",
     },
     Kind {
         api_version: "resource.k8s.io/v1",
         kind: "DeviceClass",
         path: "/apis/resource.k8s.io/v1/deviceclasses",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name) spec(extendedResourceName)",
     },
     Kind {
         api_version: "v1",
         kind: "Namespace",
         path: "/api/v1/namespaces",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name labels annotations)",
     },
     Kind {
         api_version: "admissionregistration.k8s.io/v1",
         kind: "ValidatingAdmissionPolicy",
         path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3Dgiveway-namespaces",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name annotations)",
     },
     Kind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "PodGroup",
         path: "/apis/scheduling.giveway.dev/v1alpha1/podgroups",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name namespace uid generation creationTimestamp deletionTimestamp) spec",
     },
     Kind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "Preemption",
         path: "/apis/scheduling.giveway.dev/v1alpha1/preemptions",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name uid) spec status(state message plannedAt finishedAt evicted)",
     },
     Kind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "Workload",
         path: "/apis/scheduling.giveway.dev/v1alpha1/workloads",
-        optional: true,
+        may_be_forbidden: true,
         fields: "metadata(name namespace uid) spec(podGroupTemplates)",
     },
     Kind {
         api_version: "policy/v1",
         kind: "PodDisruptionBudget",
         path: "/apis/policy/v1/poddisruptionbudgets",
-        optional: false,
+        may_be_forbidden: false,
         fields: "metadata(name namespace uid generation) spec(selector unhealthyPodEvictionPolicy) \
                  status(observedGeneration disruptionsAllowed disruptedPods currentHealthy desiredHealthy expectedPods)",
     },
@@ -118,7 +119,7 @@ pub(crate) const KINDS: [Kind; 13] = [
         api_version: "scheduling.k8s.io/v1",
         kind: "PriorityClass",
         path: "/apis/scheduling.k8s.io/v1/priorityclasses",
-        optional: false,
+        may_be_forbidden: false,
         fields: "metadata(name annotations) value globalDefault preemptionPolicy",
     },
 ];
@@ -127,7 +128,7 @@ const NATIVE_FIELDS: &str = "metadata(name namespace uid creationTimestamp delet
                              spec(disruptionMode priorityClassName priority)";
 
 const fn native(api_version: &'static str, path: &'static str) -> Kind {
-    Kind { api_version, kind: "PodGroup", path, optional: true, fields: NATIVE_FIELDS }
+    Kind { api_version, kind: "PodGroup", path, may_be_forbidden: true, fields: NATIVE_FIELDS }
 }
 
 /// Native PodGroups by version, the preferred one first: only the first served version is read.
@@ -139,6 +140,20 @@ pub(crate) const NATIVE_GROUPS: [Kind; 4] = [
 ];
 
 impl Kind {
+    /// Returns true if it is a kind of Giveway.
+    pub(crate) fn is_own(&self) -> bool {
+        self.group() == keys::GROUP
+    }
+
+    /// Returns true if the cluster may lack the kind. Giveway's own ones are missing where it is not installed.
+    pub(crate) fn may_be_missing(&self) -> bool {
+        self.is_own() || is_optional(self.group(), self.kind)
+    }
+
+    fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
     /// Removes the other fields of an object, and adds `apiVersion` and `kind`, which items of API lists lack.
     pub(crate) fn trim(&self, object: &mut Value) {
         let mut mask = Mask::parse(self.fields);
@@ -220,6 +235,13 @@ impl Mask {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn only_kinds_of_giveway_and_of_newer_versions_of_kubernetes_may_be_missing() {
+        let missing: Vec<_> = KINDS.iter().filter(|kind| kind.may_be_missing()).map(|kind| kind.kind).collect();
+        assert_eq!(missing, ["DeviceClass", "PodGroup", "Preemption", "Workload"]);
+        assert!(NATIVE_GROUPS.iter().all(|kind| !kind.may_be_missing()), "only a version that is served is listed");
+    }
 
     #[test]
     fn what_a_resize_and_an_end_change_is_kept() {

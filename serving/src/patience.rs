@@ -1,5 +1,6 @@
 //! Time limits of the API server's responses to lists and watches, and of the duration of a watch. Without them, a
-//! watch whose request was lost or whose connection is dead would look like one without changes.
+//! watch whose request was lost or whose connection is dead would look like one without changes, and a list that stands
+//! still would never end.
 
 use http::Request;
 use std::future::Future;
@@ -10,8 +11,10 @@ use tower::{BoxError, Layer, Service};
 
 /// Time limit for the response to a watch, which starts as soon as the watch is admitted.
 pub const WATCH: Duration = Duration::from_secs(5);
-/// Time limit for a page of a list: half of the API server's own limit.
+/// Time limit for the response to a request for a page of a list: half of the API server's own limit.
 pub const LIST: Duration = Duration::from_secs(30);
+/// Time limit for a page of a list, including the time to read it.
+pub const PAGE: Duration = LIST.saturating_mul(2);
 /// Seconds after which the API server is asked to end a watch, which is then resumed: a dead connection is noticed five
 /// seconds later.
 pub const STREAM: u32 = 30;

@@ -1,8 +1,9 @@
 //! Turns the watch of one kind into [`Input`]s for the arbiter.
 //!
-//! A list arrives as one [`Update::Replaced`], so that the model never shows only a part of the cluster. An object that
-//! cannot be decoded arrives as [`Update::Invalid`] and stops neither the list nor the watch (see
-//! [`giveway_crds::answers`]).
+//! A list arrives as one [`Update::Replaced`], so that the model never shows only a part of the cluster. A list that
+//! fails leaves the objects of the model as they are, and the watch is broken. This includes the answer 404, except for
+//! [optional kinds](giveway_crds::optional). An object that cannot be decoded arrives as [`Update::Invalid`] and stops
+//! neither the list nor the watch (see [`giveway_crds::answers`]).
 
 use crate::leadership::watches::{EverySoOften, Watches};
 use crate::messages::input::{Input, Update, key_of};
@@ -10,17 +11,13 @@ use futures::StreamExt;
 use giveway_crds::answers::Salvaged;
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
-
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::mpsc;
-
-/// Timeout for one page of a list, including the time to read it.
-const A_PAGE: Duration = patience::LIST.saturating_mul(2);
 
 /// What every watch needs.
 #[derive(Clone)]
@@ -34,11 +31,10 @@ pub(crate) struct Feed {
 pub(crate) enum Outcome {
     /// The receiver of the inputs was dropped.
     Unheard,
-    /// The API server does not have the kind. The arbiter has been sent an empty list.
-    Missing,
     /// A new list is necessary: the API server does not have the changes since the last received resourceVersion any
-    /// more, or the watch was broken for too long. The library's watcher only lists again if the error arrives as a
-    /// watch event; if it arrives as an HTTP status, the watcher repeats the same request for ever.
+    /// more, the watch was broken for too long, or the cluster does not have this optional kind now. The library's
+    /// watcher only lists again if the error arrives as a watch event; if it arrives as an HTTP status, the watcher
+    /// repeats the same request for ever.
     Expired,
 }
 
@@ -57,12 +53,18 @@ fn has_missed_something(error: &watcher::Error) -> bool {
     }
 }
 
-/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary.
+/// Returns true if the API server does not serve the kind that was to be listed.
+fn is_unserved(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary. Only of an `optional` kind
+/// there are no objects while the API server does not serve it.
 pub(crate) async fn follow<K>(
     feed: &Feed,
     api: Api<Salvaged<K>>,
     config: watcher::Config,
-    kind: Cow<'static, str>,
+    (kind, optional): (Cow<'static, str>, bool),
     wrap: fn(Update<K>) -> Input,
 ) -> Outcome
 where
@@ -70,20 +72,20 @@ where
     K::DynamicType: Clone,
 {
     let Feed { inputs, watches, .. } = feed;
-    let mut missing = false;
     let mut events = watcher(api, config).backoff(EverySoOften).boxed();
     let mut listed = Vec::new();
     // Only a list has a timeout, because a watch may have no events for a long time.
     let mut listing = false;
     loop {
         let next = events.next();
-        let event = if listing { tokio::time::timeout(A_PAGE, next).await } else { Ok(next.await) };
+        let event = if listing { tokio::time::timeout(patience::PAGE, next).await } else { Ok(next.await) };
         let Ok(event) = event else {
             tracing::warn!(%kind, "a list stands still; it begins anew");
             watches.failed(kind.clone(), Instant::now());
             return Outcome::Expired;
         };
-        let Some(event) = event else { break };
+        let Some(event) = event else { return Outcome::Expired };
+        let mut unserved = false;
         let update = match event {
             Ok(watcher::Event::Init) => {
                 listed.clear();
@@ -101,10 +103,9 @@ where
             }
             Ok(watcher::Event::Apply(object)) => decode(object),
             Ok(watcher::Event::Delete(object)) => Update::Deleted(key_of(&object)),
-            // An older API server does not have this kind, so there are no objects of it.
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+            Err(error) if optional && is_unserved(&error) => {
                 tracing::debug!(%kind, "the API server does not have this kind");
-                missing = true;
+                unserved = true;
                 Update::Replaced(Vec::new())
             }
             Err(error) => {
@@ -124,11 +125,10 @@ where
             return Outcome::Unheard;
         }
         watches.told(&kind);
-        if missing {
-            return Outcome::Missing;
+        if unserved {
+            return Outcome::Expired;
         }
     }
-    Outcome::Missing
 }
 
 fn decode<K: Resource>(guard: Salvaged<K>) -> Update<K> {

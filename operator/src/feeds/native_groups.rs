@@ -8,6 +8,7 @@ use crate::feeds::follow::{Feed, Outcome, follow, lasting};
 use crate::leadership::watches::AGAIN;
 use crate::messages::input::{Input, Update};
 use giveway_crds::native::{NativeGroup, version};
+use giveway_serving::patience;
 use kube::Api;
 use std::borrow::Cow;
 use std::time::Instant;
@@ -21,11 +22,15 @@ pub(crate) async fn watch(feed: Feed) {
         // The watch counts as listing from now on, because the request for the served versions may remain without a
         // response too.
         feed.watches.lists(KIND, Instant::now());
-        match version::served(&feed.client).await {
+        let served = async { version::served(&feed.client).await.map_err(|error| error.to_string()) };
+        let served = tokio::time::timeout(patience::PAGE, served).await;
+        match served.unwrap_or_else(|_| Err(format!("no answer within {:?}", patience::PAGE))) {
             Ok(Some(resource)) => {
                 tracing::info!(version = %resource.api_version, "native pod groups are watched");
                 let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
-                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, lasting(), KIND, Input::NativeGroup).await {
+                // A version that is served must answer a list, so 404 does not mean that there are no objects.
+                let kind = (KIND, false);
+                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, lasting(), kind, Input::NativeGroup).await {
                     return;
                 }
             }

@@ -8,8 +8,8 @@ use crate::messages::input::{Input, Update};
 use giveway_crds::answers::Salvaged;
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
+use giveway_crds::optional::is_optional;
 use k8s_openapi::api::core::v1::ConfigMap;
-
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -33,10 +33,11 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
+    let optional = is_optional(&K::group(&()), &kind);
     loop {
-        match follow(&feed, api.clone(), config.clone(), kind.clone(), wrap).await {
+        match follow(&feed, api.clone(), config.clone(), (kind.clone(), optional), wrap).await {
             Outcome::Unheard => return,
-            Outcome::Missing | Outcome::Expired => tokio::time::sleep(AGAIN).await,
+            Outcome::Expired => tokio::time::sleep(AGAIN).await,
         }
     }
 }
@@ -82,4 +83,51 @@ pub fn start(
     // A part of a plan may be almost a mebibyte large, so a page contains only few of them.
     tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
     tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::convert::Infallible;
+    use std::time::Instant;
+
+    /// Returns the first input about a kind, and whether its watch fails, when an API server that does not serve the
+    /// kind has been asked twice to list it.
+    async fn unserved<K>(wrap: fn(Update<K>) -> Input) -> (Option<Input>, bool)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let (asked, mut lists) = mpsc::unbounded_channel();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            drop(asked.send(()));
+            let answer = http::Response::builder().status(404).body(Body::from(b"404 page not found\n".to_vec()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let (inputs, mut received) = mpsc::channel(4);
+        let feed = Feed { client: Client::new(service, "default"), inputs, watches: Watches::default() };
+        let watches = feed.watches.clone();
+        let task = tokio::spawn(follow_kind(feed, lasting(), wrap));
+        for _ in 0..2 {
+            lists.recv().await.unwrap();
+        }
+        task.abort();
+        (received.try_recv().ok(), watches.failing(Instant::now()).contains_key(&*K::kind(&())))
+    }
+
+    #[tokio::test]
+    async fn the_objects_of_a_required_kind_that_is_not_served_are_unknown_and_its_watch_fails() {
+        let (nodes, groups) = tokio::join!(unserved(Input::Node), unserved(Input::Group));
+        for (input, fails) in [nodes, groups] {
+            assert!(input.is_none(), "{input:?}");
+            assert!(fails);
+        }
+    }
+
+    #[tokio::test]
+    async fn there_are_no_objects_of_an_optional_kind_that_is_not_served() {
+        let (input, _) = unserved(Input::DeviceClass).await;
+        let empty = matches!(&input, Some(Input::DeviceClass(Update::Replaced(objects))) if objects.is_empty());
+        assert!(empty, "{input:?}");
+    }
 }
