@@ -2,7 +2,8 @@
 //!
 //! An object that cannot be parsed is skipped and logged: it counts as absent and does not block the watch. When a
 //! watch restarts, the objects of its kind are replaced at once; the view is never empty in between. A failed watch
-//! counts as broken until it has listed its kind again, because only a list proves that no change was missed.
+//! counts as broken until it has listed its kind again, because only a list proves that no change was missed. The answer
+//! 404 to a list is a failure as well: no kind of the view is [optional](giveway_crds::optional).
 
 mod viewed;
 
@@ -15,6 +16,7 @@ use futures::{StreamExt, pin_mut};
 use giveway_crds::answers::Salvaged;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::{PodGroup, Workload};
+use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::ObjectMeta;
@@ -164,33 +166,56 @@ async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_en
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
-        let (started, mut listed) = (Instant::now(), Vec::new());
-        let events = watch(api.clone(), K::config());
-        pin_mut!(events);
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => apply(event, &mut listed, view),
-                Err(error) if is_end(&error) => return,
-                Err(error) => {
-                    tracing::warn!(kind = name_of(K::BIT), %error, "a watch failed and is started again");
-                    break;
-                }
-            }
+        let started = Instant::now();
+        let error = follow_once::<K>(api.clone(), view, patience::PAGE).await;
+        if error.as_ref().is_some_and(&is_end) {
+            return;
         }
-        view.mark_broken(K::BIT, Instant::now());
         pause = if started.elapsed() > 2 * longest { shortest } else { longest.min(pause * 2) };
         tokio::time::sleep(pause).await;
     }
 }
 
+/// Lists and watches one kind until that fails, and marks the watch as broken. Returns the error; `None` if a page of the
+/// list was not complete in this time.
+async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<watcher::Error> {
+    let mut listed = Vec::new();
+    // Only a list has a time limit, because a watch may have no events for a long time.
+    let mut listing = true;
+    let events = watch(api, K::config());
+    pin_mut!(events);
+    let error = loop {
+        let next = events.next();
+        let event = if listing { tokio::time::timeout(page, next).await } else { Ok(next.await) };
+        match event {
+            Ok(Some(Ok(event))) => {
+                listing = matches!(event, Event::Init | Event::InitApply(_));
+                apply(event, &mut listed, view);
+            }
+            Ok(Some(Err(error))) => {
+                tracing::warn!(kind = name_of(K::BIT), %error, "a watch failed and is started again");
+                break Some(error);
+            }
+            Ok(None) => break None,
+            Err(_) => {
+                tracing::warn!(kind = name_of(K::BIT), "a list stands still and is started again");
+                break None;
+            }
+        }
+    };
+    view.mark_broken(K::BIT, Instant::now());
+    error
+}
+
 /// Watches Kubernetes' own groups in the best version that the API server has; where it has none there is nothing to do.
 async fn follow_native(client: Client, view: Arc<SharedView>) {
-    let gone = |error: &watcher::Error| matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404);
     loop {
-        match native::version::served(&client).await {
+        let served = async { native::version::served(&client).await.map_err(|error| error.to_string()) };
+        let served = tokio::time::timeout(patience::PAGE, served).await;
+        match served.unwrap_or_else(|_| Err(format!("no answer within {:?}", patience::PAGE))) {
             Ok(Some(resource)) => {
                 let api = Api::all_with(client.clone(), &resource);
-                follow_until::<NativeGroup>(api, &view, gone).await;
+                follow_until::<NativeGroup>(api, &view, is_unserved).await;
             }
             Ok(None) => {
                 view.write(NativeGroup::clear);
@@ -204,6 +229,11 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
         }
         tokio::time::sleep(PAUSE.0).await;
     }
+}
+
+/// Returns true if the API server does not serve the kind that was to be listed.
+fn is_unserved(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut Vec<K>, view: &SharedView) {
@@ -246,7 +276,22 @@ fn readable<K: Viewed>(object: Salvaged<K>) -> Result<K, Box<ObjectMeta>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::client::Body;
     use serde_json::json;
+    use std::convert::Infallible;
+
+    /// Returns PodGroups of an API server that answers each request with this status and text.
+    fn answering(code: u16, text: &'static str) -> Api<Salvaged<PodGroup>> {
+        let service = tower::service_fn(move |_: http::Request<Body>| async move {
+            let answer = http::Response::builder().status(code).body(Body::from(text.as_bytes().to_vec()));
+            Ok::<_, Infallible>(answer.unwrap())
+        });
+        Api::all(Client::new(service, "default"))
+    }
+
+    fn is_broken(view: &SharedView) -> bool {
+        view.broken().iter().any(|(name, time)| *name == "podgroups" && !time.is_zero())
+    }
 
     fn shared() -> SharedView {
         let settings = Settings { namespace: "own".into(), manage_new_classes: false, ..Settings::default() };
@@ -310,6 +355,34 @@ mod tests {
         }
         apply(Event::InitDone, &mut listed, &view);
         assert_eq!(broken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_answered_404_empties_no_view_and_its_watch_is_broken() {
+        let (view, mut listed) = (shared(), vec![]);
+        let error = follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
+        assert!(error.as_ref().is_some_and(is_unserved), "{error:?}");
+        assert!(is_broken(&view));
+        view.mark_synced(PriorityClass::BIT | Workload::BIT);
+        assert!(!view.is_synced(), "no request is answered before PodGroups have been listed");
+
+        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::InitDone] {
+            apply(event, &mut listed, &view);
+        }
+        assert!(view.is_synced() && !is_broken(&view));
+        follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
+        assert!(is_broken(&view));
+        assert!(view.read().group("a", "one").is_some());
+    }
+
+    #[tokio::test]
+    async fn a_list_that_stands_still_ends_and_its_watch_is_broken() {
+        let silent = |_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, Infallible>>();
+        let groups = Api::all(Client::new(tower::service_fn(silent), "default"));
+        let view = shared();
+        let error = follow_once::<PodGroup>(groups, &view, Duration::from_millis(1)).await;
+        assert!(error.is_none(), "{error:?}");
+        assert!(is_broken(&view));
     }
 
     #[test]
