@@ -1,5 +1,8 @@
 //! Whether the webhook can do its work, and why not.
 //!
+//! Alive means that the view can be read, because every request reads it. A rule or a watch that never ends keeps the
+//! view locked: `/healthz` does not answer then either, and the kubelet restarts the container.
+//!
 //! Ready means that the HTTPS port is: it is bound and not about to close, a certificate is loaded, every watch has
 //! listed its kind, and none has been broken for longer than [`BROKEN_FOR`]. A shorter break is no reason: what the
 //! rules read changes rarely, and what they miss is looked up.
@@ -33,6 +36,11 @@ impl Health {
     /// The HTTPS port is bound, and about to be served.
     pub fn port_is_bound(&self) {
         self.bound.store(true, Ordering::Release);
+    }
+
+    /// Returns when the view can be read. It blocks the thread, as the requests do that read the view.
+    pub fn wait_for_view(&self) {
+        drop(self.view.read());
     }
 
     /// Why the webhook is not ready; `None` when it is.
@@ -72,6 +80,7 @@ mod tests {
     use crate::watch::Viewed;
     use giveway_crds::{PodGroup, Workload};
     use rustls::crypto::aws_lc_rs::default_provider;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
     use tokio::time::Instant;
 
     #[test]
@@ -109,5 +118,21 @@ mod tests {
         assert_eq!(health.problem(), None, "it has listed its kind again");
         drain.cancel();
         assert_eq!(problem(), "the HTTPS port is about to close");
+    }
+
+    #[test]
+    fn the_webhook_is_not_alive_while_the_view_cannot_be_read() {
+        let view = Arc::new(SharedView::complete(View::new(Settings::default())));
+        let health = Health::new(Arc::default(), Arc::clone(&view), CancellationToken::new());
+        let (sender, answers) = channel();
+        let probe = move || {
+            health.wait_for_view();
+            sender.send("ok")
+        };
+        view.write(|_| {
+            std::thread::spawn(probe);
+            assert_eq!(answers.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+        });
+        assert_eq!(answers.recv_timeout(Duration::from_secs(60)), Ok("ok"));
     }
 }

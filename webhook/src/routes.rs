@@ -54,7 +54,11 @@ pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)
 }
 
 fn probes(health: Health) -> BoxedFilter<(Response,)> {
-    let live = warp::path!("healthz").and(warp::get()).map(|| text("ok\n", StatusCode::OK));
+    let alive = health.clone();
+    let live = warp::path!("healthz").and(warp::get()).map(move || {
+        alive.wait_for_view();
+        text("ok\n", StatusCode::OK)
+    });
     let ready = warp::path!("readyz").and(warp::get()).map(move || match health.problem() {
         None => text("ok\n", StatusCode::OK),
         Some(problem) => text(format!("{problem}\n"), StatusCode::SERVICE_UNAVAILABLE),
