@@ -45,7 +45,8 @@ use leadership::watches::Watches;
 use observability::metrics::Metrics;
 use observability::timing::Timed;
 use observability::trace::Tracer;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +60,7 @@ pub fn end_on_panic() {
     }));
 }
 
-/// Runs the operator until `stop` is cancelled, or until it loses its lease, which is an error.
+/// Runs the operator until `stop` is cancelled, until it loses its lease, or until it is stuck. The last two are errors.
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     let mut kubernetes =
         kube::Config::infer().await.context("no API server: set KUBECONFIG, or run inside a cluster")?;
@@ -86,6 +87,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     };
     tracing::info!(identity = %options.identity, "starting");
     let (election, leadership) = Election::new(election_client, options);
+    let liveness = leadership.liveness().clone();
+    liveness.clone().watch(stop.clone()).context("the watchdog cannot be started")?;
     let (inputs, receiver) = mpsc::channel(8192);
     let keeper = certificates
         .map(|options| certificate::Keeper::new(writing.clone(), options, leadership.clone(), metrics.clone()));
@@ -98,7 +101,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let actuator = Actuator::new(writing, leadership.clone(), metrics.clone(), &config, inputs.clone());
     let watches = Watches::default();
     let readiness = health::Readiness { leadership: leadership.clone(), synced: is_synced, watches: watches.clone() };
-    let health = tokio::spawn(health::serve(config.metrics_address, metrics.clone(), readiness));
+    let listener = TcpListener::bind(config.metrics_address).await.context("metrics address")?;
+    let health = tokio::spawn(health::serve(listener, metrics.clone(), readiness));
     let election = tokio::spawn(election.run(stop));
     // Objects are listed after the lease was acquired, so a new leader sees every plan and every eviction of the previous one.
     let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
@@ -123,9 +127,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         ended = watching => ended.context("the watches ended")?.transpose().context("a watch ended")?.unwrap_or_default(),
         ended = certificates => ended.context("the keeper of certificates ended")?,
         ended = clocks => ended.context("the comparison of clocks ended")?,
-        ended = health => ended.context("the health server ended")?.context("metrics address")?,
+        ended = health => ended.context("the health server ended")?,
     }
-    Ok(())
+    // The watchdog stops a process that is stuck.
+    match liveness.problem(Instant::now()) {
+        Some(problem) => Err(anyhow::anyhow!(problem)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

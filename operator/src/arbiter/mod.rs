@@ -53,7 +53,8 @@ use tokio::sync::{mpsc, watch};
 const BATCH: usize = 4096;
 /// Inputs are collected for this time, so that a burst of events causes one pass.
 const GATHER: Duration = Duration::from_millis(5);
-/// Interval at which timers (delays, time limits, retries) are checked.
+/// Interval at which timers (delays, time limits, retries) are checked. It is also the longest time between two passes
+/// without input, so that a stuck arbiter is [noticed](crate::leadership::liveness).
 const TICK: Duration = Duration::from_millis(250);
 
 /// The arbiter. See the documentation of the module.
@@ -165,6 +166,7 @@ impl Arbiter {
             }
             let clock = Clock::read(&self.server_time);
             self.pass(clock);
+            self.leadership.liveness().passed(Instant::now());
         }
     }
 

@@ -13,6 +13,8 @@ impl Arbiter {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
             self.metrics.unreadable(problem.kind);
         }
+        let broken = self.watches.broken(clock.now).is_some();
+        self.metrics.watches_broken(broken);
         if !self.model.synced() {
             return;
         }
@@ -26,9 +28,7 @@ impl Arbiter {
             self.resume(clock);
             self.resumed = true;
         }
-        let broken = self.watches.broken(clock.now);
-        self.metrics.watches_broken(broken.is_some());
-        if broken.is_some() {
+        if broken {
             // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
             // current.
             self.plans.flights.all_mut().for_each(Flight::hold);

@@ -100,7 +100,7 @@ mod tests {
     {
         let (asked, mut lists) = mpsc::unbounded_channel();
         let service = tower::service_fn(move |_: http::Request<Body>| {
-            drop(asked.send(()));
+            let _ = asked.send(());
             let answer = http::Response::builder().status(404).body(Body::from(b"404 page not found\n".to_vec()));
             async move { Ok::<_, Infallible>(answer.unwrap()) }
         });

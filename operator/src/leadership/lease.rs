@@ -8,6 +8,7 @@
 //! Guarantee: a leader that cannot renew stops writing before another replica can acquire the lease, provided that all
 //! clocks run at the same rate. Wall clocks are never compared.
 
+use crate::leadership::liveness::{InFlight, Liveness};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -42,13 +43,22 @@ pub struct Leadership {
     changed: watch::Receiver<bool>,
     identity: Arc<str>,
     writes: TaskTracker,
+    liveness: Liveness,
+}
+
+/// A write that may not have its response yet: the lease is not released before the value is dropped.
+#[derive(Debug)]
+pub struct Writing {
+    _before_release: TaskTrackerToken,
+    _in_flight: InFlight,
 }
 
 impl Leadership {
     /// Returns the leadership of this identity: writes are allowed until `deadline`, and `changed` notifies of its
     /// start and end.
     pub fn new(identity: &str, deadline: Arc<Mutex<Option<Instant>>>, changed: watch::Receiver<bool>) -> Self {
-        Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new() }
+        let liveness = Liveness::new(Instant::now());
+        Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new(), liveness }
     }
 
     /// Returns true if writes are allowed now.
@@ -65,8 +75,13 @@ impl Leadership {
 
     /// Returns a token for a write. The caller keeps it from before [`Leadership::remaining`] is called until the write
     /// has its response; the lease is released only after that.
-    pub fn writing(&self) -> TaskTrackerToken {
-        self.writes.token()
+    pub fn writing(&self) -> Writing {
+        Writing { _before_release: self.writes.token(), _in_flight: self.liveness.write_begins(Instant::now()) }
+    }
+
+    /// Returns the progress of this process.
+    pub fn liveness(&self) -> &Liveness {
+        &self.liveness
     }
 
     /// Returns the identity that stored plans contain, which identifies the term of this leader.

@@ -6,6 +6,7 @@ mod driven;
 mod hopeless;
 mod in_flight;
 mod layers;
+mod liveness;
 mod overtaking;
 mod rejections;
 #[path = "../../benches/arbiter/world.rs"]

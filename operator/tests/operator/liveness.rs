@@ -1,0 +1,123 @@
+//! The arbiter makes passes although nothing happens, and a pass that does not end is noticed.
+
+use crate::driven::{config, gang, leadership, member};
+use crate::world::{node, object};
+use giveway_operator::arbiter::Arbiter;
+use giveway_operator::leadership::lease::Leadership;
+use giveway_operator::leadership::liveness::{LONGEST, Liveness};
+use giveway_operator::leadership::watches::Watches;
+use giveway_operator::messages::command::{Command, Dispatch};
+use giveway_operator::messages::input::{Input, Update};
+use giveway_operator::observability::metrics::Metrics;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Time limit of each step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the pass that requests the first call last until the test ends.
+struct Stuck {
+    requested: Sender<()>,
+    test_ends: Receiver<()>,
+}
+
+impl Dispatch for Stuck {
+    fn dispatch(&self, _: Command) {
+        let _ = self.requested.send(());
+        // An error means that the test has ended.
+        let _ = self.test_ends.recv();
+    }
+}
+
+/// An arbiter in a thread of its own.
+struct Running {
+    inputs: mpsc::Sender<Input>,
+    liveness: Liveness,
+    requested: Receiver<()>,
+    test: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(leadership: Leadership, watches: Watches) -> Self {
+        let liveness = leadership.liveness().clone();
+        let ((sender, requested), (test, test_ends)) = (channel(), channel());
+        let (dispatch, ready) = (Stuck { requested: sender, test_ends }, tokio::sync::watch::channel(false).0);
+        let arbiter = Arbiter::new(config(&[]), dispatch, leadership, Metrics::default(), ready, watches);
+        let (inputs, receiver) = mpsc::channel(100);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let thread = std::thread::spawn(move || runtime.block_on(arbiter.run(receiver)));
+        Self { inputs, liveness, requested, test, thread }
+    }
+
+    /// Waits until the arbiter makes another pass. Without one it counts as stuck a minute from now.
+    fn wait_for_a_pass(&self) {
+        let begun = Instant::now();
+        while self.liveness.problem(begun + LONGEST).is_some() {
+            assert!(begun.elapsed() < PATIENCE, "the arbiter makes no pass");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(self) {
+        drop((self.test, self.inputs));
+        self.thread.join().unwrap();
+    }
+}
+
+/// Returns the lists of a cluster with one node and a gang that waits for it.
+fn lists() -> Vec<Input> {
+    let pods = ["train-0", "train-1"].map(|name| Update::Applied(object(member(name, 100, "train", 1))));
+    let namespace = object(json!({"metadata": {"name": "default"}}));
+    vec![
+        Input::Namespace(Update::Replaced(vec![Update::Applied(namespace)])),
+        Input::Node(Update::Replaced(vec![Update::Applied(object(node("n1", 4, &json!({}))))])),
+        Input::Group(Update::Replaced(vec![Update::Applied(object(gang("train", 2, 100)))])),
+        Input::Pod(Update::Replaced(pods.into())),
+        Input::NativeGroup(Update::Replaced(vec![])),
+        Input::Workload(Update::Replaced(vec![])),
+        Input::Request(Update::Replaced(vec![])),
+        Input::Class(Update::Replaced(vec![])),
+        Input::Budget(Update::Replaced(vec![])),
+        Input::Volume(Update::Replaced(vec![])),
+        Input::Claim(Update::Replaced(vec![])),
+        Input::StorageClass(Update::Replaced(vec![])),
+        Input::DeviceClass(Update::Replaced(vec![])),
+        Input::Switch(Update::Replaced(vec![])),
+        Input::Preemption(Update::Replaced(vec![])),
+    ]
+}
+
+#[test]
+fn a_leader_whose_pass_does_not_end_is_stuck() {
+    let running = Running::start(leadership("operator-00000001"), Watches::default());
+    running.wait_for_a_pass();
+    for list in lists() {
+        running.inputs.blocking_send(list).unwrap();
+    }
+    running.requested.recv_timeout(PATIENCE).expect("a call is requested");
+    let now = Instant::now();
+    assert_eq!(running.liveness.problem(now), None, "not yet");
+    let problem = running.liveness.problem(now + LONGEST + Duration::from_secs(1)).unwrap();
+    assert!(problem.starts_with("the arbiter has made no pass for "), "{problem}");
+    running.end();
+}
+
+#[test]
+fn a_standby_and_a_leader_without_lists_whose_watches_are_broken_make_passes() {
+    let standby = Leadership::new("operator-00000001", Arc::default(), tokio::sync::watch::channel(false).1);
+    let broken = Watches::default();
+    broken.lists("Pod".into(), Instant::now() - LONGEST);
+    for (leadership, watches) in [(standby, Watches::default()), (leadership("operator-00000002"), broken)] {
+        let running = Running::start(leadership, watches);
+        for _ in 0..3 {
+            running.wait_for_a_pass();
+        }
+        assert_eq!(running.liveness.problem(Instant::now()), None);
+        running.end();
+    }
+}
