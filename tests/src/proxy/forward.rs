@@ -145,6 +145,7 @@ fn cut(body: Incoming, stop: watch::Receiver<()>, after: Duration) -> Body {
 
 fn refusal(code: u16) -> Result<Response<Body>> {
     let reason = match code {
+        404 => "NotFound",
         409 => "Conflict",
         410 => "Expired",
         429 => "TooManyRequests",

@@ -56,6 +56,7 @@ impl Fault {
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::None => "passed",
+            Self::Answer(404) => "404",
             Self::Answer(409) => "409",
             Self::Answer(410) => "410",
             Self::Answer(429) => "429",

@@ -13,6 +13,8 @@ use std::time::Duration;
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
+        own:
+            no_pod_is_evicted_while_the_list_of_groups_is_answered_404;
         release:
             a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group,
             a_watch_on_a_silently_broken_connection_is_restarted,
@@ -25,9 +27,9 @@ fn reads_groups(call: &Call) -> bool {
     call.method == "GET" && call.path.starts_with("/apis/scheduling.giveway.dev/") && call.path.ends_with("/podgroups")
 }
 
-/// Restarts the operator, waits until it leads and has listed all kinds, and then injects `fault` into all calls that read
+/// Restarts the operator, waits until it leads and has listed all kinds, and then injects faults into all calls that read
 /// PodGroups.
-async fn break_watch_of_groups(world: &mut World, fault: Fault) {
+async fn break_watch_of_groups(world: &mut World, fault: impl Fn(&Call) -> Fault + Send + 'static) {
     // Watches are cut every 100 ms, so that the next attempt meets the fault soon.
     let cut = Fault::CutAfter(Duration::from_millis(100));
     world.proxy().play(Box::new(move |call| if reads_groups(call) { cut } else { Fault::None }));
@@ -39,7 +41,7 @@ async fn break_watch_of_groups(world: &mut World, fault: Fault) {
         if leads && status == 200 { Ok(()) } else { Err(words) }
     })
     .await;
-    world.proxy().play(Box::new(move |call| if reads_groups(call) { fault } else { Fault::None }));
+    world.proxy().play(Box::new(move |call| if reads_groups(call) { fault(call) } else { Fault::None }));
 }
 
 /// Waits until the operator reports that its watch of PodGroups is broken and that it makes no decisions.
@@ -56,7 +58,7 @@ async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() 
     let mut world = stage().await;
     // The nodes are created first, because pods count as young for 20 s only.
     let nodes = world.nodes(2).cpus(2).create().await;
-    break_watch_of_groups(&mut world, Fault::Answer(503)).await;
+    break_watch_of_groups(&mut world, |_| Fault::Answer(503)).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     let event = pod.wait_event("Unschedulable", MINUTE).await;
@@ -72,9 +74,31 @@ async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() 
     world.check_promises().await;
 }
 
+/// The operator has listed the PodGroups. Then their watch ends, so that they must be listed again, and their API is not
+/// served for a while. A pod of an unknown PodGroup would be evicted as a single pod.
+async fn no_pod_is_evicted_while_the_list_of_groups_is_answered_404() {
+    let mut world = stage().await;
+    let nodes = world.nodes(2).cpus(2).create().await;
+    world.fill(&nodes).priority("low").whole().groups_of(2).await;
+    break_watch_of_groups(&mut world, |call| Fault::Answer(if call.watch { 410 } else { 404 })).await;
+    wait_broken(&world).await;
+    let pod = world.pod("vip").priority("high").create().await;
+    pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
+    wait_broken(&world).await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    let (status, words) = world.operator_http("/healthz").await;
+    assert_eq!((status, words.as_str()), (200, "ok"), "a broken watch is no reason to restart the operator");
+    world.proxy().play(no_faults());
+    pod.wait_bound(MINUTE).await;
+    let planned = pod.wait_event("Planned", MINUTE).await;
+    assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
+    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
+    world.check_promises().await;
+}
+
 async fn a_watch_on_a_silently_broken_connection_is_restarted() {
     let mut world = stage().await;
-    break_watch_of_groups(&mut world, Fault::Silence).await;
+    break_watch_of_groups(&mut world, |_| Fault::Silence).await;
     let silent = || world.proxy().tally().get("silent watch").copied().unwrap_or_default();
     wait_for("a watch of groups is silent", MINUTE, async || {
         if silent() > 0 { Ok(()) } else { Err("no watch is silent".to_owned()) }
@@ -90,7 +114,7 @@ async fn a_watch_on_a_silently_broken_connection_is_restarted() {
 async fn a_watch_that_is_never_answered_is_reported_as_broken_and_restarted() {
     let mut world = stage().await;
     let nodes = world.nodes(1).cpus(2).create().await;
-    break_watch_of_groups(&mut world, Fault::Hang).await;
+    break_watch_of_groups(&mut world, |_| Fault::Hang).await;
     wait_broken(&world).await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;

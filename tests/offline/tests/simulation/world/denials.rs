@@ -4,7 +4,7 @@
 use super::World;
 use crate::simulation::calls::{Reply, error};
 use crate::simulation::excuses::Touch;
-use crate::simulation::object::{Kind, text};
+use crate::simulation::object::{Kind, Pod, text};
 use crate::simulation::plot::Turn;
 use crate::simulation::replica::Call;
 use crate::simulation::server::refusal;
@@ -194,7 +194,7 @@ impl World {
         let preemptor = text(plan, "/spec/preemptor/name");
         let placed = plan.pointer("/spec/placements").and_then(Value::as_array).into_iter().flatten();
         let pods = placed.filter_map(|placement| self.server.get(Kind::Pod, text(placement, "/pod")));
-        let has_gates = pods.into_iter().any(is_gated);
+        let has_gates = pods.into_iter().any(|pod| Pod(pod).gated());
         let known = |rule: &&Rule| {
             let rehearsed = match rule.target {
                 Target::Gates => has_gates,
