@@ -14,6 +14,90 @@ Expressions look keys up, search lists and compare whole values. They do not ite
 {{- end }}
 
 {{/*
+Variables of a policy that compares an object with what it was: "now" and "before" (equal for a creation and a deletion, which change
+nothing), "metadata" and "metadataBefore" with their "labels" and "annotations", and each of the other parts that are asked for. They
+have no type, so that all their fields can be iterated over, including those of later versions. Call with a list of further parts.
+*/}}
+{{- define "giveway.parts" -}}
+- name: now
+  expression: "request.operation == 'DELETE' ? dyn(oldObject) : dyn(object)"
+- name: before
+  expression: "request.operation == 'CREATE' ? dyn(object) : dyn(oldObject)"
+{{- range $part := concat (list "metadata") . }}
+- name: {{ $part }}
+  expression: dyn(variables.now.?{{ $part }}.orValue({}))
+- name: {{ $part }}Before
+  expression: dyn(variables.before.?{{ $part }}.orValue({}))
+{{- end }}
+{{- range $map := list "labels" "annotations" }}
+- name: {{ $map }}
+  expression: dyn(variables.metadata.?{{ $map }}.orValue({}))
+- name: {{ $map }}Before
+  expression: dyn(variables.metadataBefore.?{{ $map }}.orValue({}))
+{{- end }}
+{{- end }}
+
+{{/* CEL: nothing but these fields changes in a part of the object. Call with a dict of "part", one of "giveway.parts", and "fields", a list. */}}
+{{- define "giveway.changesOnly" -}}
+variables.{{ .part }}.all(k, k in {{ toJson .fields }}
+|| variables.{{ .part }}[?k] == variables.{{ .part }}Before[?k])
+&& variables.{{ .part }}Before.all(k, k in {{ toJson .fields }} || k in variables.{{ .part }})
+{{- end }}
+
+{{/*
+Validations of a policy about the writes of one of Giveway's own accounts: in metadata, what gives power is as that account asks for it.
+A mutating admission plugin may add to its request, and the policy cannot tell what came from which, so all that it may add is allowed:
+labels, and any change of annotations. What cannot change: names, owners, finalizers and times; labels and annotations of Giveway; and
+the labels that exist, because a budget or Service that selects by them would lose the object. The policy has the variables of
+"giveway.parts". Call with a dict of "account" (its name in messages) and, if the account has to change them, "ours" (true: labels and
+annotations of Giveway) and "finalizer" (the name of Giveway's).
+*/}}
+{{- define "giveway.metadataAsAsked" -}}
+{{- $prefix := "scheduling.giveway.dev/" }}
+{{- $isOurs := printf "k.startsWith('%s')" $prefix }}
+{{- /* The first three are the API server's own to write. */}}
+{{- $fields := list "managedFields" "generation" "resourceVersion" "labels" "annotations" }}
+{{- with .finalizer }}
+{{- $fields = append $fields "finalizers" }}
+{{- end -}}
+- expression: >-
+    {{ include "giveway.changesOnly" (dict "part" "metadata" "fields" $fields) | nindent 4 | trim }}
+  reason: Forbidden
+  message: "metadata: {{ .account }} may change only {{ if .finalizer }}labels, annotations and finalizers{{ else }}labels and annotations{{ end }}"
+{{- /* Of which keys the values stay. The accounts never have to change an object with more than 500 labels or annotations. */}}
+{{- $kept := dict "labels" (ternary (printf "%s ||" $isOurs) "" (.ours | default false)) }}
+{{- $messages := dict "labels" (printf "may change or remove only labels that start with %s" $prefix) }}
+{{- if not .ours }}
+{{- $_ := set $kept "annotations" (printf "!%s ||" $isOurs) }}
+{{- $messages = dict
+  "labels" (printf "may neither change nor remove a label, nor add one that starts with %s" $prefix)
+  "annotations" (printf "may not change annotations that start with %s" $prefix) }}
+{{- end }}
+{{- range $map, $unless := $kept }}
+- expression: >-
+    variables.{{ $map }} == variables.{{ $map }}Before
+    || (size(variables.{{ $map }}) <= 500 && size(variables.{{ $map }}Before) <= 500
+    && variables.{{ $map }}Before.all(k, {{ with $unless }}{{ . }} {{ end }}variables.{{ $map }}[?k] == variables.{{ $map }}Before[?k])
+    {{- if not $.ours }}
+    && variables.{{ $map }}.all(k, !{{ $isOurs }} || k in variables.{{ $map }}Before)
+    {{- end }})
+  reason: Forbidden
+  message: "metadata.{{ $map }}: {{ $.account }} {{ get $messages $map }}"
+{{- end }}
+{{- with .finalizer }}
+{{- $foreign := printf ".filter(f, f != '%s')" . }}
+- expression: >-
+    variables.metadata.?finalizers == variables.metadataBefore.?finalizers
+    || (size(variables.metadata.?finalizers.orValue([])) <= 500
+    && size(variables.metadataBefore.?finalizers.orValue([])) <= 500
+    && variables.metadata.?finalizers.orValue([]){{ $foreign }}
+    == variables.metadataBefore.?finalizers.orValue([]){{ $foreign }})
+  reason: Forbidden
+  message: "metadata.finalizers: {{ $.account }} may add and remove only {{ . }}"
+{{- end }}
+{{- end }}
+
+{{/*
 Binds a policy. Call with a dict of "root" and "name", and with "actions" if a violation is not denied.
 */}}
 {{- define "giveway.policyBinding" -}}

@@ -326,19 +326,20 @@ async fn check_rights(world: &World) {
         said.contains("the operator creates the Secrets giveway-webhook-ca and giveway-webhook-tls only"),
         "{said}"
     );
-    for (kind, patch) in [
-        ("mutating", json!({"webhooks": [{"name": "pods.giveway.dev", "clientConfig": {"url": "https://192.0.2.1"}}]})),
-        ("mutating", json!({"webhooks": [{"name": "pods.giveway.dev", "matchConditions": null}]})),
-        ("mutating", json!({"metadata": {"labels": {"x": "y"}}})),
-        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "failurePolicy": "Fail"}]})),
-        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "$patch": "delete"}]})),
+    let bundles = "the operator changes nothing but caBundle of webhook configurations";
+    let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
+    let url = json!({"webhooks": [{"name": "pods.giveway.dev", "clientConfig": {"url": "https://192.0.2.1"}}]});
+    for (kind, patch, words) in [
+        ("mutating", url, bundles),
+        ("mutating", json!({"webhooks": [{"name": "pods.giveway.dev", "matchConditions": null}]}), bundles),
+        ("mutating", json!({"metadata": {"labels": {"app.kubernetes.io/name": "other"}}}), labels),
+        ("mutating", json!({"metadata": {"labels": {"app.kubernetes.io/name": null}}}), labels),
+        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "failurePolicy": "Fail"}]}), bundles),
+        ("validating", json!({"webhooks": [{"name": "guard.giveway.dev", "$patch": "delete"}]}), bundles),
     ] {
         let kind = format!("{kind}webhookconfiguration");
         let account = account("giveway-operator");
         let said = world.kubectl(&["patch", &kind, "giveway", "-p", &patch.to_string(), &account]).await.unwrap_err();
-        assert!(
-            said.contains("the operator changes nothing but caBundle of webhook configurations"),
-            "{patch}: {said}"
-        );
+        assert!(said.contains(words), "{patch}: {said}");
     }
 }

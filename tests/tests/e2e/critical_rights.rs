@@ -3,7 +3,7 @@
 
 use crate::MINUTE;
 use crate::cli::{giveway, run};
-use crate::rights::client_with_token_of;
+use crate::rights::{FOREIGN, OURS, client_with_token_of, label};
 use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
@@ -73,11 +73,15 @@ async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: 
     let taints =
         "spec.taints: Giveway's operator changes only CriticalAddonsOnly=UID:NoSchedule, with the UID of a pod";
     let spec = "spec: Giveway's operator changes of a node only spec.taints";
-    let metadata = "metadata: Giveway's operator changes of a node only spec.taints";
+    let metadata = "metadata: Giveway's operator may change only labels and annotations";
+    let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
+    let annotations =
+        "metadata.annotations: Giveway's operator may not change annotations that start with scheduling.giveway.dev/";
     let status = "status: Giveway's operator changes of a node only spec.taints";
     let change = |body: Value| Call::merge(&node(plain), &body);
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
     let with_ours = json!({"spec": {"taints": all(&[ours(ONE)]), "unschedulable": true}});
+    let relabelled = json!({"metadata": {"labels": {"pool": null}}, "spec": {"taints": all(&[ours(ONE)])}});
     let denied_calls = [
         ("no value", tainted(plain, &all(&[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"})])), taints),
         ("an empty value", tainted(plain, &all(&[ours("")])), taints),
@@ -96,9 +100,11 @@ async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: 
         ("a cordoned node", change(json!({"spec": {"unschedulable": true}})), spec),
         ("a cordoned node, together with the taint", change(with_ours), spec),
         ("another provider ID", change(json!({"spec": {"providerID": "cloud://evil"}})), spec),
-        ("a label", change(json!({"metadata": {"labels": {"pool": "b"}}})), metadata),
-        ("a label, removed", change(json!({"metadata": {"labels": {"pool": null}}})), metadata),
-        ("an annotation", change(json!({"metadata": {"annotations": {"note": "b"}}})), metadata),
+        ("a label", change(label("pool", &json!("b"))), labels),
+        ("a label, removed", change(label("pool", &Value::Null)), labels),
+        ("a label, removed together with the taint added", change(relabelled), labels),
+        ("a label of Giveway", change(label(OURS, &json!("b"))), labels),
+        ("an annotation of Giveway", change(json!({"metadata": {"annotations": {OURS: "b"}}})), annotations),
         ("a finalizer", change(json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
         ("an owner", change(json!({"metadata": {"ownerReferences": owner}})), metadata),
     ];
@@ -120,8 +126,8 @@ async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: 
     let by_status = |body: Value| Call::merge(&format!("{}/status", node(plain)), &body).dry();
     let capacity = by_status(json!({"status": {"capacity": {"cpu": "1"}}}));
     capacity.refused(&wide, "another capacity", &format!("{denied}{status}")).await;
-    let label = by_status(json!({"metadata": {"labels": {"pool": "b"}}}));
-    label.refused(&wide, "a label through the status subresource", &format!("{denied}{metadata}")).await;
+    let relabelled = by_status(label("pool", &json!("b")));
+    relabelled.refused(&wide, "a label through the status subresource", &format!("{denied}{labels}")).await;
 
     // Permitted: adding the taint at any position of the list, changing its UID, and removing it.
     let first = [&[ours(ONE)], &all(&[])[..]].concat();
@@ -130,6 +136,11 @@ async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: 
         tainted(plain, &list).allowed(&operator, "a taint of the operator").await;
         assert_eq!(taints_of(&admin, plain).await, json!(list));
     }
+    // What another admission plugin adds to these requests does not block them.
+    let injected = json!({
+        "metadata": {"labels": {FOREIGN: "true"}, "annotations": {FOREIGN: "1"}}, "spec": {"taints": all(&[ours(ONE)])}
+    });
+    change(injected).dry().allowed(&operator, "a taint, with a label and an annotation of another plugin").await;
     // Kubernetes permits one taint per key and effect, so a node with a foreign taint of this key cannot get Giveway's.
     let two = tainted(bare, &[json!({"key": TAINT_CRITICAL, "effect": "NoSchedule"}), ours(ONE)]);
     two.refused(&operator, "a second taint", "taints must be unique by key and effect pair").await;

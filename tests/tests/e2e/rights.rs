@@ -18,6 +18,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs,
+            the_operator_may_only_add_its_finalizer_and_labels_to_a_group,
             the_webhook_may_only_lower_allowances_of_budgets_and_add_marks_of_preempted_pods,
             the_daemons_have_no_rights_that_they_do_not_use;
     ]
@@ -50,19 +51,57 @@ fn condition(type_: &str, status: &str) -> Value {
     json!({"status": {"conditions": [{"type": type_, "status": status, "reason": "PreemptionByScheduler", "message": "m"}]}})
 }
 
+/// Returns a patch of one label; `null` removes it.
+pub(crate) fn label(key: &str, value: &Value) -> Value {
+    json!({"metadata": {"labels": {key: value}}})
+}
+
+/// Returns a patch of one annotation; `null` removes it.
+fn annotation(key: &str, value: &Value) -> Value {
+    json!({"metadata": {"annotations": {key: value}}})
+}
+
+/// Returns the first patch with the fields of the second one. A field that the second one removes stays `null`.
+fn with(mut patch: Value, more: &Value) -> Value {
+    for (part, fields) in more.as_object().unwrap() {
+        for (field, value) in fields.as_object().unwrap() {
+            patch[part][field] = value.clone();
+        }
+    }
+    patch
+}
+
+/// A label and an annotation of another admission plugin.
+pub(crate) const FOREIGN: &str = "mesh.example/injected";
+/// A label and an annotation with Giveway's prefix, which no object has.
+pub(crate) const OURS: &str = "scheduling.giveway.dev/forged";
+
 async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(world: &mut World) {
     create_two_pods(world).await;
     let operator = client_with_token_of(world, "giveway-operator").await;
     let (gated, free) = (format!("{PODS}/gated"), format!("{PODS}/free"));
     let status = |pod: &str| format!("{pod}/status");
 
+    let nomination = json!({"status": {"nominatedNodeName": "n"}});
     let permitted = [
         ("its gate", Call::patch(&gated, &ungate(GATE))),
         ("a node selector of a gated pod", Call::patch(&gated, &json!({"spec": {"nodeSelector": {"zone": "a"}}}))),
-        ("its annotation", Call::patch(&free, &json!({"metadata": {"annotations": {ANNOTATION_THRESHOLD: "5"}}}))),
-        ("its label", Call::patch(&free, &json!({"metadata": {"labels": {keys::LABEL_REPLICA: "5"}}}))),
-        ("a nomination", Call::merge(&status(&gated), &json!({"status": {"nominatedNodeName": "n"}}))),
+        ("its annotation", Call::patch(&free, &annotation(ANNOTATION_THRESHOLD, &json!("5")))),
+        ("its label", Call::patch(&free, &label(keys::LABEL_REPLICA, &json!("5")))),
+        ("a nomination", Call::merge(&status(&gated), &nomination)),
         ("a condition of a victim", Call::patch(&status(&free), &condition("DisruptionTarget", "True"))),
+        // What another admission plugin may add to its requests.
+        ("its gate, with a label", Call::patch(&gated, &with(ungate(GATE), &label(FOREIGN, &json!("true"))))),
+        (
+            "a nomination, with a label",
+            Call::merge(&status(&gated), &with(nomination.clone(), &label(FOREIGN, &json!("true")))),
+        ),
+        ("an annotation", Call::patch(&free, &annotation(FOREIGN, &json!("1")))),
+        ("an annotation, changed", Call::patch(&gated, &annotation("note", &json!("b")))),
+        (
+            "an annotation, removed",
+            Call::merge(&status(&gated), &with(nomination.clone(), &annotation("note", &Value::Null))),
+        ),
     ];
     for (what, call) in permitted {
         call.dry().allowed(&operator, what).await;
@@ -70,10 +109,9 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
 
     let spec = "spec: Giveway's operator changes only schedulingGates, and nodeSelector of pods that it holds";
     let gates = "spec.schedulingGates: Giveway's operator removes only scheduling.giveway.dev/pod-group";
-    let metadata = "metadata: Giveway's operator changes only its own labels and annotations";
-    let labels = "metadata.labels: Giveway's operator changes only those that start with scheduling.giveway.dev/";
-    let annotations =
-        "metadata.annotations: Giveway's operator changes only those that start with scheduling.giveway.dev/";
+    let metadata = "metadata: Giveway's operator may change only labels and annotations";
+    let labels =
+        "metadata.labels: Giveway's operator may change or remove only labels that start with scheduling.giveway.dev/";
     let state = "status: Giveway's operator changes only nominatedNodeName and the condition DisruptionTarget";
     let conditions = "status.conditions: Giveway's operator writes only DisruptionTarget";
     let image = json!({"spec": {"containers": [{"name": "main", "image": "registry.example/evil:1"}]}});
@@ -94,15 +132,24 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
         ("all gates", Call::merge(&gated, &json!({"spec": {"schedulingGates": null}})), gates),
         ("a finalizer", Call::merge(&free, &json!({"metadata": {"finalizers": ["example.com/f"]}})), metadata),
         ("an owner", Call::merge(&free, &json!({"metadata": {"ownerReferences": owner}})), metadata),
-        ("a label", Call::patch(&free, &json!({"metadata": {"labels": {"app": "b"}}})), labels),
-        ("a label, removed", Call::patch(&gated, &json!({"metadata": {"labels": {"app": null}}})), labels),
-        ("an annotation", Call::patch(&free, &json!({"metadata": {"annotations": {"note": "b"}}})), annotations),
+        ("a label", Call::patch(&free, &label("app", &json!("b"))), labels),
+        ("a label, removed", Call::patch(&gated, &label("app", &Value::Null)), labels),
         (
-            "an annotation, removed",
-            Call::patch(&gated, &json!({"metadata": {"annotations": {"note": null}}})),
-            annotations,
+            "a label, together with its gate",
+            Call::patch(&gated, &with(ungate(GATE), &label("app", &json!("b")))),
+            labels,
         ),
-        ("a label by the status", Call::patch(&status(&free), &json!({"metadata": {"labels": {"app": "b"}}})), labels),
+        ("a label by the status", Call::patch(&status(&free), &label("app", &json!("b"))), labels),
+        (
+            "a label, removed by the status with a nomination",
+            Call::merge(&status(&gated), &with(nomination.clone(), &label("app", &Value::Null))),
+            labels,
+        ),
+        (
+            "a finalizer by the status",
+            Call::merge(&status(&free), &json!({"metadata": {"finalizers": ["example.com/f"]}})),
+            metadata,
+        ),
         ("a pod that has failed", Call::patch(&status(&free), &json!({"status": {"phase": "Failed"}})), state),
         ("an address", Call::patch(&status(&free), &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}})), state),
         ("a pod that is ready", Call::patch(&status(&free), &condition("Ready", "True")), conditions),
@@ -121,12 +168,72 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
     world.writes_as_the_operator();
 }
 
+async fn the_operator_may_only_add_its_finalizer_and_labels_to_a_group(world: &mut World) {
+    let group = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/default/podgroups/theirs";
+    let theirs = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {
+            "name": "theirs", "labels": {"team": "a"}, "annotations": {"note": "a"}, "finalizers": ["example.com/keep"],
+        },
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    });
+    world.apply(&theirs.to_string()).await.unwrap();
+    let operator = client_with_token_of(world, "giveway-operator").await;
+    let finalizers = |all: &[&str]| json!({"metadata": {"finalizers": all}});
+    let protected = finalizers(&["example.com/keep", keys::FINALIZER_PROTECTION]);
+    let permitted = [
+        ("its finalizer", protected.clone()),
+        ("its finalizer, with a label", with(protected.clone(), &label(FOREIGN, &json!("true")))),
+        ("its finalizer, with a changed annotation", with(protected.clone(), &annotation("note", &json!("b")))),
+        ("its finalizer, first", finalizers(&[keys::FINALIZER_PROTECTION, "example.com/keep"])),
+    ];
+    for (what, body) in permitted {
+        Call::merge(group, &body).dry().allowed(&operator, what).await;
+    }
+    let metadata = "metadata: Giveway's operator may change only labels, annotations and finalizers";
+    let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
+    let annotations =
+        "metadata.annotations: Giveway's operator may not change annotations that start with scheduling.giveway.dev/";
+    let foreign =
+        "metadata.finalizers: Giveway's operator may add and remove only scheduling.giveway.dev/pod-group-protection";
+    let managed =
+        "metadata.labels[app.kubernetes.io/managed-by]: Giveway's operator writes it only when it creates a group";
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
+    let denied = [
+        ("a label", label("team", &json!("b")), labels),
+        ("a label, removed with its finalizer added", with(protected.clone(), &label("team", &Value::Null)), labels),
+        ("a label by which it could change minCount", label(keys::LABEL_GANG, &json!("true")), labels),
+        (
+            "a label by which it could delete the group",
+            label(keys::LABEL_MANAGED_BY, &json!(keys::MANAGED_BY)),
+            managed,
+        ),
+        ("an annotation of Giveway", annotation(OURS, &json!("a")), annotations),
+        ("a foreign finalizer", finalizers(&["example.com/keep", "example.com/f"]), foreign),
+        (
+            "a foreign finalizer, together with its own",
+            finalizers(&[keys::FINALIZER_PROTECTION, "example.com/keep", "example.com/f"]),
+            foreign,
+        ),
+        ("a foreign finalizer, removed", finalizers(&[]), foreign),
+        ("a foreign finalizer, replaced by its own", finalizers(&[keys::FINALIZER_PROTECTION]), foreign),
+        ("an owner", json!({"metadata": {"ownerReferences": owner}}), metadata),
+    ];
+    for (what, body, words) in denied {
+        Call::merge(group, &body).dry().refused(&operator, what, words).await;
+    }
+    Call::merge(group, &protected).allowed(&operator, "its finalizer").await;
+    Call::merge(group, &finalizers(&["example.com/keep"])).allowed(&operator, "its finalizer, removed").await;
+    world.writes_as_the_operator();
+}
+
 async fn the_webhook_may_only_lower_allowances_of_budgets_and_add_marks_of_preempted_pods(world: &mut World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).label("app", "web").singles().await;
     world.budget("web").matching("app", "web").min_available(3).create_allowing(1).await;
     let webhook = client_with_token_of(world, "giveway-webhook").await;
     let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
+    Call::merge(budget, &label("team", &json!("a"))).allowed(&world.client(), "a label of the administrator").await;
     let stored = Call::get(budget).allowed(&webhook, "a read").await;
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut object = stored.clone();
@@ -144,9 +251,20 @@ async fn the_webhook_may_only_lower_allowances_of_budgets_and_add_marks_of_preem
     let fields = "status: Giveway's webhook changes only disruptionsAllowed and disruptedPods of budgets, and preemptedPods of PodGroups";
     let healthy = changed(&|object| object["status"]["currentHealthy"] = json!(9));
     healthy.refused(&webhook, "another number of healthy pods", fields).await;
-    let words = "metadata: Giveway's webhook changes only status";
-    let labelled = changed(&|object| object["metadata"]["labels"] = json!({"a": "b"}));
-    labelled.refused(&webhook, "a label", words).await;
+    let injected = changed(&|object| {
+        spent(object);
+        object["metadata"]["labels"][FOREIGN] = json!("true");
+        object["metadata"]["annotations"] = json!({FOREIGN: "true"});
+    });
+    injected.allowed(&webhook, "a lowered allowance, with a label and an annotation of another plugin").await;
+    let words = "metadata.labels: Giveway's webhook may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
+    for labels in [json!({"team": "b"}), json!({}), json!({"team": "a", OURS: "a"})] {
+        let labelled = changed(&|object| object["metadata"]["labels"] = labels.clone());
+        labelled.refused(&webhook, "a label", words).await;
+    }
+    let words = "metadata: Giveway's webhook may change only labels and annotations";
+    let kept = changed(&|object| object["metadata"]["finalizers"] = json!(["example.com/f"]));
+    kept.refused(&webhook, "a finalizer", words).await;
 
     let group = world.gang("train", 2).create().await;
     let status = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/default/podgroups/train/status";
@@ -219,7 +337,8 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
     Call::delete(&format!("{groups}/train")).refused(&operator, "the operator", words).await;
     let taken =
         Call::merge(&format!("{groups}/train"), &json!({"metadata": {"labels": {keys::LABEL_MANAGED_BY: "me"}}}));
-    let words = "metadata: Giveway's operator changes only the finalizers of a group";
+    let words =
+        "metadata.labels[app.kubernetes.io/managed-by]: Giveway's operator writes it only when it creates a group";
     taken.refused(&operator, "the operator", words).await;
     let smaller = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}});
     let words = "spec: Giveway's operator changes only minCount of the groups that it made for the owner of their pods";
