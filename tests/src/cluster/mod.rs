@@ -27,6 +27,6 @@ pub use kit::Kit;
 pub use leftovers::{remove_pods, tidy};
 pub use nodes::{NodesBuilder, is_ready};
 pub use pods::{PodBuilder, PodHandle, ready, scheduling_gates};
-pub use policies::Denial;
+pub use policies::{Addition, Denial};
 pub use preemptions::stored_plans;
 pub use shape::{GRACE_SECONDS, Shape, Shaped};

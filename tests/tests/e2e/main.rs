@@ -2,6 +2,7 @@
 // A test panics with a message when an expectation fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod additions;
 mod addon_cli;
 mod admission;
 mod adopt;
@@ -67,6 +68,7 @@ use std::time::Duration;
 
 fn main() -> ExitCode {
     let tests = [
+        additions::tests(),
         addon_cli::tests(),
         admission::tests(),
         adopt::tests(),
