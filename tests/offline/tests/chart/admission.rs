@@ -2,7 +2,7 @@
 
 use crate::helm::{document, object, rejects, rendered};
 use giveway_crds::keys;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn policies_and_the_fail_closed_webhook_cover_every_label_and_annotation_of_pods() {
@@ -23,6 +23,66 @@ fn policies_and_the_fail_closed_webhook_cover_every_label_and_annotation_of_pods
     ] {
         let place = format!("metadata.?annotations[?'{key}']");
         assert!(pods.contains(&place) && bindings.contains(&place) && closed.contains(&place), "{key}");
+    }
+}
+
+/// Returns the name of each policy about updates by one of Giveway's own accounts, with message and expression of its validations.
+fn policies_about_own_updates(manifests: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about_own_updates = |policy: &Value| {
+        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+        let mut conditions = policy["spec"]["matchConditions"].as_array().into_iter().flatten();
+        let own = "request.userInfo.username == 'system:serviceaccount:giveway-system:giveway-";
+        rules.iter().flat_map(|rule| rule["operations"].as_array().unwrap()).any(|operation| operation == "UPDATE")
+            && conditions.any(|condition| text(&condition["expression"]).starts_with(own))
+    };
+    let documents = manifests.split("\n---\n").filter(|text| text.contains("\nkind: ValidatingAdmissionPolicy\n"));
+    let policies = documents.map(|text| serde_yaml_ng::from_str::<Value>(text).unwrap()).filter(about_own_updates);
+    let mut found: Vec<(String, Vec<(String, String)>)> = policies
+        .map(|policy| {
+            let validations = policy["spec"]["validations"].as_array().unwrap().iter();
+            let validations = validations.map(|one| (text(&one["message"]), text(&one["expression"]))).collect();
+            (text(&policy["metadata"]["name"]), validations)
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn in_its_own_updates_giveway_allows_what_another_plugin_adds_to_metadata() {
+    let policies = policies_about_own_updates(&rendered(&[]));
+    let names: Vec<&str> = policies.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = [
+        "giveway-nodes",
+        "giveway-operator",
+        "giveway-operator-groups",
+        "giveway-operator-webhooks",
+        "giveway-webhook",
+    ];
+    assert_eq!(names, expected);
+    for (name, validations) in &policies {
+        let of = |part: &str| {
+            let mut with = validations.iter().filter(|(message, _)| message.starts_with(part));
+            with.find(|(message, _)| message.contains(" may ")).map(|(_, expression)| expression.as_str())
+        };
+        let metadata = of("metadata: ").unwrap_or_else(|| panic!("{name} compares no metadata"));
+        assert!(metadata.contains(r#""labels","annotations""#), "{name}: {metadata}");
+        let own_finalizer = name == "giveway-operator-groups";
+        assert_eq!(metadata.contains("finalizers"), own_finalizer, "{name}: other finalizers are as before");
+        assert_eq!(of("metadata.finalizers: ").is_some(), own_finalizer, "{name}");
+        let labels = of("metadata.labels: ").unwrap_or_else(|| panic!("{name} compares no labels"));
+        let own_keys = name == "giveway-operator";
+        let all_stay = "labelsBefore.all(k, variables.labels[?k] == variables.labelsBefore[?k])";
+        let but_own = "labelsBefore.all(k, k.startsWith('scheduling.giveway.dev/') || variables.labels[?k]";
+        assert!(labels.contains(if own_keys { but_own } else { all_stay }), "{name}: {labels}");
+        assert_eq!(labels.contains("|| k in variables.labelsBefore)"), !own_keys, "{name}: {labels}");
+        assert_eq!(of("metadata.annotations: ").is_none(), own_keys, "{name}: annotations of Giveway are as before");
+        // No other rule compares all labels or annotations.
+        for (message, expression) in validations {
+            let whole = ["object.metadata.?labels ==", "object.metadata.?annotations =="];
+            assert!(!whole.iter().any(|words| expression.contains(words)), "{name}: {message}: {expression}");
+        }
     }
 }
 
