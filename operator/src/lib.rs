@@ -14,6 +14,7 @@ pub mod clock;
 pub mod config;
 pub mod critical_addons;
 pub mod departures;
+pub mod dump;
 pub mod feeds;
 pub mod gangs;
 pub mod leadership;
@@ -47,6 +48,7 @@ use observability::timing::Timed;
 use observability::trace::Tracer;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +64,8 @@ pub fn end_on_panic() {
 
 /// Runs the operator until `stop` is cancelled, until it loses its lease, or until it is stuck. The last two are errors.
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    // Until this process handles it, the signal would end it.
+    let dump_signals = signal(SignalKind::user_defined1()).context("SIGUSR1 cannot be received")?;
     let mut kubernetes =
         kube::Config::infer().await.context("no API server: set KUBECONFIG, or run inside a cluster")?;
     // The client library would retry answers 429 and 503 for minutes without reporting them. But 429 answers a blocked eviction, and a
@@ -119,6 +123,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let tracer = config.traces_endpoint.as_deref().map(Tracer::to).transpose()?.unwrap_or_default();
     let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).told_by(tracer);
     let arbiter = tokio::spawn(arbiter.run(receiver));
+    tokio::spawn(dump::request(dump_signals, inputs.clone()));
     drop(inputs);
 
     tokio::select! {

@@ -9,6 +9,7 @@ use crate::status;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Group, ObjectKey, Pod};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Returns the class label of a PodGroup.
@@ -57,6 +58,9 @@ impl Arbiter {
             self.metrics.planned(reason);
         }
         if state != PlanState::Completed {
+            if self.has_evicted_in_vain(flight) {
+                self.metrics.evicted_not_bound(&self.class_of(&flight.preemptor));
+            }
             return;
         }
         if flight.evicts() {
@@ -72,5 +76,25 @@ impl Arbiter {
         if let Some(since) = since {
             self.metrics.bound_after(clock.now.duration_since(since));
         }
+    }
+
+    /// Returns true if an ended plan may have evicted pods, and its preemptor exists and is not completely bound.
+    fn has_evicted_in_vain(&self, flight: &Flight) -> bool {
+        let exists = self.model.uid_of(&flight.preemptor).is_some_and(|uid| *uid == *flight.plan.preemptor.uid);
+        exists && flight.may_have_evicted() && flight.bound(&self.model.cluster) < flight.members.len()
+    }
+
+    /// Shows the plans with victims and the departures in flight, and how many statuses are not written yet. It visits all of them, so it is
+    /// not called in every pass.
+    pub(super) fn show_in_flight(&self) {
+        let plans = self.plans.flights.values().filter(|flight| flight.evicts());
+        let plans = plans.map(|flight| (flight.plan.cause.as_str(), flight.plan.state));
+        let departures = self.departures.views().map(|departure| (departure.plan.cause.as_str(), departure.stage));
+        let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+        for in_flight in plans.chain(departures) {
+            *numbers.entry(in_flight).or_default() += 1;
+        }
+        self.metrics.preemptions(&numbers);
+        self.metrics.statuses_waiting(self.statuses.waiting());
     }
 }

@@ -8,6 +8,7 @@ mod advance;
 mod capacity;
 mod decide;
 mod departures;
+mod dump;
 mod ended;
 mod measures;
 mod notices;
@@ -73,6 +74,8 @@ pub struct Arbiter {
     survey: Survey,
     restraint: Restraint,
     resumed: bool,
+    /// True if the state is written to the log after the next pass.
+    dump_requested: bool,
     config: Config,
     actuator: Box<dyn Dispatch + Send>,
     leadership: Leadership,
@@ -111,6 +114,7 @@ impl Arbiter {
             survey: Survey::default(),
             restraint: Restraint::new(config.mode, config.evictions_per_minute()),
             resumed: false,
+            dump_requested: false,
             config,
             actuator: Box::new(actuator),
             leadership,
@@ -165,15 +169,24 @@ impl Arbiter {
                 }
             }
             let clock = Clock::read(&self.server_time);
+            self.metrics.inputs_left(inputs.len(), clock.now);
             self.pass(clock);
             self.leadership.liveness().passed(Instant::now());
+            self.metrics.passed(clock.now.elapsed());
+            if std::mem::take(&mut self.dump_requested) {
+                crate::dump::write(&self.dump(clock));
+            }
         }
     }
 
     /// Applies one input. Nothing is decided before the next [`Arbiter::pass`].
     pub fn take(&mut self, input: Input, now: Instant) {
+        if let Some(kind) = input.kind() {
+            self.metrics.observed(kind, now);
+        }
         match input {
             Input::Report(report) => self.report(report, now),
+            Input::Dump => self.dump_requested = true,
             other => self.model.apply(other),
         }
     }

@@ -66,6 +66,7 @@ impl Arbiter {
             let who =
                 self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);
             self.metrics.waits(who);
+            self.show_in_flight();
             self.speaker.forget(&self.model.cluster, clock.now);
         }
     }

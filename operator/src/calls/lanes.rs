@@ -12,11 +12,24 @@
 
 use super::lane::{Lane, Turn};
 use crate::messages::command::Command;
+use crate::observability::metrics::Queue;
 
 /// Number of evictions allowed in flight for each other call.
 const EVICTIONS: usize = 3;
 /// Maximum number of calls in flight that create PodGroups, set their `minCount`, or read owners.
 const GROUPS: usize = 4;
+
+/// Returns the queue in which a command waits until it is carried out.
+pub(super) fn queue_of(command: &Command) -> Queue {
+    match command {
+        Command::Evict(_) => Queue::Evictions,
+        Command::StorePlan { .. } | Command::WritePlan { .. } => Queue::Plans,
+        Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => Queue::Groups,
+        Command::Publish(_) => Queue::Events,
+        command if command.in_background() => Queue::Background,
+        _ => Queue::Others,
+    }
+}
 
 /// All lanes of the operator. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,11 +54,11 @@ impl Lanes {
 
     /// Waits until the command may be carried out.
     pub(super) async fn turn(&self, command: &Command) -> Turn {
-        let lane = match command {
-            Command::Evict(_) => &self.evictions,
-            Command::StorePlan { .. } | Command::WritePlan { .. } => &self.plans,
-            Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => &self.groups,
-            _ => &self.others,
+        let lane = match queue_of(command) {
+            Queue::Evictions => &self.evictions,
+            Queue::Plans => &self.plans,
+            Queue::Groups => &self.groups,
+            Queue::Others | Queue::Background | Queue::Events | Queue::Inputs => &self.others,
         };
         lane.take(command.priority()).await
     }
@@ -120,6 +133,21 @@ mod tests {
             assert!((&mut waits).now_or_never().is_none(), "{low:?}");
             assert!((&mut comes_later).now_or_never().is_some(), "{urgent:?}");
         }
+    }
+
+    #[test]
+    fn calls_wait_in_the_queue_of_their_lane_and_those_in_the_background_in_one_of_their_own() {
+        let (group, uid) = (ObjectKey::new("default", "g"), "uid-g".into());
+        let victim_status = Command::WriteGroupStatus {
+            group,
+            uid,
+            from: Box::default(),
+            to: Box::default(),
+            priority: 0,
+            background: true,
+        };
+        let queues = [evict(0), write_plan(0), write_status(0), victim_status].map(|command| queue_of(&command));
+        assert_eq!(queues, [Queue::Evictions, Queue::Plans, Queue::Others, Queue::Background]);
     }
 
     #[test]

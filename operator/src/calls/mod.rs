@@ -30,7 +30,7 @@ use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
 use giveway_serving::shares::Shares;
 use kube::Client;
 use kube::runtime::events::Recorder;
-use lanes::Lanes;
+use lanes::{Lanes, queue_of};
 use limiter::Limiter;
 use std::future::Future;
 use std::sync::Arc;
@@ -249,6 +249,7 @@ impl Dispatch for Actuator {
             },
             _ => None,
         };
+        let queued = this.metrics.queued(queue_of(&command));
         tokio::spawn(async move {
             let _place = place;
             let background = command.in_background();
@@ -270,6 +271,7 @@ impl Dispatch for Actuator {
             if !background {
                 this.background.stand_back().await;
             }
+            drop(queued);
             if let Some(report) = this.carry_out(command).await {
                 drop(this.reports.send(Input::Report(report)).await);
             }

@@ -17,6 +17,7 @@ pub mod history;
 pub mod plan_store;
 #[cfg(test)]
 mod tests;
+pub mod view;
 
 use crate::clock::Clock;
 use crate::gangs::half_bound;

@@ -739,3 +739,26 @@ fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
     next.departures.resumed();
     assert!(next.pass(&world, now).ended.is_empty());
 }
+
+#[test]
+fn a_departure_shows_how_far_it_is_and_what_was_refused() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    let request = partially_scheduled(&world.model, &world.key("low"), "Partially scheduled.".into());
+    let id = run.begin_unstored(&world, request, now).unwrap();
+    let shown = |run: &Run| {
+        let views = run.departures.views();
+        views.map(|view| (view.stage, view.pods, view.evicted, view.refused)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&run), [(PlanState::Planned, 3, 0, 0)], "it is not stored yet");
+    run.departures.stored(&id);
+    run.evictions(&world, now);
+    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
+    run.answer(&world, "l2", &EvictOutcome::Refused("it needs 3 healthy pods".into()), now);
+    assert_eq!(shown(&run), [(PlanState::Evicting, 3, 1, 1)]);
+    let refusal = run.departures.views().next().and_then(|view| view.refusal).unwrap();
+    assert!(refusal.contains("it needs 3 healthy pods"), "{refusal}");
+    run.answer(&world, "l2", &EvictOutcome::Accepted, now);
+    run.answer(&world, "l3", &EvictOutcome::Gone, now);
+    assert_eq!(shown(&run), [(PlanState::WaitingForVictims, 3, 3, 0)]);
+}

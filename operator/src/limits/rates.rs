@@ -95,6 +95,11 @@ impl Rates {
         self.went.contains_key(uid)
     }
 
+    /// Returns the number of evictions of the last minute. Without limits none are recorded.
+    pub fn recent(&self, now: Instant) -> usize {
+        self.went.values().filter(|(_, at)| now.saturating_duration_since(*at) < MINUTE).count()
+    }
+
     /// Returns the evictions that count at this time.
     pub fn tally(&mut self, now: Instant) -> Tally {
         self.went.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
@@ -257,6 +262,7 @@ mod tests {
         let tally = rates.tally(now);
         assert_eq!(tally.cluster, [start + seconds(10), start + seconds(50)]);
         assert!(!rates.counts("a2") && rates.counts("a0"));
+        assert_eq!((rates.recent(now), rates.recent(start + seconds(70))), (2, 1));
     }
 
     #[test]

@@ -60,6 +60,32 @@ pub enum Input {
     Preemption(Update<Preemption>),
     /// The result of one of the operator's API calls.
     Report(Report),
+    /// A request to write the state of the operator to its log.
+    Dump,
+}
+
+impl Input {
+    /// Returns the kind whose watch delivered the input; `None` if no watch did.
+    pub fn kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Namespace(_) => "Namespace",
+            Self::Node(_) => "Node",
+            Self::Pod(_) => "Pod",
+            Self::Group(_) => "PodGroup",
+            Self::NativeGroup(_) => "PodGroup.scheduling.k8s.io",
+            Self::Workload(_) => "Workload",
+            Self::Class(_) => "PriorityClass",
+            Self::Budget(_) => "PodDisruptionBudget",
+            Self::Volume(_) => "PersistentVolume",
+            Self::Claim(_) => "PersistentVolumeClaim",
+            Self::StorageClass(_) => "StorageClass",
+            Self::DeviceClass(_) => "DeviceClass",
+            Self::Request(_) => "ProvisioningRequest",
+            Self::Switch(_) => "ConfigMap",
+            Self::Preemption(_) => "Preemption",
+            Self::Report(_) | Self::Dump => return None,
+        })
+    }
 }
 
 /// Namespace and name of an object; cluster-scoped objects have an empty namespace.

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_PREEMPTED: usize = 10_000;
 
 impl Model {
-    /// Applies one input. Reports are handled by the arbiter and are ignored here.
+    /// Applies one input. Only changes of objects matter here; the arbiter handles the others.
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Node(update) => self.each(
@@ -152,7 +152,7 @@ impl Model {
                     |m, key, object| Ok(m.plans.take(&key.name, object)),
                 )
             }
-            Input::Report(_) => {}
+            Input::Report(_) | Input::Dump => {}
         }
     }
 

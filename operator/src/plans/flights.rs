@@ -119,9 +119,9 @@ impl Flights {
         self.get(preemptor).is_some()
     }
 
-    /// Returns the plans, for tests. A pass does not look at all of them: what it asks is indexed by `summary.rs`.
-    #[cfg(test)]
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Flight> {
+    /// Returns the plans. A pass does not look at all of them: what it asks is indexed by `summary.rs`. This is for a dump, and for what is
+    /// counted every few seconds.
+    pub fn values(&self) -> impl Iterator<Item = &Flight> {
         self.all.values()
     }
 

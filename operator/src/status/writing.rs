@@ -28,6 +28,14 @@ pub struct Statuses {
     pub victims: BTreeMap<ObjectKey, Victimhood>,
 }
 
+impl Statuses {
+    /// Returns the number of PodGroups whose status is not written yet: the write is in flight, delayed, or repeated after a failure.
+    pub fn waiting(&self) -> usize {
+        let waits = |writing: &&Writing| writing.pending || writing.failures > 0 || writing.debounced.is_some();
+        self.writing.values().filter(waits).count()
+    }
+}
+
 /// The status writes of a PodGroup.
 #[derive(Debug, Default)]
 pub struct Writing {

@@ -18,7 +18,7 @@ fn guarded(name: &str) -> Value {
 }
 
 /// Sets the budget of these pods, which requires this number of healthy pods.
-fn set_budget(driven: &mut Driven, healthy: i32) {
+pub fn set_budget(driven: &mut Driven, healthy: i32) {
     let budget = json!({
         "metadata": {"name": "db", "namespace": "default", "uid": "uid-db"},
         "spec": {"selector": {"matchLabels": {"app": "db"}}},
@@ -28,7 +28,7 @@ fn set_budget(driven: &mut Driven, healthy: i32) {
 }
 
 /// Returns a cluster with PodGroup `db` of three pods.
-fn database() -> Driven {
+pub fn database() -> Driven {
     let mut driven = Driven::new(&[]);
     driven.node("n1", 4);
     driven.apply(Kind::Group, gang("db", 3, 10));
@@ -39,7 +39,7 @@ fn database() -> Driven {
 }
 
 /// Lets kube-scheduler preempt a pod.
-fn preempt(driven: &mut Driven, name: &str) {
+pub fn preempt(driven: &mut Driven, name: &str) {
     let at = jiff::Timestamp::from_second(driven.second()).unwrap().to_string();
     driven
         .change(Kind::Pod, name, |pod| {

@@ -172,6 +172,7 @@ fn in_words(command: &Command) -> Option<String> {
 struct Leader {
     arbiter: Arbiter,
     commands: Receiver<Command>,
+    metrics: Metrics,
 }
 
 impl Leader {
@@ -179,9 +180,9 @@ impl Leader {
         let (outbox, commands) = channel();
         let ready = tokio::sync::watch::channel(false).0;
         let (metrics, watches) = (Metrics::default(), Watches::default());
-        let arbiter = Arbiter::new(config(flags), Outbox(outbox), leadership(term), metrics, ready, watches);
+        let arbiter = Arbiter::new(config(flags), Outbox(outbox), leadership(term), metrics.clone(), ready, watches);
         // The load of this machine must not change the results.
-        Self { arbiter: arbiter.untimed(), commands }
+        Self { arbiter: arbiter.untimed(), commands, metrics }
     }
 }
 
@@ -380,6 +381,22 @@ impl Driven {
         found.map(|found| format!("{} {}: {}", found.status, found.reason, found.message)).unwrap_or_default()
     }
 
+    fn clock(&self) -> Clock {
+        Clock { now: self.started + self.elapsed, epoch_seconds: self.second() }
+    }
+
+    /// Returns a dump of the leader's state: its sections by name.
+    pub fn dump(&self) -> BTreeMap<String, Value> {
+        let lines = self.leader.arbiter.dump(self.clock());
+        let sections = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        sections.map(|section| (section["dump"].as_str().unwrap().to_owned(), section)).collect()
+    }
+
+    /// Returns the metrics of the leader.
+    pub fn metrics(&self) -> String {
+        self.leader.metrics.encode()
+    }
+
     /// Returns the accepted evictions, in order.
     pub fn evictions(&self) -> &[Eviction] {
         &self.evictions
@@ -413,7 +430,7 @@ impl Driven {
     pub fn settle(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         for _ in 0..200 {
-            let clock = Clock { now: self.started + self.elapsed, epoch_seconds: self.second() };
+            let clock = self.clock();
             self.leader.arbiter.pass(clock);
             let commands: Vec<Command> = self.leader.commands.try_iter().collect();
             if commands.is_empty() {

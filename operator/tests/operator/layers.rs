@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers from the lowest to the highest. A new module must be added here.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["limits", "observability", "clock", "speaker", "views"],
     &["config", "leadership", "messages"],
     &["calls", "feeds", "model"],
@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 8] = [
     &["status"],
     &["capacity_requests", "gangs"],
     &["critical_addons", "departures", "preemption"],
+    &["dump"],
     &["arbiter"],
 ];
 /// Modules that may import everything: the crate itself, and test helpers.

@@ -7,6 +7,7 @@ mod hopeless;
 mod in_flight;
 mod layers;
 mod liveness;
+mod observed;
 mod overtaking;
 mod rejections;
 #[path = "../../benches/arbiter/world.rs"]

@@ -125,6 +125,71 @@ pub(super) const RESCUE_SECONDS: About = About::histogram(
     &[],
 );
 pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
+pub(super) const PASS_SECONDS: About = About::histogram(
+    "giveway_operator_pass_duration_seconds",
+    "Time of a pass, in which the operator applies changes, decides and requests calls; at least four passes are made in a second, also by \
+     operators that do not lead, unless a pass takes longer",
+    &[],
+);
+const QUEUE: Label = label(
+    "queue",
+    "`inputs`: changes and answers that a pass left for the next one; calls to the API server that have not been sent: `evictions`, `plans`, \
+     `groups`, `others`, `background` (no decision depends on them), `events`",
+);
+pub(super) const QUEUE_DEPTH: About =
+    About::gauge("giveway_operator_queue_depth", "Number of entries of a queue", &[QUEUE]);
+pub(super) const QUEUE_AGE: About = About::gauge(
+    "giveway_operator_queue_age_seconds",
+    "For how long the oldest entry of a queue has been waiting; of `inputs`, for how long every pass has left some",
+    &[QUEUE],
+);
+pub(super) const STATUSES_WAITING: About = About::gauge(
+    "giveway_operator_statuses_waiting",
+    "PodGroups whose status has changed and is not written yet, counted every two seconds by the leader",
+    &[],
+);
+pub(super) const WATCH_EVENT_AGE: About = About::gauge(
+    "giveway_operator_watch_event_age_seconds",
+    "Time since the watch of a kind delivered something. A kind whose objects do not change has an old event and a working watch",
+    &[label("kind", "the kind that is watched")],
+);
+pub(super) const PREEMPTIONS: About = About::gauge(
+    "giveway_operator_preemptions_in_flight",
+    "Plans with victims, and departures, by cause and stage, counted every two seconds by the leader",
+    &[
+        label("cause", "as in `spec.cause` of a Preemption"),
+        label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Releasing`"),
+    ],
+);
+pub(super) const EVICTED_NOT_BOUND: About = About::counter(
+    "giveway_operator_evicted_not_bound_total",
+    "Plans that evicted pods and ended before every placed pod was bound, although their preemptor still exists",
+    &[PREEMPTOR_CLASS],
+);
+pub(super) const REHEARSALS: About = About::counter(
+    "giveway_operator_rehearsals_total",
+    "Rehearsals of plans: dry runs of the calls that could be rejected, before the first eviction",
+    &[label(
+        "outcome",
+        "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota; `unanswered`: repeated",
+    )],
+);
+pub(super) const BANS: About = About::gauge(
+    "giveway_operator_bans",
+    "Bans that are in force, after a rejected eviction or a pod that was not bound",
+    &[label(
+        "ban",
+        "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
+    )],
+);
+pub(super) const BREAKERS: About = About::gauge(
+    "giveway_operator_breakers_open",
+    "Circuit breakers that are open, because plans evicted pods and did not bind",
+    &[label(
+        "scope",
+        "`preemptor`: number of preemptors for which no pod is evicted; `cluster`: 1 while no pod is evicted at all",
+    )],
+);
 
 /// All metrics of the operator, without those that every process has.
 pub const CATALOGUE: &[About] = &[
@@ -155,4 +220,14 @@ pub const CATALOGUE: &[About] = &[
     RESCUES,
     RESCUE_SECONDS,
     TAINTED,
+    PASS_SECONDS,
+    QUEUE_DEPTH,
+    QUEUE_AGE,
+    STATUSES_WAITING,
+    WATCH_EVENT_AGE,
+    PREEMPTIONS,
+    EVICTED_NOT_BOUND,
+    REHEARSALS,
+    BANS,
+    BREAKERS,
 ];

@@ -3,15 +3,20 @@
 
 mod catalogue;
 mod class;
+mod internals;
+mod scraped;
 
 pub use catalogue::CATALOGUE;
 pub use class::ClassLabel;
+pub use internals::Rehearsal;
+pub use scraped::{Content, Queue, Queued};
 
 use class::Classes;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_planner::Step;
 use giveway_serving::metrics::{About, register_process};
+use internals::Internals;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -22,7 +27,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallLabels {
@@ -172,6 +177,7 @@ pub struct Metrics {
     rescue_seconds: Histogram,
     tainted: Gauge,
     held_back: Gauge,
+    internals: Internals,
 }
 
 impl Default for Metrics {
@@ -210,6 +216,7 @@ impl Default for Metrics {
             rescue_seconds: new.shown(&catalogue::RESCUE_SECONDS, Histogram::new(exponential_buckets(1.0, 2.0, 12))),
             tainted: new.shown(&catalogue::TAINTED, Gauge::default()),
             held_back: new.shown(&catalogue::HELD_BACK, Gauge::default()),
+            internals: Internals::new(&mut new),
         };
         metrics.registry = Arc::new(registry);
         metrics
@@ -244,6 +251,7 @@ fn count(number: usize) -> i64 {
 impl Metrics {
     /// Returns the metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
+        self.internals.refresh(Instant::now());
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
@@ -431,6 +439,12 @@ mod tests {
         metrics.unreadable("Pod");
         metrics.watches_failing([("Pod".into(), second)].into());
         metrics.certificates(Some(jiff::Timestamp::UNIX_EPOCH), None);
+        metrics.observed("Pod", Instant::now());
+        metrics.preemptions(&BTreeMap::new());
+        metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
+        metrics.rehearsed(Rehearsal::Passed);
+        metrics.bans(0, 0);
+        metrics.breakers(0, false);
         metrics
     }
 

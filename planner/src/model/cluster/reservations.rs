@@ -48,6 +48,11 @@ impl Cluster {
         removed
     }
 
+    /// Returns the number of pods for which plans have reserved capacity.
+    pub fn planned_reservations(&self) -> usize {
+        self.reservations.of_plans.len()
+    }
+
     /// Returns what a plan has reserved for the pod with this UID: the name of the node, and the reservation.
     pub fn reserved_for(&self, uid: &str) -> Option<(&str, Reservation)> {
         self.reservations.of_plans.get(uid).map(|(node, reservation)| (node.as_str(), *reservation))
