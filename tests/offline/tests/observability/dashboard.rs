@@ -169,6 +169,19 @@ const ROWS: &[(&str, &[Panel])] = &[
                     ("max by (watch) (giveway_webhook_watch_broken_seconds)", "webhook: {{watch}}"),
                 ],
             ),
+            graph(
+                "Time of a pass (99 %)",
+                "s",
+                &[(
+                    "histogram_quantile(0.99, sum by (le, pod) (rate(giveway_operator_pass_duration_seconds_bucket[5m])))",
+                    "{{pod}}",
+                )],
+            ),
+            graph(
+                "Oldest entry of a queue",
+                "s",
+                &[("max by (queue) (giveway_operator_queue_age_seconds) > 0", "{{queue}}")],
+            ),
             graph("Memory", "bytes", &[("process_resident_memory_bytes{pod=~\"giveway-.*\"}", "{{pod}}")]),
             graph("Processors", "none", &[("rate(process_cpu_seconds_total{pod=~\"giveway-.*\"}[5m])", "{{pod}}")]),
         ],
