@@ -57,6 +57,15 @@ impl Daemon {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Requests a dump of its state (SIGUSR1).
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn request_dump(&self) {
+        let pid = self.pid().and_then(pid_of).expect("the daemon runs");
+        kill_process(pid, Signal::USR1).unwrap();
+    }
+
     /// Sets the number of seconds by which its wall clock is ahead from the next start on.
     ///
     /// # Panics

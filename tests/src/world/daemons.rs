@@ -3,6 +3,16 @@
 use super::World;
 use crate::giveway::{self, Daemon};
 use crate::proxy::Proxy;
+use crate::wait::wait_for;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// The beginning of the lines of a dump.
+const DUMP: &str = r#"{"dump":""#;
+/// The sections of a dump of the operator.
+const SECTIONS: usize = 4;
 
 impl World {
     /// Returns the operator.
@@ -50,6 +60,29 @@ impl World {
     /// If it does not run.
     pub fn freeze_operator(&self, frozen: bool) {
         self.giveway.as_ref().expect("this world has Giveway").operator.freeze(frozen);
+    }
+
+    /// Requests a dump of the operator's state (SIGUSR1). Returns its sections by name, as the operator writes them to its log.
+    ///
+    /// # Panics
+    /// If the operator does not run or writes no dump.
+    pub async fn operator_dump(&self) -> BTreeMap<String, Value> {
+        let operator = &self.giveway.as_ref().expect("this world has Giveway").operator;
+        let log = operator.log();
+        let lines = || fs::read_to_string(&log).unwrap_or_default();
+        let before = lines().matches(DUMP).count();
+        operator.request_dump();
+        wait_for("the operator writes a dump", Duration::from_secs(60), async || {
+            let text = lines();
+            let dumps = text.lines().filter(|line| line.starts_with(DUMP)).skip(before);
+            let sections: Vec<Value> = dumps.filter_map(|line| serde_json::from_str(line).ok()).collect();
+            if sections.len() < SECTIONS {
+                return Err(format!("{} of {SECTIONS} sections", sections.len()));
+            }
+            let name = |section: &Value| section["dump"].as_str().unwrap_or_default().to_owned();
+            Ok(sections.into_iter().map(|section| (name(&section), section)).collect())
+        })
+        .await
     }
 
     /// Returns the operator's metrics.

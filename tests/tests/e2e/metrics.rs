@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
+        shared:
+            a_signal_makes_the_operator_write_its_state_to_its_log;
         own:
             preemptions_and_pending_groups_are_counted_with_their_labels;
         release:
@@ -47,6 +49,10 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
         r#"giveway_operator_planned_to_bound_seconds_count{preemptor_class="high"} 1"#,
         "giveway_operator_leader 1",
         "giveway_operator_held_pods 0",
+        r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="WaitingForVictims"} 0"#,
+        r#"giveway_operator_queue_depth{queue="evictions"} 0"#,
+        r#"giveway_operator_queue_depth{queue="inputs"} 0"#,
+        "giveway_operator_statuses_waiting 0",
         "# TYPE giveway_operator_evictions_total counter",
     ];
     wait_metrics(&world, "the preemption is counted", &counted).await;
@@ -71,6 +77,8 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
         r#"giveway_operator_build_info{version=""#,
         r#"giveway_operator_api_request_duration_seconds_count{verb="create"} "#,
         r#"giveway_operator_api_requests_total{verb="patch",code="200"} "#,
+        "giveway_operator_pass_duration_seconds_count ",
+        r#"giveway_operator_watch_event_age_seconds{kind="Pod"} "#,
         "process_resident_memory_bytes ",
     ] {
         assert!(operator.lines().any(|line| line.starts_with(start)), "{start} is not in:\n{operator}");
@@ -79,6 +87,39 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
     let expiry = "giveway_webhook_certificate_expiry_timestamp_seconds ";
     let expiry = webhook.lines().find_map(|line| line.strip_prefix(expiry)).expect("the certificate's end");
     assert!(expiry.parse::<f64>().unwrap() > 1.7e9, "{expiry}");
+    world.check_promises().await;
+}
+
+async fn a_signal_makes_the_operator_write_its_state_to_its_log(world: &World) {
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.fill(&nodes).priority("low").singles().await;
+    // The plan is delayed, so it is in flight for as long as the test needs it.
+    let gang =
+        world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
+    let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
+    let in_flight = [r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="Planned"} 1"#];
+    wait_metrics(world, "the plan is counted", &in_flight).await;
+    let dump = world.operator_dump().await;
+    let operator = &dump["operator"];
+    assert_eq!((operator["leader"]["term"].as_str(), operator["mode"].as_str()), (Some(&*plan.term), Some("enforce")));
+    assert!(operator["watches"]["Pod"]["eventAgeSeconds"].is_u64(), "{operator:#}");
+    let plans = &dump["plans"];
+    let entries = plans["entries"].as_array().unwrap();
+    let shown = entries.iter().find(|entry| entry["name"] == *plan.id).unwrap_or_else(|| panic!("{plans:#}"));
+    let words = ["preemptor", "state", "stored", "waitsFor"].map(|field| shown[field].as_str().unwrap_or("-"));
+    let train = format!("podgroup/{}/train", plan.preemptor.namespace);
+    assert_eq!(words, [&*train, "Planned", "Planned", "PreemptionDelay"], "{shown:#}");
+    let numbers = ["members", "victims", "evicted"].map(|field| shown[field].as_u64());
+    assert_eq!(numbers, [Some(4), Some(4), Some(0)], "{shown:#}");
+    for pod in &gang.pods {
+        pod.delete().await;
+    }
+    gang.delete().await;
+    let ended = [r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="Planned"} 0"#];
+    wait_metrics(world, "no plan is in flight", &ended).await;
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }
 
