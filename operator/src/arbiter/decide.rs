@@ -194,7 +194,8 @@ impl Arbiter {
         }
         let (sentence, until) = (rejected.call.sentence(), clock.at(rejected.due));
         let told = self.config.names().told(&sentence, &preemptor.key().namespace);
-        let message = format!("{told} No pod is evicted until this is permitted; a dry run is made after {until}.");
+        let told = told.trim_end_matches('.');
+        let message = format!("{told}. No pod is evicted until this is permitted; a dry run is made after {until}.");
         Some(WaitReason { reason: Reason::Rejected, message })
     }
 

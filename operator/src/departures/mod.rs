@@ -36,8 +36,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum time for which replacement pods stay gated because evicted pods have not terminated: a budget may refuse an eviction for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Delay before a retry of an eviction that an admission policy rejected.
+/// Delay before a retry of an eviction that admission rejected. It doubles with each failed request.
 const AFTER_REJECTION: Duration = Duration::from_secs(60);
+/// The longest such delay.
+const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(600);
 
 /// The evictions of pods of one PodGroup.
 #[derive(Debug)]
@@ -475,7 +477,9 @@ impl Departures {
                 member.accepted = true;
             }
             EvictOutcome::Rejected(why) => {
-                member.call = Call::Failed(now + AFTER_REJECTION, member.call.tries() + 1);
+                let tries = member.call.tries();
+                let delay = (AFTER_REJECTION * (1 << tries.min(4))).min(LONGEST_AFTER_REJECTION);
+                member.call = Call::Failed(now + delay, tries + 1);
                 departure.refusal = Some(refusal(pod, uid, why));
             }
             EvictOutcome::Refused(why) => {

@@ -38,7 +38,7 @@ fn if_the_removal_of_the_gate_is_rejected_no_pod_is_evicted_until_its_dry_run_su
     assert_eq!(dry_runs, 3, "after 10, 30 and 70 s: {calls:?}");
     assert_eq!(driven.evicted(), Vec::<&str>::new());
     let condition = driven.condition("train", INITIALLY_SCHEDULED);
-    let words = format!("The removal of the scheduling gate of pod train-0 was rejected: {WORDS} No pod is evicted");
+    let words = format!("The removal of the scheduling gate of pod default/train-0 was rejected: {WORDS}. No pod is evicted");
     assert!(condition.starts_with("False Rejected: ") && condition.contains(&words), "{condition}");
     let plans = driven.plans();
     assert_eq!(plans.len(), 1, "only the dry run is repeated");
@@ -68,7 +68,7 @@ fn if_a_nomination_is_rejected_no_pod_is_evicted() {
     driven.run(Duration::from_secs(30));
     assert_eq!(driven.evicted(), Vec::<&str>::new());
     let condition = driven.condition("train", INITIALLY_SCHEDULED);
-    let words = format!("The nomination of a node for pod train-0 was rejected: {WORDS}");
+    let words = format!("The nomination of a node for pod default/train-0 was rejected: {WORDS}");
     assert!(condition.contains(&words), "{condition}");
 }
 
