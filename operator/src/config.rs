@@ -73,7 +73,8 @@ pub struct Config {
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub concurrent_calls: u32,
 
-    /// Seconds that ungated pods may take to be bound before their placement is checked again.
+    /// Seconds that ungated pods may take to be bound in any case before their placement is checked again. They get more
+    /// time while kube-scheduler binds other pods.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub release_timeout_seconds: u64,
 

@@ -77,7 +77,7 @@ impl Arbiter {
     pub(super) fn advance(&mut self, clock: Clock) {
         self.expire_reservations(clock.now);
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
-        let mut spent = Duration::ZERO;
+        let (mut spent, mut reads_lease) = (Duration::ZERO, false);
         self.statuses.dirty.extend(self.plans.flights.awake().filter_map(group_of).cloned());
         // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
         // sorted by ascending priority, the youngest first.
@@ -112,12 +112,14 @@ impl Arbiter {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
             let (before, went_on, was_put_off) = (flight.plan.state, flight.ending.is_none(), flight.is_put_off());
+            let waited_for_scheduler = flight.waits_for_scheduler;
             if before == PlanState::Planned
                 && let Preemptor::Group(key) = &preemptor
             {
                 flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
             }
-            let limits = Limits { release_timeout, look: self.preemption.round.looks(clock.now, spent) };
+            let look = self.preemption.round.looks(clock.now, spent);
+            let limits = Limits { release_timeout, scheduler: self.scheduler.pace(clock.now), look };
             let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {
@@ -137,7 +139,9 @@ impl Arbiter {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             flight.leave_to_others(&mut advance.commands, &requested, clock.now);
             let now = flight.plan.state;
-            let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off());
+            let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off())
+                || waited_for_scheduler != flight.waits_for_scheduler;
+            reads_lease |= flight.is_unbound_for(release_timeout / 2, clock.now);
             let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
             if flight.evicts() {
                 self.plan_store.note(&Record::from(&*flight));
@@ -171,6 +175,9 @@ impl Arbiter {
             }
         }
         self.preemption.round.looked(clock.now, spent);
+        if reads_lease {
+            self.read_scheduler_lease(clock.now);
+        }
         // A plan ended in this loop, so what was computed earlier in the loop is not final: another version makes it be computed again.
         if self.model.version != version {
             self.model.version += 1;

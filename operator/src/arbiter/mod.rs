@@ -38,6 +38,7 @@ use crate::limits::Restraint;
 use crate::messages::command::Dispatch;
 use crate::messages::input::Input;
 use crate::model::Model;
+use crate::model::scheduler::SchedulerActivity;
 use crate::observability::metrics::Metrics;
 use crate::observability::trace::Tracer;
 use crate::plans::ActivePlans;
@@ -73,6 +74,7 @@ pub struct Arbiter {
     speaker: Speaker,
     survey: Survey,
     restraint: Restraint,
+    scheduler: SchedulerActivity,
     resumed: bool,
     /// True if the state is written to the log after the next pass.
     dump_requested: bool,
@@ -113,6 +115,7 @@ impl Arbiter {
             speaker: Speaker::default(),
             survey: Survey::default(),
             restraint: Restraint::new(config.mode, config.evictions_per_minute()),
+            scheduler: SchedulerActivity::default(),
             resumed: false,
             dump_requested: false,
             config,

@@ -23,6 +23,7 @@ impl Arbiter {
             return;
         }
         self.model.note_time(clock.epoch_seconds);
+        self.scheduler.note(&self.model, clock.now);
         self.note_outages(clock);
         if !self.resumed {
             self.resume(clock);

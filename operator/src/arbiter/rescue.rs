@@ -30,8 +30,8 @@ impl Arbiter {
             self.metrics.tainted_nodes(tainted);
             stray.into_iter().for_each(|command| self.actuator.dispatch(command));
         }
-        if self.critical_addons.queue.count() > 0 && self.critical_addons.queue.scheduler_liveness.due(clock.now) {
-            self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));
+        if self.critical_addons.queue.count() > 0 {
+            self.read_scheduler_lease(clock.now);
         }
         if self.plans.flights.keep_node() {
             self.metrics.tainted_nodes(tainted_nodes(&self.model).len());
@@ -48,7 +48,7 @@ impl Arbiter {
             if waiting.not_before.is_some_and(|time| time > clock.now) {
                 continue;
             }
-            if !self.critical_addons.queue.scheduler_liveness.is_alive(since, clock.now) {
+            if !self.scheduler.is_alive(since, clock.now) {
                 let seconds = clock.now.duration_since(since).as_secs();
                 let message = format!(
                     "Waits for {seconds} s. Nobody is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
@@ -220,10 +220,17 @@ impl Arbiter {
         });
     }
 
+    /// Reads kube-scheduler's Lease, if it was not read a moment ago. The chart permits that only if critical add-ons are enabled.
+    pub(super) fn read_scheduler_lease(&mut self, now: Instant) {
+        if self.critical_addons.terms.is_some() && self.scheduler.due(now) {
+            self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));
+        }
+    }
+
     /// Handles the result of reading kube-scheduler's Lease.
     pub(super) fn scheduler_lease_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
         match result {
-            Ok(renewed) => self.critical_addons.queue.scheduler_liveness.read(renewed, now),
+            Ok(renewed) => self.scheduler.read(renewed, now),
             // A failed read does not mean that the scheduler is down: the last result is used until it is too old.
             Err(error) => tracing::warn!(%error, "the Lease of kube-scheduler was not read"),
         }

@@ -1,8 +1,7 @@
-//! Critical add-ons that wait for a node: their order, whether kube-scheduler will bind them, and the taint that keeps a node for one of them
-//! (design, section 5, "Critical add-ons"). The planner decides about them, and the plans in flight carry the decisions out.
+//! Critical add-ons that wait for a node: their order, and the taint that keeps a node for one of them (design, section 5, "Critical
+//! add-ons"). The planner decides about them, and the plans in flight carry the decisions out.
 
 pub mod queue;
-pub mod scheduler_liveness;
 pub mod taints;
 
 use crate::plans::Rescue;

@@ -1,7 +1,6 @@
 //! Pending critical add-ons, with the time since when, and their order. Pure. The planner decides about them, and the
 //! plans in flight carry them out.
 
-use crate::critical_addons::scheduler_liveness::SchedulerLiveness;
 use crate::model::Model;
 use crate::plans::Flights;
 use giveway_planner::Preemptor;
@@ -40,8 +39,6 @@ pub struct Waits {
 #[derive(Debug, Default)]
 pub struct Rescues {
     waiting: BTreeMap<SmolStr, Waits>,
-    /// Whether kube-scheduler is running.
-    pub scheduler_liveness: SchedulerLiveness,
 }
 
 impl Rescues {
@@ -72,7 +69,6 @@ impl Rescues {
         // The plan of a pod that is not unschedulable any more shows in a moment whether the pod was bound.
         before.retain(|_, waits| flights.contains(&Preemptor::Pod(waits.pod.clone())));
         self.waiting.append(&mut before);
-        self.scheduler_liveness.note(model.scheduler_decisions, now);
     }
 
     /// Returns the number of pending add-ons.

@@ -1,7 +1,7 @@
 //! Applies changes of objects to the model.
 
 use super::Model;
-use super::records::{GroupRecord, PodRecord, Problem, RequestRecord, WorkloadRecord, owning_group};
+use super::records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord, owning_group};
 use crate::messages::input::{Input, Update, key_of};
 use crate::model::changed::Footprint;
 use crate::model::pod_deletions::PodDeletion;
@@ -314,9 +314,9 @@ impl Model {
             self.unheard.forget(key);
             return Ok(self.cluster.remove_pod(key));
         };
-        let record = PodRecord {
+        let mut record = PodRecord {
             uid: pod.uid().unwrap_or_default().into(),
-            scheduler_message: scheduler_message(&pod),
+            report: SchedulerReport::of(&pod),
             preempted: preempted_at(&pod),
             gang: GangPod::of(&pod).map(Box::new),
         };
@@ -326,8 +326,8 @@ impl Model {
             None => self.deadlines.remove(key),
         };
         let (uid, preempted) = (record.uid.clone(), record.preempted);
-        self.note_decision(key, &pod, &record);
-        let before = if record.scheduler_message.is_some() || preempted.is_some() || record.gang.is_some() {
+        self.note_decision(key, &pod, &mut record);
+        let before = if record.report.is_some() || preempted.is_some() || record.gang.is_some() {
             self.pods.insert(key.clone(), record)
         } else {
             self.pods.remove(key)
@@ -359,16 +359,23 @@ impl Model {
         changed
     }
 
-    /// Counts a decision of kube-scheduler: a pending pod was bound, or its message changed.
-    fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &PodRecord) {
-        let Some(before) = self.cluster.pod(key).filter(|before| before.uid == record.uid && !before.bound()) else {
-            return;
-        };
+    /// Counts a decision of kube-scheduler: a pending pod was bound, or the report about it changed. Sets which decision the report is.
+    fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &mut PodRecord) {
+        let was_pending = self.cluster.pod(key).is_some_and(|before| before.uid == record.uid && !before.bound());
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        let said =
-            self.pods.get(key).filter(|known| known.uid == before.uid).and_then(|r| r.scheduler_message.as_ref());
-        if bound || (record.scheduler_message.is_some() && said != record.scheduler_message.as_ref()) {
+        if was_pending && bound {
             self.scheduler_decisions += 1;
+            self.scheduler_bindings += 1;
+        }
+        let Some(report) = &mut record.report else { return };
+        let known = self.pods.get(key).filter(|known| known.uid == record.uid).and_then(|known| known.report.as_ref());
+        match known {
+            Some(known) if known.says_the_same(report) => report.decision = known.decision,
+            _ if was_pending => {
+                self.scheduler_decisions += 1;
+                report.decision = self.scheduler_decisions;
+            }
+            _ => {}
         }
     }
 
@@ -498,13 +505,4 @@ fn outage(node: &Node) -> Option<(bool, i64)> {
     let is_ready = ready.status == "True";
     let has_outage = !is_ready || taints.into_iter().any(|taint| OUTAGE_TAINTS.contains(&taint.key.as_str()));
     Some((is_ready, ready.last_transition_time.as_ref()?.0.as_second())).filter(|_| has_outage)
-}
-
-fn scheduler_message(pod: &Pod) -> Option<String> {
-    if pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()) {
-        return None;
-    }
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
-    (scheduled.reason.as_deref() != Some("SchedulingGated")).then(|| scheduled.message.clone().unwrap_or_default())
 }

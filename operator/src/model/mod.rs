@@ -10,9 +10,10 @@ pub mod plans;
 pub mod pod_deletions;
 pub mod preempted_by_scheduler;
 mod records;
+pub mod scheduler;
 mod unheard;
 
-pub use records::{GroupRecord, PodRecord, Problem, RequestRecord, WorkloadRecord};
+pub use records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord};
 
 use crate::limits::switch::Said;
 use crate::model::changed::ChangedObjects;
@@ -52,8 +53,10 @@ pub struct Model {
     pub deadlines: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of nodes, by name.
     pub nodes: BTreeMap<SmolStr, SmolStr>,
-    /// Number of observed decisions of kube-scheduler.
+    /// Number of observed decisions of kube-scheduler: bindings, and new reports about pending pods.
     pub scheduler_decisions: u64,
+    /// Number of observed bindings.
+    pub scheduler_bindings: u64,
     /// Stored plans.
     pub plans: Plans,
     /// The ProvisioningRequests for cluster-autoscaler.
@@ -289,7 +292,12 @@ impl Model {
 
     /// Returns kube-scheduler's last message about this pod.
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
-        self.pods.get(pod).and_then(|r| r.scheduler_message.as_deref())
+        self.scheduler_report(pod).map(|report| report.message.as_str())
+    }
+
+    /// Returns what kube-scheduler last reported about this pod, while it is pending.
+    pub fn scheduler_report(&self, pod: &ObjectKey) -> Option<&SchedulerReport> {
+        self.pods.get(pod).and_then(|record| record.report.as_ref())
     }
 }
 

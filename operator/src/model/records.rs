@@ -5,6 +5,7 @@ use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
 use giveway_crds::{PodGroupStatus, Workload, keys};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::core::v1::Pod as PodObject;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 
@@ -49,12 +50,47 @@ pub struct WorkloadRecord {
 pub struct PodRecord {
     /// UID of the pod.
     pub uid: SmolStr,
-    /// kube-scheduler's last message about the pod, while it is pending.
-    pub scheduler_message: Option<String>,
+    /// What kube-scheduler last reported about the pod, while it is pending.
+    pub report: Option<SchedulerReport>,
     /// When kube-scheduler announced the preemption of the pod, in seconds since the epoch.
     pub preempted: Option<i64>,
     /// Its fields about the gang and its owner, if it has the gang label.
     pub gang: Option<Box<GangPod>>,
+}
+
+/// What kube-scheduler wrote into the condition `PodScheduled=False` of a pending pod, or of one that it could not bind. It writes the
+/// condition only when reason or message change, and keeps `lastTransitionTime` while the pod is pending: another attempt with the same
+/// result leaves no trace. While a pod has a scheduling gate, the API server has set the condition, which is no report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SchedulerReport {
+    /// Its message.
+    pub message: String,
+    /// True if its reason is `SchedulerError`: the pod had a feasible node, and could not be bound to it.
+    pub is_error: bool,
+    /// [`Model::scheduler_decisions`](super::Model::scheduler_decisions) when the report was observed; 0 if it existed before.
+    pub decision: u64,
+}
+
+impl SchedulerReport {
+    /// Reads the report about a pod; `None` if there is none.
+    pub(super) fn of(pod: &PodObject) -> Option<Self> {
+        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+            return None;
+        }
+        let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+        let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+        let reason = scheduled.reason.as_deref();
+        (reason != Some("SchedulingGated")).then(|| Self {
+            message: scheduled.message.clone().unwrap_or_default(),
+            is_error: reason == Some("SchedulerError"),
+            decision: 0,
+        })
+    }
+
+    /// Returns true if both have the same content.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.message, self.is_error) == (&other.message, other.is_error)
+    }
 }
 
 /// A ProvisioningRequest.

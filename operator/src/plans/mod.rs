@@ -24,6 +24,7 @@ mod overlap;
 mod protection;
 mod ration;
 mod rehearsal;
+mod release;
 mod rescue;
 mod reservations;
 mod resume;
@@ -39,6 +40,7 @@ pub use flights::Flights;
 pub use mutual_exclusion::MutualExclusion;
 pub use ration::{HeldBack, told_full};
 pub use rehearsal::RejectedCall;
+pub use release::WaitForScheduler;
 pub use rescue::Rescue;
 pub use reservations::EndedReservations;
 pub use sentences::{describe, taker, victim_message};
@@ -50,6 +52,7 @@ use crate::clock::Clock;
 use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
+use crate::model::scheduler::{Pace, SchedulerWait};
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
@@ -77,8 +80,10 @@ pub struct ActivePlans {
 /// Limits and options of one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long ungated pods may take to be bound before the placement is checked again.
+    /// How long ungated pods may take to be bound in any case before the placement is checked again.
     pub release_timeout: Duration,
+    /// How fast kube-scheduler works.
+    pub scheduler: Pace,
     /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
     pub look: bool,
 }
@@ -195,10 +200,14 @@ pub struct Flight {
     pub awaited: Option<Instant>,
     /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
     pub checked: Option<Check>,
-    /// Since when no further ungated member was bound: at first, since all members have been ungated.
-    pub released: Option<Instant>,
-    /// Number of members that were bound at that time.
-    pub bound_then: usize,
+    /// The wait for kube-scheduler, since all members have been ungated. It begins anew with each progress.
+    pub released: Option<SchedulerWait>,
+    /// [`Model::scheduler_decisions`] when the members began to be ungated: later reports are about the placements of this plan.
+    pub ungated_at: Option<u64>,
+    /// How many members were bound or reported when the wait began.
+    pub heard: usize,
+    /// Why kube-scheduler is waited for longer than the time limit, as of some moments ago.
+    pub waits_for_scheduler: Option<WaitForScheduler>,
     /// When the plan was last checked in state `Evicting`.
     pub rechecked: Option<Instant>,
     /// When the planner was last asked whether a better plan exists, and the [`Model::version`] at that time.
@@ -301,7 +310,9 @@ impl Flight {
             awaited: None,
             checked: None,
             released: None,
-            bound_then: 0,
+            ungated_at: None,
+            heard: 0,
+            waits_for_scheduler: None,
             rechecked: None,
             looked: None,
             ending: None,

@@ -1,5 +1,4 @@
-//! The stages of a plan except `Evicting`: reserving placements, waiting for the termination of victims, and ungating
-//! the members.
+//! The first stages of a plan, except `Evicting`: reserving placements, and waiting for the termination of victims.
 
 use super::{Advance, Check, Flight, Limits, VictimPod, current, is_gone};
 use crate::clock::Clock;
@@ -10,7 +9,7 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Context, Placement, Preemptor, Respect};
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long victims may take to terminate before the planner looks for other capacity.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(1);
 impl Flight {
     /// Returns true if the planner may be asked now whether a better plan exists. It is not asked twice about the same
     /// version of the model.
-    fn looks(&mut self, model: &Model, clock: Clock, limits: Limits) -> bool {
+    pub(super) fn looks(&mut self, model: &Model, clock: Clock, limits: Limits) -> bool {
         let since = |(at, version)| version != model.version && clock.now.duration_since(at) >= LOOK;
         let looks = limits.look && self.looked.is_none_or(since);
         if looks {
@@ -180,106 +179,9 @@ impl Flight {
         }
         self.checked = Some(check);
     }
-
-    /// Returns true if all members were ungated and, for a plan with victims, kube-scheduler has bound none of them for
-    /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
-    /// that time.
-    pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
-        let waited = || self.released.is_some_and(|since| now.duration_since(since) >= after);
-        self.plan.state == PlanState::Releasing && (!self.evicts() || waited())
-    }
-
-    pub(super) fn release(
-        &mut self,
-        model: &Model,
-        context: &Context,
-        clock: Clock,
-        limits: Limits,
-        out: &mut Advance,
-    ) {
-        let cluster = &model.cluster;
-        if let Some(why) = self.asks_for_another(cluster) {
-            self.drop_plan(PlanState::Cancelled, why);
-            return;
-        }
-        self.keep_places(cluster, clock, out);
-        for member in &mut self.members {
-            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            if pod.held && pod.live() && member.release.due(clock.now) {
-                member.release.start();
-                out.commands.push(member.removal_of_gate((&self.preemptor, self.priority), &self.plan, false));
-            }
-        }
-        let held = self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held && p.live()));
-        if held {
-            return;
-        }
-        self.make_way_for_mates(cluster, clock, out);
-        // The time limit starts again whenever kube-scheduler binds a member.
-        let bound = self.bound(cluster);
-        if bound > self.bound_then {
-            (self.bound_then, self.released) = (bound, Some(clock.now));
-        }
-        // It also starts again when a node that was not ready becomes ready.
-        if self.members.iter().any(|member| context.recovering.contains(&member.node)) {
-            self.released = Some(clock.now);
-        }
-        let since = *self.released.get_or_insert(clock.now);
-        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
-        // it is not feasible any more, and either kube-scheduler reports a member as unschedulable or the time limit is
-        // reached, a new plan is made.
-        let waiting: Vec<Placement> = self
-            .placements()
-            .into_iter()
-            .filter(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none()))
-            .collect();
-        // A critical add-on has a time limit of its own.
-        let late = self.rescue.is_none() && clock.now.duration_since(since) >= limits.release_timeout;
-        let given_up = waiting.iter().any(|p| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.unschedulable));
-        if !late && !given_up {
-            return;
-        }
-        let looks = self.looks(model, clock, limits);
-        // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
-        // planned.
-        let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
-        let have_room =
-            || self.places_now(cluster, &beside_all_plans(context)).is_some_and(|places| places >= waiting.len());
-        if in_turn && !late && (!looks || have_room()) {
-            return;
-        }
-        let leaving = self.leaving(cluster, context);
-        if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
-            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
-        } else if late {
-            let message = format!(
-                "kube-scheduler did not bind every released pod within {} s{}",
-                limits.release_timeout.as_secs(),
-                said_by_scheduler(model, &waiting)
-            );
-            let uid = |p: &Placement| cluster.pod(&p.pod).map(|pod| (pod.uid.clone(), p.node.clone()));
-            self.unbound = waiting.iter().filter_map(uid).collect();
-            self.drop_plan(PlanState::Failed, message);
-        }
-    }
 }
 
 /// Returns the context for a search for other capacity: capacity that is reserved by plans that have evicted no pod counts as used.
-fn beside_all_plans(context: &Context) -> Context {
+pub(super) fn beside_all_plans(context: &Context) -> Context {
     Context { respect: Respect::AllPlanned, ..context.clone() }
-}
-
-/// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler
-/// about one of them.
-fn said_by_scheduler(model: &Model, waiting: &[Placement]) -> String {
-    let said = |p: &Placement| {
-        model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))
-    };
-    match waiting.iter().find_map(said) {
-        Some((pod, said)) => format!(" and says of pod {pod}: {said}"),
-        None => {
-            let pod = waiting.first().map_or("-", |p| &p.pod.name);
-            format!(" and wrote no reason on pod {pod}; see whether kube-scheduler runs and what it logs of that pod.")
-        }
-    }
 }

@@ -8,6 +8,7 @@ mod overlap;
 mod protection;
 mod rations;
 mod rejections;
+mod release;
 mod renewal;
 mod rescue;
 mod reservations;
@@ -22,7 +23,7 @@ use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVic
 use std::collections::BTreeSet;
 use std::mem::take;
 
-const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30), look: true };
+const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30), scheduler: Pace::UNKNOWN, look: true };
 
 fn gang() -> Preemptor {
     Preemptor::Group(ObjectKey::new("default", "gang"))
@@ -108,15 +109,19 @@ impl Run {
 
     /// Advances the plan with these other plans in flight.
     fn step_within(&mut self, context: &Context) -> Advance {
+        self.step_with(context, LIMITS)
+    }
+
+    fn step_with(&mut self, context: &Context, limits: Limits) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
         let (changes, groups) = (take(&mut self.world.model.changes), take(&mut self.world.model.touched));
         let mut flights = Flights::from([self.flight.clone()]);
         flights.note(&changes, &groups);
         self.flight.checked = flights.values().next().unwrap().checked;
-        let mut advance = self.flight.advance(&self.world.model, context, clock, LIMITS);
+        let mut advance = self.flight.advance(&self.world.model, context, clock, limits);
         if self.rehearsals_succeed {
             while self.answer_rehearsals(&mut advance) {
-                let next = self.flight.advance(&self.world.model, context, clock, LIMITS);
+                let next = self.flight.advance(&self.world.model, context, clock, limits);
                 advance.commands.extend(next.commands);
                 advance.rest = next.rest;
                 advance.ended = next.ended;

@@ -264,17 +264,21 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             .filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()))
             .find_map(|m| model.scheduler_message(&m.pod));
         let others = others_bound(cluster, flight, bound);
+        let waits = flight.waits_for_scheduler.map(|wait| format!(" {}", wait.sentence())).unwrap_or_default();
         return match said {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
                 format!(
-                    "{} were released{within}, {bound} are bound.{others} kube-scheduler says: {said}",
+                    "{} were released{within}, {bound} are bound.{others}{waits} kube-scheduler says: {said}",
                     pods(placed)
                 ),
             ),
             _ => (
                 Reason::Releasing,
-                format!("{} were released{within}, kube-scheduler has bound {bound} of them.{others}", pods(placed)),
+                format!(
+                    "{} were released{within}, kube-scheduler has bound {bound} of them.{others}{waits}",
+                    pods(placed)
+                ),
             ),
         };
     }

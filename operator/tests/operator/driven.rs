@@ -332,13 +332,22 @@ impl Driven {
             let gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
             !gated && pod["spec"]["nodeName"].is_null() && pod["status"]["nominatedNodeName"].is_string()
         };
-        for name in self.pods(may_bind) {
-            self.change(Kind::Pod, &name, |pod| {
-                pod["spec"]["nodeName"] = pod["status"]["nominatedNodeName"].clone();
-                pod["status"]["phase"] = json!("Running");
-            })
-            .unwrap();
-        }
+        self.pods(may_bind).iter().for_each(|name| self.bind_pod(name));
+    }
+
+    /// Binds a pod to the node that is nominated for it.
+    pub fn bind_pod(&mut self, name: &str) {
+        self.change(Kind::Pod, name, |pod| {
+            pod["spec"]["nodeName"] = pod["status"]["nominatedNodeName"].clone();
+            pod["status"]["phase"] = json!("Running");
+        })
+        .unwrap();
+    }
+
+    /// Writes kube-scheduler's report about a pod, with this reason.
+    pub fn report_unbound(&mut self, name: &str, reason: &str, message: &str) {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message});
+        self.change(Kind::Pod, name, |pod| pod["status"]["conditions"] = json!([condition])).unwrap();
     }
 
     fn pods(&self, which: impl Fn(&Value) -> bool) -> Vec<String> {

@@ -10,5 +10,6 @@ mod liveness;
 mod observed;
 mod overtaking;
 mod rejections;
+mod scheduler;
 #[path = "../../benches/arbiter/world.rs"]
 mod world;

@@ -26,7 +26,8 @@ pub fn tests() -> Vec<Test> {
             a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_event;
         own:
             a_plan_is_replaced_if_two_of_its_nodes_are_cordoned_after_the_first_eviction,
-            a_slowly_bound_gang_is_not_withdrawn;
+            a_slowly_bound_gang_is_not_withdrawn,
+            plans_are_kept_while_a_slow_scheduler_binds_other_gangs;
         release:
             a_gang_of_2000_pods_is_bound_at_the_rate_of_the_scheduler,
             replacement_pods_stay_gated_until_their_gang_is_complete,
@@ -181,6 +182,26 @@ async fn a_slowly_bound_gang_is_not_withdrawn() {
     world.nodes(10).cpus(32).create().await;
     let gang = world.gang("train", 300).priority("high").create().await;
     wait_bound_by_one_plan(&gang, 2 * MINUTE).await;
+    world.check_promises().await;
+}
+
+async fn plans_are_kept_while_a_slow_scheduler_binds_other_gangs() {
+    let world = World::builder().operator_flag("--release-timeout-seconds=1").scheduler_rate(4, 4).start().await;
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(1).cpus(16).create().await;
+    world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
+    let mut gangs = Vec::new();
+    for number in 0..16 {
+        gangs.push(world.gang(&format!("train-{number}"), 1).priority("high").create().await);
+    }
+    for gang in &gangs {
+        gang.wait_bound(2 * MINUTE).await;
+        let events = gang.events().await;
+        let failed: Vec<_> = events.into_iter().filter(|event| event.reason == "Failed").collect();
+        assert!(failed.is_empty(), "each waits until the others are bound: {failed:?}");
+    }
+    assert_eq!(world.audit().await.evicted().len(), 16);
     world.check_promises().await;
 }
 

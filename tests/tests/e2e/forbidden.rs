@@ -153,7 +153,8 @@ async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
     .await;
     assert!(words.contains("for pod unlucky-0, which had a place on node "), "{words}");
     assert!(
-        words.contains("did not bind every released pod within 3 s and says of pod unlucky-0: ")
+        words.contains("kube-scheduler did not bind every released pod within ")
+            && words.contains(" s and says of pod unlucky-0: ")
             && words.contains("unlucky pods are not bound"),
         "{words}"
     );

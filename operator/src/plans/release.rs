@@ -1,0 +1,221 @@
+//! The last stage of a plan: the members are ungated, and kube-scheduler binds them.
+//!
+//! kube-scheduler considers one pod after the other, so a member that is not bound yet says nothing by itself. It counts as unbindable only
+//! if kube-scheduler has reported on it, and has had the time to consider it again since then ([`SchedulerWait::progress`]). Each wait ends:
+//!
+//! | kube-scheduler | a member has a report | no member has one |
+//! |---|---|---|
+//! | binds other pods | wait until it has considered twice as many pods as were pending | the same |
+//! | has considered as many | the plan fails, and the member is unbindable | the plan fails |
+//! | decides nothing, for the time limit | the plan fails, and the member is unbindable | wait for ten minutes |
+//! | does not renew its Lease | wait for ten minutes | the same |
+//!
+//! It writes a report only when the content changes. So a report from before this plan counts, too, as soon as kube-scheduler has had the
+//! time to replace it.
+
+use super::stages::beside_all_plans;
+use super::{Advance, Flight, Limits, current};
+use crate::clock::Clock;
+use crate::messages::command::Command;
+use crate::model::Model;
+use crate::model::scheduler::Progress;
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Cluster;
+use giveway_planner::{Context, Placement};
+use std::time::{Duration, Instant};
+
+/// How often the reason of a long wait is updated in the status.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// Why kube-scheduler is waited for longer than the time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitForScheduler {
+    /// What it does.
+    pub progress: Progress,
+    /// How many pods it binds per minute.
+    pub bindings_per_minute: u64,
+    /// When this was observed.
+    pub at: Instant,
+}
+
+impl WaitForScheduler {
+    /// Returns a sentence for the preemptor's status.
+    pub fn sentence(&self) -> String {
+        match self.progress {
+            Progress::Down => {
+                "Waits for kube-scheduler, which does not renew its Lease and may be down; for ten minutes at most."
+                    .to_owned()
+            }
+            Progress::Idle => {
+                "Waits for kube-scheduler, which has decided about no pod since then; for ten minutes at most."
+                    .to_owned()
+            }
+            _ => {
+                let pods = crate::speaker::words::pods(usize::try_from(self.bindings_per_minute).unwrap_or(usize::MAX));
+                format!("Waits for kube-scheduler, which binds {pods} per minute.")
+            }
+        }
+    }
+}
+
+impl Flight {
+    /// Returns true if all members were ungated and, for a plan with victims, kube-scheduler has bound none of them for
+    /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
+    /// that time.
+    pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
+        self.plan.state == PlanState::Releasing && (!self.evicts() || self.is_unbound_for(after, now))
+    }
+
+    /// Returns true if kube-scheduler has bound no further member for this long.
+    pub fn is_unbound_for(&self, after: Duration, now: Instant) -> bool {
+        self.released.is_some_and(|wait| now.duration_since(wait.since) >= after)
+    }
+
+    pub(super) fn release(
+        &mut self,
+        model: &Model,
+        context: &Context,
+        clock: Clock,
+        limits: Limits,
+        out: &mut Advance,
+    ) {
+        let cluster = &model.cluster;
+        if let Some(why) = self.asks_for_another(cluster) {
+            self.drop_plan(PlanState::Cancelled, why);
+            return;
+        }
+        self.keep_places(cluster, clock, out);
+        self.ungated_at.get_or_insert(model.scheduler_decisions);
+        if self.ungate(cluster, clock, out) {
+            return;
+        }
+        self.make_way_for_mates(cluster, clock, out);
+        let waiting = self.waiting(cluster);
+        let progress = self.scheduler_progress(model, context, clock, limits, &waiting);
+        // A critical add-on has a time limit of its own.
+        let late = self.rescue.is_none() && ends_wait(progress, model, &waiting);
+        // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
+        // it is not feasible any more, and either kube-scheduler has reported a member or the time limit is reached, a
+        // new plan is made.
+        let reported = waiting.iter().any(|p| model.scheduler_report(&p.pod).is_some());
+        if !late && !reported {
+            return;
+        }
+        let looks = self.looks(model, clock, limits);
+        // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
+        // planned.
+        let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
+        let have_room =
+            || self.places_now(cluster, &beside_all_plans(context)).is_some_and(|places| places >= waiting.len());
+        if in_turn && !late && (!looks || have_room()) {
+            return;
+        }
+        let leaving = self.leaving(cluster, context);
+        if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
+            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
+        } else if late {
+            let waited = self.released.map_or(0, |wait| clock.now.duration_since(wait.since).as_secs());
+            let message = format!(
+                "kube-scheduler did not bind every released pod within {waited} s{}",
+                said_by_scheduler(model, &waiting, progress)
+            );
+            self.note_unbound(model, &waiting, progress);
+            self.drop_plan(PlanState::Failed, message);
+        }
+    }
+
+    /// Requests the removal of the scheduling gate of the members that have it. Returns true if there are some.
+    fn ungate(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+        let (preemptor, priority) = (self.preemptor.clone(), self.priority);
+        let (plan, domain) = (self.plan.id.clone(), self.plan.domain.clone());
+        for member in &mut self.members {
+            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
+            if pod.held && pod.live() && member.release.due(clock.now) {
+                member.release.start();
+                out.commands.push(member.removal_of_gate((&self.preemptor, self.priority), &self.plan, false));
+            }
+        }
+        self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held && p.live()))
+    }
+
+    /// Returns the placements of the members that are not bound.
+    fn waiting(&self, cluster: &Cluster) -> Vec<Placement> {
+        let waits =
+            |p: &Placement| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none());
+        self.placements().into_iter().filter(waits).collect()
+    }
+
+    /// Returns true if kube-scheduler has reported on this member since the members began to be ungated.
+    fn is_reported_anew(&self, model: &Model, member: &Placement) -> bool {
+        let since = self.ungated_at.unwrap_or(u64::MAX);
+        model.scheduler_report(&member.pod).is_some_and(|report| report.decision > since)
+    }
+
+    /// Returns how far kube-scheduler is with the members. The wait begins anew whenever it binds a member, reports on one
+    /// for the first time, or a node that was not ready becomes ready.
+    fn scheduler_progress(
+        &mut self,
+        model: &Model,
+        context: &Context,
+        clock: Clock,
+        limits: Limits,
+        waiting: &[Placement],
+    ) -> Progress {
+        let reported = waiting.iter().filter(|member| self.is_reported_anew(model, member)).count();
+        // A member that was reported before it is bound counts as progress twice.
+        let heard = 2 * self.bound(&model.cluster) + reported;
+        let recovers = self.members.iter().any(|member| context.recovering.contains(&member.node));
+        if heard > self.heard || recovers {
+            (self.heard, self.released) = (heard.max(self.heard), None);
+        }
+        let wait = *self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
+        let progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
+        let now =
+            WaitForScheduler { progress, bindings_per_minute: limits.scheduler.bindings_per_minute, at: clock.now };
+        match (self.waits_for_scheduler, progress) {
+            (_, Progress::Early) => self.waits_for_scheduler = None,
+            (Some(known), _) if known.progress == progress && clock.now.duration_since(known.at) < TELL_AGAIN => {}
+            _ => self.waits_for_scheduler = Some(now),
+        }
+        progress
+    }
+
+    /// Records the members that kube-scheduler has considered and did not bind.
+    fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress) {
+        let considered = |member: &&Placement| match progress {
+            Progress::Idle | Progress::Passed => model.scheduler_report(&member.pod).is_some(),
+            _ => self.is_reported_anew(model, member),
+        };
+        let unbound = waiting.iter().filter(considered).map(|p| (p.uid.clone(), p.node.clone())).collect();
+        self.unbound = unbound;
+    }
+}
+
+/// Returns true if these members need not be waited for any longer.
+fn ends_wait(progress: Progress, model: &Model, waiting: &[Placement]) -> bool {
+    match progress {
+        Progress::Early | Progress::Busy | Progress::Down => false,
+        Progress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
+        Progress::Passed | Progress::Silent => true,
+    }
+}
+
+/// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler
+/// about one of them.
+fn said_by_scheduler(model: &Model, waiting: &[Placement], progress: Progress) -> String {
+    let said = |p: &Placement| {
+        model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))
+    };
+    if let Some((pod, said)) = waiting.iter().find_map(said) {
+        return format!(" and says of pod {pod}: {said}");
+    }
+    let pod = waiting.first().map_or("-", |p| &p.pod.name);
+    match progress {
+        Progress::Passed => format!(
+            " and wrote no reason on pod {pod}, although it decided about as many other pods as were pending; see what it logs of that pod."
+        ),
+        _ => {
+            format!(" and wrote no reason on pod {pod}; see whether kube-scheduler runs and what it logs of that pod.")
+        }
+    }
+}
