@@ -10,6 +10,7 @@
 
 pub mod answers;
 pub mod autoscaling;
+pub mod ban;
 pub mod brief;
 pub mod condition;
 pub mod constraints;

@@ -4,6 +4,7 @@
 //! name of the plan and its status, the others are named `NAME.2`, `NAME.3` and so on. They are written in this order,
 //! so a plan is complete when its last part exists.
 
+use crate::ban::{MOST_BANS, StoredBan};
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
     Cause, PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue,
@@ -113,6 +114,10 @@ pub struct PreemptionStatus {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// What Giveway does not try again for a while because of it. Deleting the Preemption ends these bans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_BANS), extend("x-kubernetes-list-type" = "atomic"))]
+    pub bans: Vec<StoredBan>,
 }
 
 fn one() -> i32 {

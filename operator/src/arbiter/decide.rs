@@ -7,7 +7,6 @@ use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
 use crate::observability::metrics::RefusedBy;
 use crate::plans::{self, Flight, RejectedCall};
-use crate::preemption::queue;
 use crate::speaker::words;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
@@ -119,9 +118,15 @@ impl Arbiter {
             let mut context =
                 known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
             context.exempt = spared;
-            context.exempt.extend(self.model.unheard().iter().cloned());
+            context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
             let started = Instant::now();
-            let decision = self.ask_the_planner(&preemptor, &context);
+            let mut decision = self.ask_the_planner(&preemptor, &context);
+            if let Decision::Preempt(plan) = &decision
+                && let Some(on_banned_nodes) = self.pods_on_banned_nodes(&preemptor, &plan.placements)
+            {
+                context.exempt.extend(on_banned_nodes);
+                decision = self.ask_the_planner(&preemptor, &context);
+            }
             in_flight = Some((state, context));
             self.metrics.decided(started.elapsed());
             if only_free_room && !matches!(decision, Decision::Fits { .. }) {
@@ -271,7 +276,7 @@ impl Arbiter {
                     self.word(preemptor, Some(reserved), clock.now);
                     return;
                 }
-                if let Some(message) = self.unbindable(preemptor, &plan) {
+                if let Some(message) = self.banned(&plan.placements) {
                     self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                     return;
                 }
@@ -374,7 +379,8 @@ impl Arbiter {
             false => "",
             true => " Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.",
         };
-        WaitReason { reason, message: format!("{shortfall}{torn}{refusal}{young}") }
+        let banned = self.banned_nodes_in_words(preemptor).map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        WaitReason { reason, message: format!("{shortfall}{torn}{refusal}{young}{banned}") }
     }
 
     /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.
@@ -386,22 +392,6 @@ impl Arbiter {
             }
         }
         told
-    }
-
-    /// Returns why this plan must not evict: kube-scheduler could have bound a member to a feasible node and did not, so a different node
-    /// may not help either (KEP-5710, delayed preemption: no new preemption while the nomination is feasible).
-    fn unbindable(&self, preemptor: &Preemptor, plan: &Plan) -> Option<String> {
-        let waiting = self.preemption.waiting.get(preemptor)?;
-        let cluster = &self.model.cluster;
-        let is_there = |node: &&SmolStr| cluster.node(node).is_some_and(|node| !node.unschedulable);
-        let (pod, node) = plan.placements.iter().find_map(|placed| {
-            let uid = &cluster.pod(&placed.pod)?.uid;
-            Some((&placed.pod.name, waiting.unbound_on(uid).find(is_there)?))
-        })?;
-        let (why, minutes) = (&waiting.unbound, queue::UNBINDABLE.as_secs() / 60);
-        Some(format!(
-            "Nobody is evicted again for pod {pod}, which had a place on node {node}, for {minutes} minutes. {why}"
-        ))
     }
 
     /// Returns why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not

@@ -16,7 +16,6 @@ impl Arbiter {
         let waiting = self.preemption.waiting.entry(flight.preemptor.clone()).or_default();
         waiting.wait_reason = None;
         waiting.seen = None;
-        waiting.not_bound(&flight.unbound, told, clock.now);
         // The preemption delay is counted from the first plan, until a plan evicts a pod or the preemptor is bound without one.
         waiting.superseded = flight.superseded;
         let is_bound = flight.bound(&self.model.cluster) == flight.members.len();
@@ -75,6 +74,7 @@ impl Arbiter {
         if !is_another {
             self.waits_on(&flight, ending, &told, clock);
         }
+        let bans = self.note_bans(&flight, ending.state, &told, clock);
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
             self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);
@@ -96,7 +96,9 @@ impl Arbiter {
             self.tell(preemptor, warning, reason, action, ending.message.clone());
         }
         if flight.evicts() {
-            self.plan_store.close(&Record::from(&flight), clock.time());
+            let mut record = Record::from(&flight);
+            record.status.bans = bans;
+            self.plan_store.close(&record, clock.time());
         }
         if let Preemptor::Group(key) = preemptor {
             if flight.evicts() && !is_another {

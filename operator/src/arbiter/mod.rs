@@ -5,6 +5,7 @@
 //! during a pass: the time is a parameter of each input and each pass.
 
 mod advance;
+mod bans;
 mod capacity;
 mod decide;
 mod departures;

@@ -38,6 +38,7 @@ impl Arbiter {
             return;
         }
         self.model.drop_old_marks(clock.epoch_seconds);
+        self.expire_bans(clock);
         self.forget_the_dead();
         self.plans.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.statuses.dirty.append(&mut self.model.touched);
@@ -87,6 +88,7 @@ impl Arbiter {
         self.preemption.candidates = Candidates::all(&self.model);
         self.resume_rates(clock);
         self.gangs.half_starts.resume(&self.model);
+        self.resume_bans(clock);
         self.resume_plans(clock);
     }
 

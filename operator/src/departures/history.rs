@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of objects that one check deletes.
 const MOST: usize = 100;
+/// Maximum number of plans that are kept before later ones because bans in them have not ended.
+const MOST_WITH_BANS: usize = 200;
 /// Approximate limit on the size of the history in etcd, in bytes: plans of thousands of pods are deleted earlier.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// How long a `Preemption` must be without a plan in memory before it is ended: longer than a watch may lag without being considered
@@ -91,11 +93,23 @@ impl Keeper {
             }
         }
         over.sort_by_key(|(age, _)| Reverse(*age));
+        // Within the limits, the latest plans with bans that have not ended come first.
+        let has_bans = |parts: &[(&SmolStr, &PlanRecord)]| {
+            let mut bans = parts.iter().flat_map(|(_, record)| &record.status.bans);
+            bans.any(|ban| ban.until.0.as_second() > clock.epoch_seconds)
+        };
+        let mut with_bans = 0;
+        let (mut first, rest): (Vec<_>, Vec<_>) = over.into_iter().partition(|(_, parts)| {
+            let is_first = with_bans < MOST_WITH_BANS && has_bans(parts);
+            with_bans += usize::from(is_first);
+            is_first
+        });
+        first.extend(rest);
         let before =
             |age: Duration| clock.epoch_seconds.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
         let (oldest, needed) = (before(keep.age), before(keep.least));
         let mut bytes = 0;
-        for (index, ((finished, ..), parts)) in over.into_iter().enumerate() {
+        for (index, ((finished, ..), parts)) in first.into_iter().enumerate() {
             bytes += parts.iter().map(|(_, record)| record.bytes).sum::<usize>();
             let too_much = index >= keep.count || finished <= oldest || bytes > MOST_BYTES;
             if too_much && finished <= needed {
@@ -121,25 +135,28 @@ mod tests {
     use crate::messages::input::{Input, Update};
     use crate::model::Model;
     use k8s_openapi::jiff::Timestamp;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2, least: Duration::ZERO };
 
     fn world(objects: &[(&str, i64, Option<&str>, i64)]) -> Model {
         let mut model = Model::default();
         for (name, created, state, finished) in objects {
-            let time = |second: i64| Timestamp::from_second(second).unwrap().to_string();
-            let status = state.map(|state| json!({"state": state, "term": "t", "finishedAt": time(*finished)}));
-            let preemption = json!({
-                "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": time(*created)},
-                "spec": {"preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1},
-                         "strategy": "least-cost"},
-                "status": status
-            });
-            let preemption = Box::new(serde_json::from_value(preemption).unwrap());
+            let preemption = Box::new(serde_json::from_value(preemption(name, *created, *state, *finished)).unwrap());
             model.apply(Input::Preemption(Update::Applied(preemption)));
         }
         model
+    }
+
+    fn preemption(name: &str, created: i64, state: Option<&str>, finished: i64) -> Value {
+        let time = |second: i64| Timestamp::from_second(second).unwrap().to_string();
+        let status = state.map(|state| json!({"state": state, "term": "t", "finishedAt": time(finished)}));
+        json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": time(created)},
+            "spec": {"preemptor": {"kind": "Pod", "namespace": "d", "name": "p", "uid": "u", "priority": 1},
+                     "strategy": "least-cost"},
+            "status": status
+        })
     }
 
     fn forgotten(step: &Step) -> Vec<&str> {
@@ -179,6 +196,18 @@ mod tests {
         let keep = Keep { age: Duration::ZERO, count: 0, least: Duration::from_secs(120) };
         assert!(forgotten(&pass(&model, keep, 219)).is_empty());
         assert_eq!(forgotten(&pass(&model, keep, 220)), ["a"]);
+    }
+
+    #[test]
+    fn within_the_limits_plans_with_bans_that_have_not_ended_are_kept_before_later_ones() {
+        let over = |name, finished| (name, 1, Some("Failed"), finished);
+        let mut model = world(&[over("a", 100), over("b", 200), over("c", 300), over("d", 400)]);
+        let ban = json!({"type": "Placement", "namespace": "d", "podUID": "u", "until": "1970-01-01T00:10:00Z"});
+        let mut object = preemption("a", 1, Some("Failed"), 100);
+        object["status"]["bans"] = json!([ban]);
+        model.apply(Input::Preemption(Update::Applied(Box::new(serde_json::from_value(object).unwrap()))));
+        assert_eq!(forgotten(&pass(&model, KEEP, 599)), ["c", "b"], "the ban ends at second 600");
+        assert_eq!(forgotten(&pass(&model, KEEP, 600)), ["b", "a"]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ impl<'a> Record<'a> {
             evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
             planned_at: plan.planned_at.clone(),
             finished_at: None,
+            bans: Vec::new(),
         };
         Self { plan, priority, status }
     }
@@ -288,6 +289,7 @@ fn same(written: &PreemptionStatus, wanted: &PreemptionStatus) -> bool {
         && written.term == wanted.term
         && written.message == wanted.message
         && written.finished_at == wanted.finished_at
+        && written.bans == wanted.bans
 }
 
 #[cfg(test)]

@@ -1,26 +1,30 @@
-//! What administrators limit: evictions per minute, and the mode.
+//! What limits evictions: the mode and the number per minute, which administrators set, and bans of what failed.
 
+pub mod bans;
 pub mod rates;
 pub mod switch;
 
+use bans::Bans;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use rates::{Most, Rates};
 use switch::Switch;
 
-/// What restrains evictions: the mode, and the limits on evictions per minute.
+/// What restrains evictions: the mode, the limits on evictions per minute, and bans.
 #[derive(Debug)]
 pub struct Restraint {
     /// The mode.
     pub switch: Switch,
     /// The evictions of the last minute, and their limits.
     pub rates: Rates,
+    /// What is not tried again for a while.
+    pub bans: Bans,
 }
 
 impl Restraint {
     /// Starts in the mode of the chart, and with these limits.
     pub fn new(chart: Mode, most: Most) -> Self {
-        Self { switch: Switch::new(chart), rates: Rates::new(most) }
+        Self { switch: Switch::new(chart), rates: Rates::new(most), bans: Bans::default() }
     }
 
     /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.

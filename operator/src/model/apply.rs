@@ -6,6 +6,7 @@ use crate::messages::input::{Input, Update, key_of};
 use crate::model::changed::Footprint;
 use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler, preempted_at};
+use crate::model::template_hash::template_hash;
 use crate::views::missing::{Missing, Since};
 use crate::views::origin::{GangPod, controller};
 use giveway_crds::native::MemberPod;
@@ -317,6 +318,7 @@ impl Model {
         let mut record = PodRecord {
             uid: pod.uid().unwrap_or_default().into(),
             report: SchedulerReport::of(&pod),
+            template: template_hash(&pod),
             preempted: preempted_at(&pod),
             gang: GangPod::of(&pod).map(Box::new),
         };
@@ -327,11 +329,9 @@ impl Model {
         };
         let (uid, preempted) = (record.uid.clone(), record.preempted);
         self.note_decision(key, &pod, &mut record);
-        let before = if record.report.is_some() || preempted.is_some() || record.gang.is_some() {
-            self.pods.insert(key.clone(), record)
-        } else {
-            self.pods.remove(key)
-        };
+        let is_needed =
+            record.report.is_some() || record.template.is_some() || preempted.is_some() || record.gang.is_some();
+        let before = if is_needed { self.pods.insert(key.clone(), record) } else { self.pods.remove(key) };
         // Another pod has the name now: the earlier one has been removed, although no event reported that.
         if let Some(other) = before.filter(|before| before.uid != uid)
             && !self.terminating_for_scheduler.remove(&other.uid)

@@ -11,10 +11,12 @@ pub mod pod_deletions;
 pub mod preempted_by_scheduler;
 mod records;
 pub mod scheduler;
+mod template_hash;
 mod unheard;
 
 pub use records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord};
 
+use crate::limits::bans::Subject;
 use crate::limits::switch::Said;
 use crate::model::changed::ChangedObjects;
 use crate::model::index::Index;
@@ -26,6 +28,7 @@ use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
 use crate::views::missing::{Missing, Since};
 use crate::views::origin::GangPod;
+use giveway_crds::ban::BannedController;
 use giveway_crds::pod_group::PreemptedPod;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -188,6 +191,26 @@ impl Model {
             of_owner && (!group.deleting || self.keeps(group, pod))
         };
         self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
+    }
+
+    /// Returns the pods that a ban of this pending pod is about: those that its controller makes from the same template.
+    pub fn subject_of(&self, pod: &Pod) -> Subject {
+        let template = self.pods.get(&pod.key).filter(|record| record.uid == pod.uid);
+        let namespace = pod.key.namespace.clone();
+        match &pod.owner {
+            Some(owner) => Subject::Template {
+                namespace,
+                controller: BannedController {
+                    kind: owner.kind.clone(),
+                    name: owner.name.clone(),
+                    template_hash: template
+                        .and_then(|record| record.template.as_ref())
+                        .map(ToString::to_string)
+                        .unwrap_or_default(),
+                },
+            },
+            None => Subject::Pod { namespace, uid: pod.uid.clone() },
+        }
     }
 
     /// Returns the live placeholder pods that reserve capacity for this gang. The planner ignores them when it places the gang's own

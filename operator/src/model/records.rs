@@ -52,6 +52,8 @@ pub struct PodRecord {
     pub uid: SmolStr,
     /// What kube-scheduler last reported about the pod, while it is pending.
     pub report: Option<SchedulerReport>,
+    /// Hash of the template that its controller made it from, while it is pending.
+    pub template: Option<SmolStr>,
     /// When kube-scheduler announced the preemption of the pod, in seconds since the epoch.
     pub preempted: Option<i64>,
     /// Its fields about the gang and its owner, if it has the gang label.

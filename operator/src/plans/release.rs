@@ -12,6 +12,8 @@
 //!
 //! It writes a report only when the content changes. So a report from before this plan counts, too, as soon as kube-scheduler has had the
 //! time to replace it.
+//!
+//! A member whose binding was rejected is unbindable in any case, also if its placement has been taken by another pod since then.
 
 use super::stages::beside_all_plans;
 use super::{Advance, Flight, Limits, current};
@@ -112,7 +114,9 @@ impl Flight {
         }
         let leaving = self.leaving(cluster, context);
         if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
-            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}"));
+            self.note_rejected(model, &waiting);
+            let said = said_of_rejected(model, &waiting);
+            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}{said}"));
         } else if late {
             let waited = self.released.map_or(0, |wait| clock.now.duration_since(wait.since).as_secs());
             let message = format!(
@@ -126,8 +130,6 @@ impl Flight {
 
     /// Requests the removal of the scheduling gate of the members that have it. Returns true if there are some.
     fn ungate(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
-        let (preemptor, priority) = (self.preemptor.clone(), self.priority);
-        let (plan, domain) = (self.plan.id.clone(), self.plan.domain.clone());
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             if pod.held && pod.live() && member.release.due(clock.now) {
@@ -180,6 +182,12 @@ impl Flight {
         progress
     }
 
+    /// Records the members whose binding was rejected: they had a feasible node, and the placement was taken only afterwards.
+    fn note_rejected(&mut self, model: &Model, waiting: &[Placement]) {
+        let rejected = waiting.iter().filter(|member| rejection(model, member).is_some());
+        self.unbound = rejected.map(|p| (p.uid.clone(), p.node.clone())).collect();
+    }
+
     /// Records the members that kube-scheduler has considered and did not bind.
     fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress) {
         let considered = |member: &&Placement| match progress {
@@ -198,6 +206,17 @@ fn ends_wait(progress: Progress, model: &Model, waiting: &[Placement]) -> bool {
         Progress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
         Progress::Passed | Progress::Silent => true,
     }
+}
+
+/// Returns kube-scheduler's message about a member that it could not bind to a feasible node.
+fn rejection<'m>(model: &'m Model, member: &Placement) -> Option<&'m str> {
+    model.scheduler_report(&member.pod).filter(|report| report.is_error).map(|report| report.message.as_str())
+}
+
+/// Returns a sentence with kube-scheduler's message about the first member that it could not bind to a feasible node.
+fn said_of_rejected(model: &Model, waiting: &[Placement]) -> String {
+    let said = waiting.iter().find_map(|member| Some((&member.pod.name, rejection(model, member)?)));
+    said.map(|(pod, said)| format!(" kube-scheduler says of pod {pod}: {said}")).unwrap_or_default()
 }
 
 /// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler

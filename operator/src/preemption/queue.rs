@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is excluded after its eviction was rejected for good. It is not requested again before that.
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
-/// How long no pod is evicted for a member that kube-scheduler did not bind although it fit.
-pub const UNBINDABLE: Duration = Duration::from_secs(600);
 /// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
 /// How long a gang waits after its partially scheduled pods were evicted, so that others are scheduled first.
@@ -71,11 +69,6 @@ pub struct Waiting {
     pub rejected: Option<Rejected>,
     /// Number of such rejections since the last plan was completed.
     pub rejections: u32,
-    /// Members, by UID, with nodes on which kube-scheduler did not bind them although they fit, and until when no pod
-    /// is evicted for them because of that.
-    pub unbindable: BTreeMap<(SmolStr, SmolStr), Instant>,
-    /// How the last of these plans ended, as a sentence.
-    pub unbound: String,
     /// When the first plan was made, if its delay or a limit postponed it and no plan has evicted a pod since then.
     pub put_off_since: Option<Time>,
     /// True if the last plan was superseded by one with fewer victims.
@@ -118,7 +111,7 @@ impl Waiting {
 
     /// Returns true if this state is kept while the preemptor is not pending, which is for at most ten minutes.
     pub fn remembers(&self, now: Instant) -> bool {
-        let mut times = self.spared.values().chain(self.unbindable.values()).chain(&self.stands_back);
+        let mut times = self.spared.values().chain(&self.stands_back);
         times.any(|until| *until > now) || self.rejected.is_some()
     }
 
@@ -166,29 +159,10 @@ impl Waiting {
         }
     }
 
-    /// Records that kube-scheduler did not bind these members on these nodes, for a reason that Giveway does not know.
-    pub fn not_bound(&mut self, members: &[(SmolStr, SmolStr)], sentence: &str, now: Instant) {
-        if !members.is_empty() {
-            sentence.clone_into(&mut self.unbound);
-        }
-        self.unbindable.extend(members.iter().map(|member| (member.clone(), now + UNBINDABLE)));
-    }
-
-    /// Returns the nodes on which this member fit and was not bound. While one of them is feasible, no pod is evicted
-    /// for the member.
-    pub fn unbound_on<'w>(&'w self, uid: &'w SmolStr) -> impl Iterator<Item = &'w SmolStr> {
-        self.unbindable.keys().filter(move |(member, _)| member == uid).map(|(_, node)| node)
-    }
-
     /// Returns `Some` if the preemptor must be examined now, and `Some(true)` if only free capacity may be used: after
     /// a failed plan no pod is evicted for a while, but free capacity is used at once (it is searched for once per
     /// second, if the cluster has changed).
     pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
-        let before = self.unbindable.len();
-        self.unbindable.retain(|_, until| *until > now);
-        if self.unbindable.len() < before {
-            self.seen = None;
-        }
         if self.seen == Some(version) {
             return None;
         }
@@ -379,25 +353,6 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_for_a_while_for_a_member_that_the_scheduler_did_not_bind() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
-        let (uid, node) = (SmolStr::new("uid-g1"), SmolStr::new("n1"));
-        waiting.not_bound(&[(uid.clone(), node.clone())], "Not bound.", now);
-        waiting.not_bound(&[], "Another plan.", now);
-        assert_eq!(waiting.unbound, "Not bound.");
-        assert_eq!(waiting.turn(1, now), Some(false));
-        assert_eq!(waiting.unbound_on(&uid).collect::<Vec<_>>(), [&node]);
-        assert_eq!(waiting.unbound_on(&"uid-g2".into()).count(), 0);
-        assert_eq!(waiting.turn(1, now + Duration::from_secs(599)), None);
-        assert_eq!(
-            waiting.turn(1, now + Duration::from_secs(600)),
-            Some(false),
-            "looked at again, though nothing changed"
-        );
-        assert_eq!(waiting.unbound_on(&uid).count(), 0);
-    }
-
-    #[test]
     fn a_plan_whose_member_went_is_followed_by_another_at_once_but_not_again_and_again() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         for _ in 0..REFUSALS {
@@ -422,15 +377,6 @@ mod tests {
         waiting.seen = Some(7);
         assert_eq!(waiting.stands_back(later(60)), None);
         assert_eq!(waiting.turn(7, later(60)), Some(false), "it is looked at again");
-    }
-
-    #[test]
-    fn a_member_that_the_scheduler_did_not_bind_is_remembered_while_it_does_not_wait() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
-        assert!(!waiting.remembers(now));
-        waiting.not_bound(&[("uid-p".into(), "n1".into())], "It was not bound.", now);
-        assert!(waiting.remembers(now + UNBINDABLE - Duration::from_secs(1)));
-        assert!(!waiting.remembers(now + UNBINDABLE));
     }
 
     #[test]

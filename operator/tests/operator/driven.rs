@@ -344,6 +344,23 @@ impl Driven {
         .unwrap();
     }
 
+    /// Returns the node that is nominated for a pod.
+    pub fn nominated_node(&self, name: &str) -> Option<String> {
+        let pod = self.objects.get(&(Kind::Pod, name.to_owned()))?;
+        pod["status"]["nominatedNodeName"].as_str().map(str::to_owned)
+    }
+
+    /// Returns the names of the pods on a node.
+    pub fn pods_on(&self, node: &str) -> Vec<String> {
+        self.pods(|pod| pod["spec"]["nodeName"] == node)
+    }
+
+    /// Rejects the binding of a pod, as kube-scheduler reports it: it withdraws the nomination.
+    pub fn reject_binding(&mut self, name: &str, message: &str) {
+        self.report_unbound(name, "SchedulerError", message);
+        self.change(Kind::Pod, name, |pod| pod["status"]["nominatedNodeName"] = Value::Null).unwrap();
+    }
+
     /// Writes kube-scheduler's report about a pod, with this reason.
     pub fn report_unbound(&mut self, name: &str, reason: &str, message: &str) {
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message});

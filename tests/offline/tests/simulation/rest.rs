@@ -40,10 +40,12 @@ fn something_to_do(world: &World) -> Vec<String> {
                 broken.extend(unexplained(world, &preemptor))
             }
             Decision::Fits { .. } => broken.push(format!("{preemptor} is pending although it fits")),
-            // kube-scheduler did not bind one of the members: no eviction for it is planned in the next ten minutes.
+            // kube-scheduler did not bind one of the members, or a pod of the same controller: no pod is evicted for it in the next hour,
+            // on that node or, after a second one, on any node.
             Decision::Preempt(plan)
-                if plan.placements.iter().any(|placement| unbound.contains(placement.uid.as_str()))
-                    || was_in_vain(world, &preemptor)
+                if plan.placements.iter().any(|placement| {
+                    unbound.contains(placement.uid.as_str()) || is_of_refused_owner(world, &placement.pod.name)
+                }) || was_in_vain(world, &preemptor)
                     || is_kept_by_denial(world, &plan) =>
             {
                 broken.extend(unexplained(world, &preemptor))
@@ -60,12 +62,18 @@ fn something_to_do(world: &World) -> Vec<String> {
     broken
 }
 
+/// Returns true if kube-scheduler does not bind a pod of this pod's owner.
+fn is_of_refused_owner(world: &World, pod: &str) -> bool {
+    world.server.get(Kind::Pod, pod).is_some_and(|pod| world.scheduler.refused.contains(Pod(pod).owner()))
+}
+
 /// Returns true if pods were evicted for a preemptor and kube-scheduler did not bind it afterwards, for example because a pod on its
-/// node does not terminate. No run is longer than the ten minutes for which that counts.
+/// node does not terminate. No run is longer than the hour for which that counts.
 fn was_in_vain(world: &World, preemptor: &Preemptor) -> bool {
     world.server.list(Kind::Preemption).any(|plan| {
         let of_it = text(plan, "/spec/preemptor/name") == preemptor.key().name.as_str();
-        of_it && text(plan, "/status/message").contains("did not bind every released pod")
+        let message = text(plan, "/status/message");
+        of_it && (message.contains("did not bind every released pod") || plan.pointer("/status/bans").is_some())
     })
 }
 

@@ -1,0 +1,153 @@
+//! Bans in the arbiter: what a plan has learned is not tried again, and the next leader knows it, too.
+
+use super::Arbiter;
+use crate::clock::Clock;
+use crate::limits::bans::{Ban, Subject};
+use crate::plans::Flight;
+use giveway_crds::ban::{MOST_BANS, StoredBan};
+use giveway_crds::plan::PlanState;
+use giveway_planner::model::Pod;
+use giveway_planner::{Placement, Preemptor, SmolStr};
+use k8s_openapi::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Returns when a ban ends, for messages.
+fn end(ban: &Ban) -> Timestamp {
+    Timestamp::from_second(ban.until).unwrap_or_default()
+}
+
+/// Returns the sentence about a ban of a pod on a node, or on every node.
+fn in_words(pod: &str, node: Option<&str>, ban: &Ban) -> String {
+    let node = node.map_or_else(|| "any node".to_owned(), |node| format!("node {node}"));
+    format!("No pod is evicted for pod {pod} on {node} until {}. {}", end(ban), ban.why)
+}
+
+impl Arbiter {
+    /// Bans the placements of a plan that kube-scheduler did not bind, and ends the bans of those that it bound. Returns the bans to store
+    /// in the `Preemption`.
+    pub(super) fn note_bans(&mut self, flight: &Flight, state: PlanState, why: &str, clock: Clock) -> Vec<StoredBan> {
+        if state == PlanState::Completed {
+            self.end_bans_of_bound(flight);
+        }
+        let unbound: BTreeMap<&SmolStr, &SmolStr> = flight.unbound.iter().map(|(uid, node)| (uid, node)).collect();
+        let mut banned: BTreeSet<(Subject, &SmolStr)> = BTreeSet::new();
+        for member in &flight.members {
+            let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
+            if let (Some(pod), Some(node)) = (pod, unbound.get(&member.uid).copied()) {
+                banned.insert((self.model.subject_of(pod), node));
+            }
+        }
+        let mut stored: Vec<StoredBan> = Vec::new();
+        for (subject, node) in banned {
+            let bans = self.restraint.bans.ban_placement(subject, node, why, &flight.plan.id, clock.epoch_seconds);
+            for ban in bans {
+                // The ban on every node is repeated with each further node.
+                if !stored.contains(&ban) {
+                    stored.push(ban);
+                }
+            }
+        }
+        stored.sort_by_key(|ban| ban.node.is_some());
+        stored.truncate(MOST_BANS);
+        stored
+    }
+
+    /// Ends the bans of the members that kube-scheduler has bound to their placements.
+    fn end_bans_of_bound(&mut self, flight: &Flight) {
+        if self.restraint.bans.has_no_placement() {
+            return;
+        }
+        for member in &flight.members {
+            let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
+            if let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_deref()?)))
+                && self.restraint.bans.bound(&self.model.subject_of(pod), node)
+            {
+                self.model.version += 1;
+            }
+        }
+    }
+
+    /// Restores the bans that earlier leaders stored.
+    pub(super) fn resume_bans(&mut self, clock: Clock) {
+        for (plan, record) in self.model.plans.iter() {
+            self.restraint.bans.restore(plan, &record.status.bans, clock.epoch_seconds);
+        }
+    }
+
+    /// Ends the bans whose time has passed. Preemptors are decided again then.
+    pub(super) fn expire_bans(&mut self, clock: Clock) {
+        self.model.version += u64::from(self.restraint.bans.expire(clock.epoch_seconds));
+    }
+
+    /// Ends the bans of a deleted `Preemption`.
+    pub(super) fn lift_bans(&mut self, plan: &str) {
+        self.model.version += u64::from(self.restraint.bans.lift(plan));
+    }
+
+    /// Returns the UIDs of the pods on the nodes on which pods of a preemptor are banned, if one of these placements is banned on its node
+    /// only. Without them as victims another node may be found.
+    pub(super) fn pods_on_banned_nodes(
+        &self,
+        preemptor: &Preemptor,
+        placements: &[Placement],
+    ) -> Option<BTreeSet<SmolStr>> {
+        let subjects = self.subjects(preemptor);
+        let bans = &self.restraint.bans;
+        let is_everywhere = subjects.keys().any(|subject| bans.everywhere(subject).is_some());
+        if is_everywhere || self.banned(placements).is_none() {
+            return None;
+        }
+        let nodes: BTreeSet<&SmolStr> =
+            subjects.keys().flat_map(|subject| bans.nodes(subject)).map(|(node, _)| node).collect();
+        let pods = nodes.into_iter().flat_map(|node| self.model.cluster.pods_on(node));
+        Some(pods.map(|pod| pod.uid.clone()).collect())
+    }
+
+    /// Returns why a plan with these placements must not evict; `None` if none of them is banned.
+    pub(super) fn banned(&self, placements: &[Placement]) -> Option<String> {
+        let bans = &self.restraint.bans;
+        if bans.has_no_placement() {
+            return None;
+        }
+        placements.iter().find_map(|placed| {
+            let subject = self.model.subject_of(self.model.cluster.pod(&placed.pod)?);
+            let everywhere = bans.everywhere(&subject).map(|ban| in_words(&placed.pod.name, None, ban));
+            let here =
+                || bans.on(&subject, &placed.node).map(|ban| in_words(&placed.pod.name, Some(&placed.node), ban));
+            everywhere.or_else(here)
+        })
+    }
+
+    /// Returns the sentence about a preemptor of which no pod may be placed anywhere by evictions.
+    pub(super) fn banned_everywhere(&self, preemptor: &Preemptor) -> Option<String> {
+        let bans = &self.restraint.bans;
+        let subjects = self.subjects(preemptor);
+        subjects.iter().find_map(|(subject, pod)| Some(in_words(pod, None, bans.everywhere(subject)?)))
+    }
+
+    /// Returns a sentence about the first ban that restricts a preemptor to other nodes, or to none.
+    pub(super) fn banned_nodes_in_words(&self, preemptor: &Preemptor) -> Option<String> {
+        let bans = &self.restraint.bans;
+        let subjects = self.subjects(preemptor);
+        let on_node = || {
+            subjects.iter().find_map(|(subject, pod)| {
+                let (node, ban) = bans.nodes(subject).next()?;
+                Some(in_words(pod, Some(node), ban))
+            })
+        };
+        self.banned_everywhere(preemptor).or_else(on_node)
+    }
+
+    /// Returns what bans may be about among the pending pods of a preemptor, with the name of a pod each. Empty if no placement is banned.
+    fn subjects(&self, preemptor: &Preemptor) -> BTreeMap<Subject, SmolStr> {
+        if self.restraint.bans.has_no_placement() {
+            return BTreeMap::new();
+        }
+        let cluster = &self.model.cluster;
+        let pods: Vec<&Pod> = match preemptor {
+            Preemptor::Group(key) => self.model.pending.of_group(key).filter_map(|pod| cluster.pod(pod)).collect(),
+            Preemptor::Pod(key) => cluster.pod(key).into_iter().collect(),
+        };
+        pods.into_iter().map(|pod| (self.model.subject_of(pod), pod.key.name.clone())).collect()
+    }
+}
