@@ -125,6 +125,11 @@ impl Arbiter {
         subjects.iter().find_map(|(subject, pod)| Some(in_words(pod, None, bans.everywhere(subject)?)))
     }
 
+    /// Returns true if a pod of a preemptor is banned on a node, or on every node.
+    pub(super) fn is_restricted(&self, preemptor: &Preemptor) -> bool {
+        self.banned_nodes_in_words(preemptor).is_some()
+    }
+
     /// Returns a sentence about the first ban that restricts a preemptor to other nodes, or to none.
     pub(super) fn banned_nodes_in_words(&self, preemptor: &Preemptor) -> Option<String> {
         let bans = &self.restraint.bans;

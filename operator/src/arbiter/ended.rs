@@ -75,6 +75,9 @@ impl Arbiter {
             self.waits_on(&flight, ending, &told, clock);
         }
         let bans = self.note_bans(&flight, ending.state, &told, clock);
+        if flight.rescue.is_some() && !bans.is_empty() {
+            self.preemption.waiting.entry(preemptor.clone()).or_default().stand_back(clock.now);
+        }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
             self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);

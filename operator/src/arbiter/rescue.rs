@@ -37,7 +37,10 @@ impl Arbiter {
             self.metrics.tainted_nodes(tainted_nodes(&self.model).len());
             return;
         }
-        for (pod, since) in self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now) {
+        let mut due = self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now);
+        // An add-on that was not bound on a node comes after the others until the ban ends.
+        due.sort_by_key(|(pod, _)| self.is_restricted(&Preemptor::Pod(pod.clone())));
+        for (pod, since) in due {
             let preemptor = Preemptor::Pod(pod.clone());
             if self.plans.flights.contains(&preemptor) {
                 continue;
@@ -45,7 +48,7 @@ impl Arbiter {
             let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             let spared = waiting.spared(clock.now);
             let anew = waiting.seen.is_none();
-            if waiting.not_before.is_some_and(|time| time > clock.now) {
+            if waiting.not_before.is_some_and(|time| time > clock.now) || waiting.stands_back(clock.now).is_some() {
                 continue;
             }
             if !self.scheduler.is_alive(since, clock.now) {
@@ -76,12 +79,27 @@ impl Arbiter {
             }
             let mut context = self.context(rescue::rank(priority));
             context.exempt = spared;
-            context.exempt.extend(self.model.unheard().iter().cloned());
+            context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
             context.lingering = self.model.lingering(clock.epoch_seconds);
             let started = Instant::now();
-            let found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
+            let mut found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
+            if let Rescue::Evict(eviction) = &found
+                && let Some(on_banned_nodes) = self.pods_on_banned_nodes(&preemptor, &eviction.plan.placements)
+            {
+                context.exempt.extend(on_banned_nodes);
+                found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
+            }
             self.metrics.decided(started.elapsed());
-            self.critical_addons.queue.answered(&uid, matches!(found, Rescue::Evict(_)));
+            let banned = match &found {
+                Rescue::Evict(eviction) => self.banned(&eviction.plan.placements),
+                _ => None,
+            };
+            let helped = matches!(found, Rescue::Evict(_)) && banned.is_none();
+            self.critical_addons.queue.answered(&uid, helped);
+            if let Some(message) = banned {
+                self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
+                return;
+            }
             match found {
                 Rescue::Evict(eviction) => match self.restraint.reason() {
                     Some(reason) => {
@@ -92,7 +110,10 @@ impl Arbiter {
                     None => self.start_rescue(&preemptor, &eviction, clock),
                 },
                 Rescue::Hopeless(why) => {
-                    let message = self.hopeless_told(&pod, &why);
+                    let mut message = self.hopeless_told(&pod, &why);
+                    if let Some(sentence) = self.banned_nodes_in_words(&preemptor) {
+                        message = format!("{message} {sentence}");
+                    }
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
                 }
                 Rescue::Fits(node) => {

@@ -94,8 +94,11 @@ impl Flight {
         self.make_way_for_mates(cluster, clock, out);
         let waiting = self.waiting(cluster);
         let progress = self.scheduler_progress(model, context, clock, limits, &waiting);
-        // A critical add-on has a time limit of its own.
-        let late = self.rescue.is_none() && ends_wait(progress, model, &waiting);
+        let late = match &mut self.rescue {
+            // A critical add-on has a time limit of its own.
+            Some(rescue) => rescue.is_over(clock.now),
+            None => ends_wait(progress, model, &waiting),
+        };
         // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
         // it is not feasible any more, and either kube-scheduler has reported a member or the time limit is reached, a
         // new plan is made.
@@ -118,12 +121,14 @@ impl Flight {
             let said = said_of_rejected(model, &waiting);
             self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}{said}"));
         } else if late {
-            let waited = self.released.map_or(0, |wait| clock.now.duration_since(wait.since).as_secs());
+            let fits_since = self.rescue.as_ref().and_then(|rescue| rescue.fits_since);
+            let since = fits_since.or(self.released.map(|wait| wait.since)).unwrap_or(clock.now);
+            let waited = clock.now.duration_since(since).as_secs();
             let message = format!(
                 "kube-scheduler did not bind every released pod within {waited} s{}",
                 said_by_scheduler(model, &waiting, progress)
             );
-            self.note_unbound(model, &waiting, progress);
+            self.note_unbound(model, &waiting, progress, limits.scheduler.is_down);
             self.drop_plan(PlanState::Failed, message);
         }
     }
@@ -189,10 +194,11 @@ impl Flight {
     }
 
     /// Records the members that kube-scheduler has considered and did not bind.
-    fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress) {
-        let considered = |member: &&Placement| match progress {
-            Progress::Idle | Progress::Passed => model.scheduler_report(&member.pod).is_some(),
-            _ => self.is_reported_anew(model, member),
+    fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress, is_down: bool) {
+        let considered = |member: &&Placement| match (&self.rescue, progress) {
+            (Some(_), _) => !is_down,
+            (None, Progress::Idle | Progress::Passed) => model.scheduler_report(&member.pod).is_some(),
+            (None, _) => self.is_reported_anew(model, member),
         };
         let unbound = waiting.iter().filter(considered).map(|p| (p.uid.clone(), p.node.clone())).collect();
         self.unbound = unbound;

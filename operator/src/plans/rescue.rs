@@ -4,7 +4,8 @@
 //!   needed because any pod can tolerate the taint: it keeps pods of equal or lower priority off the node.
 //! * Victims are not chosen by priority. Their grace periods are shortened, and only the third step deletes pods whose
 //!   eviction a budget refuses.
-//! * The plan ends after ten minutes at the latest, and only when the taint is removed.
+//! * The plan ends a minute after the pod could be bound, so that the next add-on has its turn, and after ten minutes at the latest; in each
+//!   case only when the taint is removed. The pod is not tried again on that node for an hour.
 
 use super::{Advance, Ending, Flight, current};
 use crate::clock::Clock;
@@ -18,10 +19,13 @@ use giveway_planner::Context;
 use giveway_planner::model::{Cluster, Pod};
 use giveway_planner::rescue::{self, Step, Terms, taint};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum duration of such a plan.
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// How long kube-scheduler may take to bind the pod after the victims have terminated. Critical pods are the first ones that it considers.
+const TURN: Duration = Duration::from_secs(60);
 
 /// The additional state of a plan for a critical add-on.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct Rescue {
     pub remove: Call,
     /// True if the node is reserved for the pod. It becomes false when the plan is ending and the taint is removed.
     pub keeps: bool,
+    /// Since when the pod could be bound: its victims have terminated.
+    pub fits_since: Option<Instant>,
 }
 
 impl Rescue {
@@ -50,7 +56,13 @@ impl Rescue {
             add: Call::Idle,
             remove: Call::Idle,
             keeps: true,
+            fits_since: None,
         }
+    }
+
+    /// Returns true if the pod could have been bound for so long that the next add-on has its turn.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        now.duration_since(*self.fits_since.get_or_insert(now)) >= TURN
     }
 }
 
@@ -140,7 +152,7 @@ impl Flight {
     }
 
     /// Records the result of adding or removing the taint.
-    pub fn taint_answered(&mut self, add: bool, ok: bool, now: std::time::Instant) {
+    pub fn taint_answered(&mut self, add: bool, ok: bool, now: Instant) {
         if let Some(rescue) = &mut self.rescue {
             let call = if add { &mut rescue.add } else { &mut rescue.remove };
             call.answered(ok, now);

@@ -20,7 +20,8 @@ const SPARE: Duration = Duration::from_secs(30);
 const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
 /// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
-/// How long a gang waits after its partially scheduled pods were evicted, so that others are scheduled first.
+/// How long a gang waits after its partially scheduled pods were evicted, and a critical add-on after it was not bound, so that others are
+/// scheduled first.
 const STAND_BACK: Duration = Duration::from_secs(60);
 /// Delay after which a rejected call is rehearsed: it doubles with each rejection.
 const REHEARSED_AGAIN: Duration = Duration::from_secs(10);
@@ -73,7 +74,8 @@ pub struct Waiting {
     pub put_off_since: Option<Time>,
     /// True if the last plan was superseded by one with fewer victims.
     pub superseded: bool,
-    /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted.
+    /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted, or this critical add-on was
+    /// not bound.
     pub stands_back: Option<Instant>,
 }
 
@@ -95,7 +97,8 @@ impl Waiting {
         }
     }
 
-    /// Records that the partially scheduled pods of this gang were evicted: for a while other preemptors come first.
+    /// Records that the partially scheduled pods of this gang were evicted, or that this critical add-on was not bound: for a while other
+    /// preemptors come first.
     pub fn stand_back(&mut self, now: Instant) {
         self.stands_back = Some(now + STAND_BACK);
         (self.failures, self.seen) = (0, None);

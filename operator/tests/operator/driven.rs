@@ -570,13 +570,14 @@ impl Driven {
 
     /// Lets a pod terminate, unless it does already.
     fn evict(&mut self, call: &EvictCall) -> Result<(), CallError> {
-        let (name, until) = (call.pod.name.as_str(), rfc3339(self.second() + GRACE));
+        let grace = call.grace.unwrap_or(GRACE);
+        let (name, until) = (call.pod.name.as_str(), rfc3339(self.second() + grace));
         let mut accepted = false;
         self.change(Kind::Pod, name, |pod| {
             accepted = pod["metadata"]["deletionTimestamp"].is_null();
             if accepted {
                 pod["metadata"]["deletionTimestamp"] = json!(until);
-                pod["metadata"]["deletionGracePeriodSeconds"] = json!(GRACE);
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
         })?;
         if accepted {

@@ -1,6 +1,7 @@
 //! A kube-scheduler that is slow, or does not bind a pod.
 
 use crate::driven::{Driven, Kind, gang, member, running};
+use crate::world;
 use giveway_crds::condition::types::SCHEDULED;
 use giveway_crds::plan::PlanState;
 use serde_json::{Value, json};
@@ -165,4 +166,81 @@ fn a_pod_that_is_bound_at_last_is_not_banned_any_more() {
     driven.apply(Kind::Pod, of_job("train-1", "train:1"));
     driven.run(seconds(10));
     assert_eq!(driven.evicted().len(), 2, "{}", driven.condition("train", SCHEDULED));
+}
+
+/// Returns a pod that kube-scheduler reported as unschedulable.
+fn unschedulable(name: &str, priority: i32) -> Value {
+    let mut pod = world::pod(name, priority, None, None);
+    pod["spec"]["schedulingGates"] = json!([]);
+    let message = "0/3 nodes are available: 3 Insufficient cpu.";
+    pod["status"]["conditions"] =
+        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]);
+    pod
+}
+
+/// Lets time pass until this number of plans have failed.
+fn run_until_failed(driven: &mut Driven, count: usize) {
+    for _ in 0..400 {
+        if states(driven).iter().filter(|state| **state == PlanState::Failed).count() == count {
+            return;
+        }
+        driven.run(Duration::from_millis(250));
+    }
+    panic!("{count} plans should have failed: {:#?}", driven.stored());
+}
+
+/// Creates a pod of low priority on each node without a pod.
+fn refill(driven: &mut Driven, nodes: &[&str]) {
+    for node in nodes {
+        if driven.pods_on(node).is_empty() {
+            driven.apply(Kind::Pod, running(&format!("low-{node}-{}", driven.second()), 10, node, None));
+        }
+    }
+}
+
+#[test]
+fn a_critical_add_on_that_is_never_bound_gives_its_turn_to_the_next_one_and_is_banned() {
+    const NODES: [&str; 3] = ["n1", "n2", "n3"];
+    let mut driven = Driven::new(&[]);
+    NODES.iter().for_each(|node| driven.node(node, 1));
+    refill(&mut driven, &NODES);
+    driven.apply(Kind::Pod, unschedulable("stuck", 2_000_000_001));
+    driven.apply(Kind::Pod, unschedulable("dns", 2_000_000_000));
+    driven.apply(Kind::Pod, unschedulable("other", 0));
+    driven.run(seconds(25));
+    // kube-scheduler runs.
+    driven.report_unbound("other", "Unschedulable", "0/3 nodes are available: 3 Insufficient memory.");
+    driven.run(seconds(10));
+    driven.terminate();
+    driven.settle();
+    assert_eq!(driven.nominated(), ["stuck"]);
+    let (first, begun) = (driven.nominated_node("stuck"), driven.second());
+    run_until_failed(&mut driven, 1);
+    let turn = driven.second() - begun;
+    assert!((59..=61).contains(&turn), "{turn} s");
+    // Another pod takes the capacity, so that the next add-on needs a plan of its own.
+    refill(&mut driven, &NODES);
+    driven.run(seconds(3));
+    let preemptors: Vec<String> =
+        driven.plans().into_iter().filter_map(|plan| Some(plan.spec.preemptor?.name)).collect();
+    assert_eq!(preemptors, ["stuck", "dns"]);
+    driven.terminate();
+    driven.settle();
+    driven.bind_pod("dns");
+    // The first one is tried on another node a minute later, and then on none, also by the next leader.
+    driven.run(seconds(65));
+    driven.terminate();
+    driven.settle();
+    let second = driven.nominated_node("stuck");
+    assert!(second.is_some() && second != first, "{second:?}, and not {first:?} again");
+    run_until_failed(&mut driven, 2);
+    refill(&mut driven, &NODES);
+    driven.run(seconds(600));
+    driven.next_leader();
+    driven.run(seconds(5));
+    driven.report_unbound("other", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.");
+    driven.run(seconds(600));
+    assert_eq!(driven.evicted().len(), 3, "two for the first add-on, and one for the second: {:#?}", driven.stored());
+    let told = "No pod is evicted for pod stuck on any node until ";
+    assert!(driven.events.iter().any(|event| event.contains(told)), "{:#?}", driven.events);
 }

@@ -111,32 +111,33 @@ async fn no_pod_is_evicted_again_if_a_denied_victim_has_no_alternative(world: &W
     world.check(&Promises::new().excuse_unbound("train", 2)).await;
 }
 
+/// Denies the binding of pods whose names begin with `prefix`, which neither kube-scheduler nor the planner can predict, with the message
+/// `PREFIX pods are not bound`. Waits until the policy is in force.
+pub async fn deny_bindings(world: &World, prefix: &str, node: &str) {
+    let unless = format!("!request.name.startsWith('{prefix}')");
+    let message = format!("{prefix} pods are not bound");
+    let denial =
+        Denial { name: prefix, operation: "CREATE", of: ("", "pods/binding"), unless: &unless, message: &message };
+    world.apply(&denial.manifest()).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let binding = json!({"metadata": {"name": prefix}, "target": {"kind": "Node", "name": node}});
+    let binding: Binding = serde_json::from_value(binding).unwrap();
+    wait_for("the policy is in force", MINUTE, async || {
+        match pods.create_subresource::<_, Status>("binding", prefix, &PostParams::default(), &binding).await {
+            Err(kube::Error::Api(status)) if status.message.contains(&message) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
 async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
     let mut world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
-    // Neither kube-scheduler nor the planner can predict that this policy denies the binding.
-    let unless = "!request.name.startsWith('unlucky')";
-    let denial = Denial {
-        name: "unlucky",
-        operation: "CREATE",
-        of: ("", "pods/binding"),
-        unless,
-        message: "unlucky pods are not bound",
-    };
-    world.apply(&denial.manifest()).await.unwrap();
-    let pods: Api<Pod> = Api::default_namespaced(world.client());
-    let node = json!({"metadata": {"name": "unlucky"}, "target": {"kind": "Node", "name": nodes[0]}});
-    let node: Binding = serde_json::from_value(node).unwrap();
-    wait_for("the policy is in force", MINUTE, async || {
-        match pods.create_subresource::<_, Status>("binding", "unlucky", &PostParams::default(), &node).await {
-            Err(kube::Error::Api(status)) if status.message.contains("unlucky pods are not bound") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    deny_bindings(&world, "unlucky", &nodes[0]).await;
     let gang = world.gang("unlucky", 1).priority("high").create().await;
     let scheduled = giveway_crds::condition::types::PREEMPTING;
     gang.wait_condition(scheduled, "False", "Failed", MINUTE).await;

@@ -106,7 +106,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.world.remove_pod("a");
     run.step();
     assert_eq!(run.flight.plan.state, PlanState::Releasing);
-    run.later(200);
+    run.later(59);
     // The taint and the nomination are set again if the model shows that they were removed.
     let again = ["taint n1", "nominate dns n1"];
     assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
@@ -115,6 +115,52 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.world.pod(TestPod::new("dns", 0).on("n1"));
     let words = "It was bound to node n1; 1 of 1 pod gave way.";
     assert_eq!(ends(&mut run), (PlanState::Completed, words.to_owned()));
+}
+
+/// Returns a run in which the victim has terminated and the pod could be bound.
+fn fitting() -> Run {
+    let (mut run, _) = tainted(2);
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.world.remove_pod("a");
+    run.world.node("n1", 2).pod(addon().nominated("n1"));
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    run
+}
+
+#[test]
+fn a_pod_that_is_not_bound_within_a_minute_gives_its_turn_to_the_next_one() {
+    for is_down in [false, true] {
+        let mut run = fitting();
+        let limits = Limits { scheduler: Pace { is_down, ..Pace::UNKNOWN }, ..LIMITS };
+        run.later(59);
+        run.step_with(&Context::default(), limits);
+        assert!(run.flight.ending.is_none());
+        run.later(1);
+        run.step_with(&Context::default(), limits);
+        let (state, why) = run.flight.ending.as_ref().map(|end| (end.state, end.message.to_string())).unwrap();
+        assert_eq!(state, PlanState::Failed);
+        assert!(
+            why.starts_with("kube-scheduler did not bind every released pod within 60 s and says of pod dns: "),
+            "{why}"
+        );
+        let banned = [(SmolStr::new("uid-dns"), SmolStr::new("n1"))];
+        let expected = if is_down { &banned[..0] } else { &banned[..] };
+        assert_eq!(run.flight.unbound, expected, "a scheduler that is down refuses nothing");
+    }
+}
+
+#[test]
+fn an_eviction_that_leads_nowhere_for_ten_minutes_is_not_repeated_on_that_node() {
+    let (mut run, _) = tainted(2);
+    run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
+    run.world.pod(low("a", 3600).deleted(10_000));
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+    run.later(600);
+    run.step();
+    assert_eq!(run.flight.ending.as_ref().map(|ending| ending.state), Some(PlanState::Failed));
+    assert_eq!(run.flight.unbound, [(SmolStr::new("uid-dns"), SmolStr::new("n1"))]);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use super::{addon, after, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
+use crate::forbidden::deny_bindings;
 use giveway_crds::plan::PlanState;
 use giveway_crds::{Preemption, keys};
+use giveway_tests::audit::Promises;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -18,6 +20,8 @@ pub fn tests() -> Vec<Test> {
             no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterwards,
             pods_that_tolerate_the_taint_are_not_bound_before_the_add_on,
             two_add_ons_are_placed_one_at_a_time_in_order_of_priority;
+        release:
+            an_add_on_that_is_never_bound_gives_its_turn_to_the_next_one;
     ]
 }
 
@@ -100,4 +104,22 @@ async fn two_add_ons_are_placed_one_at_a_time_in_order_of_priority() {
     wait_untainted(&world).await;
     // The oracle checks that never two nodes had a taint at once.
     world.check_promises().await;
+}
+
+async fn an_add_on_that_is_never_bound_gives_its_turn_to_the_next_one() {
+    let world = after("2s").start().await;
+    let nodes = world.nodes(1).cpus(1).create().await;
+    world.fill(&nodes).grace_seconds(0).singles().await;
+    deny_bindings(&world, "stuck", &nodes[0]).await;
+    let stuck = addon(&world, "stuck").create().await;
+    assert_eq!(wait_tainted(&world, &stuck).await, nodes[0]);
+    let dns = addon(&world, "dns").create().await;
+    assert_eq!(dns.wait_bound(3 * MINUTE).await, nodes[0], "after a minute");
+    let plan = wait_plan(&world, &stuck, PlanState::Failed).await;
+    assert!(plan.message.contains("stuck pods are not bound"), "{}", plan.message);
+    let stored = Api::<Preemption>::all(world.client()).get(&plan.id).await.unwrap();
+    let bans = stored.status.unwrap_or_default().bans;
+    assert_eq!(bans.iter().map(|ban| ban.node.as_deref()).collect::<Vec<_>>(), [Some(nodes[0].as_str())]);
+    wait_untainted(&world).await;
+    world.check(&Promises::new().excuse_unbound("stuck", 1)).await;
 }
