@@ -4,6 +4,7 @@ use super::{Arbiter, departures};
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
+use crate::observability::metrics::Rehearsal;
 use crate::plans::{Advance, Flight, Limits};
 use crate::speaker::words;
 use crate::status::Victimhood;
@@ -209,6 +210,7 @@ impl Arbiter {
         let within = status::within(flight.plan.domain.as_ref());
         let note = match state {
             PlanState::Evicting => {
+                self.metrics.rehearsed(Rehearsal::Passed);
                 format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
             }
             PlanState::Releasing => match flight.members.len() {

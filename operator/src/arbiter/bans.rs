@@ -4,6 +4,7 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::limits::bans::{Ban, Subject};
 use crate::plans::Flight;
+use crate::preemption::queue::SPARE_REJECTED;
 use giveway_crds::ban::{MOST_BANS, StoredBan};
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::Pod;
@@ -23,8 +24,8 @@ fn in_words(pod: &str, node: Option<&str>, ban: &Ban) -> String {
 }
 
 impl Arbiter {
-    /// Bans the placements of a plan that kube-scheduler did not bind, and ends the bans of those that it bound. Returns the bans to store
-    /// in the `Preemption`.
+    /// Bans the placements of a plan that kube-scheduler did not bind and the victims whose eviction was rejected, and ends the bans of the
+    /// placements that it bound. Returns the bans to store in the `Preemption`.
     pub(super) fn note_bans(&mut self, flight: &Flight, state: PlanState, why: &str, clock: Clock) -> Vec<StoredBan> {
         if state == PlanState::Completed {
             self.end_bans_of_bound(flight);
@@ -46,6 +47,12 @@ impl Arbiter {
                     stored.push(ban);
                 }
             }
+        }
+        let until = clock.epoch_seconds.saturating_add(SPARE_REJECTED.as_secs().try_into().unwrap_or(i64::MAX));
+        for victim in flight.victims.iter().filter(|victim| flight.forbidden.contains(&victim.uid)) {
+            let Some(why) = flight.refused.get(&victim.uid) else { continue };
+            let namespace = &victim.pod.namespace;
+            stored.push(self.restraint.bans.ban_eviction(namespace, &victim.uid, why, &flight.plan.id, until));
         }
         stored.sort_by_key(|ban| ban.node.is_some());
         stored.truncate(MOST_BANS);

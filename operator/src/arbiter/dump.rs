@@ -44,6 +44,7 @@ impl Arbiter {
             },
             plans: self.plans.flights.len(),
             reservations: self.model.cluster.planned_reservations(),
+            bans: self.restraint.bans.len(),
             critical_addons_waiting: self.critical_addons.queue.count(),
             statuses_waiting: self.statuses.waiting(),
             queues: queues.map(queue).collect(),

@@ -3,7 +3,7 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::messages::command::{Cause, EvictOutcome};
-use crate::observability::metrics::{ClassLabel, Metrics, Way};
+use crate::observability::metrics::{ClassLabel, Metrics, Rehearsal, Way};
 use crate::plans::Flight;
 use crate::status;
 use giveway_crds::plan::PlanState;
@@ -57,6 +57,11 @@ impl Arbiter {
         if flight.evicts() {
             self.metrics.planned(reason);
         }
+        // Before the first eviction, only its dry run can have been refused.
+        if flight.begun() == 0 && (flight.rejected.is_some() || !flight.refused.is_empty()) {
+            let is_rejected = flight.rejected.is_some() || !flight.forbidden.is_empty();
+            self.metrics.rehearsed(if is_rejected { Rehearsal::Rejected } else { Rehearsal::Refused });
+        }
         if state != PlanState::Completed {
             if self.has_evicted_in_vain(flight) {
                 self.metrics.evicted_not_bound(&self.class_of(&flight.preemptor));
@@ -96,5 +101,8 @@ impl Arbiter {
         }
         self.metrics.preemptions(&numbers);
         self.metrics.statuses_waiting(self.statuses.waiting());
+        let bans = &self.restraint.bans;
+        let victims = bans.victims().count();
+        self.metrics.bans(victims, bans.len() - victims);
     }
 }

@@ -32,6 +32,8 @@ pub struct Operator {
     pub plans: usize,
     /// Number of pods for which plans have reserved capacity.
     pub reservations: usize,
+    /// Number of bans: placements that kube-scheduler did not bind, and victims whose eviction was rejected.
+    pub bans: usize,
     /// Number of critical add-ons that are Unschedulable.
     pub critical_addons_waiting: usize,
     /// Number of PodGroups whose status is not written yet.
@@ -243,8 +245,6 @@ struct WaitingEntry {
     others_first_seconds: Option<u64>,
     /// Number of pods that are excluded as victims.
     excluded_victims: usize,
-    /// Number of pods and nodes for which no pod is evicted.
-    unbindable: usize,
 }
 
 /// Returns for how many seconds a time has not come; `None` if it has.
@@ -263,7 +263,6 @@ fn preemptor(preemptor: &Preemptor, waiting: &Waiting, now: Instant) -> WaitingE
         retried_in_seconds: left(waiting.not_before, now),
         others_first_seconds: left(waiting.stands_back, now),
         excluded_victims: waiting.spared.values().filter(lasts).count(),
-        unbindable: waiting.unbindable.values().filter(lasts).count(),
     }
 }
 
@@ -293,7 +292,6 @@ mod tests {
             not_before: Some(after(60)),
             failures: 7,
             spared: [("uid-a".into(), after(30)), ("uid-b".into(), clock.now)].into(),
-            unbindable: [(("uid-z-0".into(), "n1".into()), after(600))].into(),
             ..Waiting::default()
         };
         let over = Waiting { not_before: Some(clock.now), failures: 1, ..Waiting::default() };
@@ -301,8 +299,8 @@ mod tests {
         let waiting: Value = serde_json::from_str(&waiting).unwrap();
         let entries = [
             json!({"preemptor": "podgroup/default/z", "failures": 7, "refusals": 0, "retriedInSeconds": 60,
-                   "excludedVictims": 1, "unbindable": 1}),
-            json!({"preemptor": "podgroup/default/a", "failures": 1, "refusals": 0, "excludedVictims": 0, "unbindable": 0}),
+                   "excludedVictims": 1}),
+            json!({"preemptor": "podgroup/default/a", "failures": 1, "refusals": 0, "excludedVictims": 0}),
         ];
         assert_eq!(waiting["entries"], json!(entries));
     }

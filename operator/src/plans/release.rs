@@ -18,7 +18,6 @@
 use super::stages::beside_all_plans;
 use super::{Advance, Flight, Limits, current};
 use crate::clock::Clock;
-use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::scheduler::Progress;
 use giveway_crds::plan::PlanState;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a victim is excluded after a budget refused its eviction.
 const SPARE: Duration = Duration::from_secs(30);
 /// How long a victim is excluded after its eviction was rejected for good. It is not requested again before that.
-const SPARE_FORBIDDEN: Duration = Duration::from_secs(600);
+pub const SPARE_REJECTED: Duration = Duration::from_secs(600);
 /// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
 /// How long a gang waits after its partially scheduled pods were evicted, and a critical add-on after it was not bound, so that others are
@@ -137,7 +137,7 @@ impl Waiting {
         }
         // The victims stay excluded until the next plan is made, even if that is delayed.
         let start = self.not_before.unwrap_or(now);
-        let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_FORBIDDEN } else { SPARE };
+        let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_REJECTED } else { SPARE };
         self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
     }
 

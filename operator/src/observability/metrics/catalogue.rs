@@ -171,7 +171,7 @@ pub(super) const REHEARSALS: About = About::counter(
     "Rehearsals of plans: dry runs of the calls that could be rejected, before the first eviction",
     &[label(
         "outcome",
-        "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota; `unanswered`: repeated",
+        "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota",
     )],
 );
 pub(super) const BANS: About = About::gauge(
@@ -180,14 +180,6 @@ pub(super) const BANS: About = About::gauge(
     &[label(
         "ban",
         "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
-    )],
-);
-pub(super) const BREAKERS: About = About::gauge(
-    "giveway_operator_breakers_open",
-    "Circuit breakers that are open, because plans evicted pods and did not bind",
-    &[label(
-        "scope",
-        "`preemptor`: number of preemptors for which no pod is evicted; `cluster`: 1 while no pod is evicted at all",
     )],
 );
 
@@ -229,5 +221,4 @@ pub const CATALOGUE: &[About] = &[
     EVICTED_NOT_BOUND,
     REHEARSALS,
     BANS,
-    BREAKERS,
 ];

@@ -34,11 +34,6 @@ struct BanLabels {
     ban: &'static str,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ScopeLabels {
-    scope: &'static str,
-}
-
 /// How the rehearsal of a plan ended: the dry run of the calls that could be rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rehearsal {
@@ -48,8 +43,6 @@ pub enum Rehearsal {
     Refused,
     /// A call was rejected for good: by a policy, a webhook, RBAC or a quota.
     Rejected,
-    /// A call was throttled or had no answer. The rehearsal is repeated.
-    Unanswered,
 }
 
 impl Rehearsal {
@@ -58,7 +51,6 @@ impl Rehearsal {
             Self::Passed => "passed",
             Self::Refused => "refused",
             Self::Rejected => "rejected",
-            Self::Unanswered => "unanswered",
         }
     }
 }
@@ -76,7 +68,6 @@ pub(super) struct Internals {
     evicted_not_bound: Family<PreemptorLabels, Counter>,
     rehearsals: Family<OutcomeLabels, Counter>,
     bans: Family<BanLabels, Gauge>,
-    breakers: Family<ScopeLabels, Gauge>,
 }
 
 impl Internals {
@@ -92,7 +83,6 @@ impl Internals {
             evicted_not_bound: new.shown(&catalogue::EVICTED_NOT_BOUND, Family::default()),
             rehearsals: new.shown(&catalogue::REHEARSALS, Family::default()),
             bans: new.shown(&catalogue::BANS, Family::default()),
-            breakers: new.shown(&catalogue::BREAKERS, Family::default()),
         }
     }
 
@@ -175,14 +165,6 @@ impl Metrics {
             self.internals.bans.get_or_create(&BanLabels { ban }).set(count(number));
         }
     }
-
-    /// Sets the number of preemptors for which no pod is evicted because their plans evicted pods in vain, and whether no pod is evicted at
-    /// all for that reason.
-    pub fn breakers(&self, preemptors: usize, cluster: bool) {
-        for (scope, number) in [("preemptor", preemptors), ("cluster", usize::from(cluster))] {
-            self.internals.breakers.get_or_create(&ScopeLabels { scope }).set(count(number));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -230,13 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn rehearsals_bans_and_breakers_are_shown_as_they_were_set() {
+    fn rehearsals_and_bans_are_shown_as_they_were_set() {
         let metrics = Metrics::default();
         metrics.rehearsed(Rehearsal::Rejected);
         metrics.rehearsed(Rehearsal::Rejected);
         metrics.rehearsed(Rehearsal::Passed);
         metrics.bans(3, 1);
-        metrics.breakers(2, true);
         metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
         metrics.statuses_waiting(7);
         metrics.passed(Duration::from_millis(2));
@@ -247,14 +228,10 @@ mod tests {
                 r#"giveway_operator_rehearsals_total{outcome="passed"} 1"#,
                 r#"giveway_operator_bans{ban="victim"} 3"#,
                 r#"giveway_operator_bans{ban="node"} 1"#,
-                r#"giveway_operator_breakers_open{scope="preemptor"} 2"#,
-                r#"giveway_operator_breakers_open{scope="cluster"} 1"#,
                 r#"giveway_operator_evicted_not_bound_total{preemptor_class="high"} 1"#,
                 "giveway_operator_statuses_waiting 7",
                 r#"giveway_operator_pass_duration_seconds_bucket{le="0.004"} 1"#,
             ],
         );
-        metrics.breakers(0, false);
-        expect(&metrics, &[r#"giveway_operator_breakers_open{scope="cluster"} 0"#]);
     }
 }
