@@ -32,6 +32,7 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
         let begun = Instant::now();
+        self.store_observed_later(clock.now);
         self.preemption.candidates.note(&self.model, &self.statuses.dirty);
         if !self.preemption.round.begin(clock.now, self.model.arrivals) {
             return;

@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::critical_addons::taints::keep_needed_plans;
+use crate::critical_addons::taints::tainted_nodes;
 use crate::departures::history::Keep;
 use crate::departures::plan_store::{Answer, Record, Written, controller};
 use crate::limits::rates::MINUTE;
@@ -18,7 +18,7 @@ use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 impl Arbiter {
@@ -36,14 +36,14 @@ impl Arbiter {
             count: self.config.preemption_history_limit as usize,
             least: self.least_history(),
         };
-        let step = self.keeper.pass(&self.model.plans, &self.plan_store, keep, clock);
+        let model = &self.model;
+        let tainted = || -> BTreeSet<&str> { tainted_nodes(model).into_iter().map(|(_, uid)| uid).collect() };
+        let step = self.keeper.pass(&model.plans, &self.plan_store, keep, tainted, clock);
         for (plan, last) in step.struck {
             tracing::warn!(%plan, message = %last.message, "plan struck out");
             self.plan_store.strike(&plan, last);
         }
-        let mut commands = step.commands;
-        keep_needed_plans(&self.model, &mut commands);
-        let writes = self.plan_store.pass(clock.now).into_iter().chain(commands);
+        let writes = self.plan_store.pass(clock.now).into_iter().chain(step.commands);
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
@@ -71,7 +71,9 @@ impl Arbiter {
                 }
             }
         };
-        match self.plan_store.answered(plan, status, written, now) {
+        let answer = self.plan_store.answered(plan, status, written, now);
+        self.observed_written(plan, &answer);
+        match answer {
             Answer::Stored(state) => {
                 self.statuses.dirty.extend(self.departures.stored(plan));
                 let Some(flight) = self.plans.flights.with_id(plan) else { return };

@@ -41,6 +41,7 @@ impl Arbiter {
                 }
                 self.gangs.answered(&call, &result, &mut self.speaker, now);
                 self.provisioning.answered(&call, &result, now);
+                self.keeper.answered(&call, result.is_ok(), now);
             }
         }
     }

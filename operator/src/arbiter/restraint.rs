@@ -6,9 +6,10 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::departures::plan_store::Record;
+use crate::departures::plan_store::{Answer, Record};
 use crate::messages::command::Command;
 use crate::plans::Flight;
+use crate::preemption::observed::{MOST, Storing, Unwritten};
 use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
@@ -18,6 +19,7 @@ use giveway_crds::plan::PlanState;
 use giveway_planner::model::{ObjectKey, Pod, not_served};
 use giveway_planner::rescue::Eviction;
 use giveway_planner::{Plan, Preemptor};
+use std::time::Instant;
 
 /// Minimum age in seconds of a gated pod before it is ungated because its namespace is not served. Admission may have gated it for a label
 /// of the namespace that the watch does not show yet. A watch that lags more than this counts as broken.
@@ -103,9 +105,11 @@ impl Arbiter {
     /// Reports and stores the plan that would have been carried out.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
+        let mut message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
+        if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
+            message.push_str(&not_stored());
+        }
         self.word(preemptor, Some(WaitReason { reason: Reason::Observing, message }), clock.now);
-        self.store_observed(preemptor, plan, flight, clock);
     }
 
     /// Does the same for a critical add-on. Returns the message for its event.
@@ -117,18 +121,22 @@ impl Arbiter {
     ) -> Option<String> {
         let flight = self.rescue_flight(preemptor, eviction, clock)?;
         let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
-        let message =
+        let mut message =
             format!("{}: {} Node {node} would be freed.", self.restraint.in_words(), status::would_evict(&flight));
-        if self.restraint.switch.mode() == Mode::Observe {
-            self.store_observed(preemptor, &eviction.plan, flight, clock);
+        if self.restraint.switch.mode() == Mode::Observe
+            && self.store_observed(preemptor, &eviction.plan, flight, clock) == Storing::Later
+        {
+            message.push_str(&not_stored());
         }
         Some(message)
     }
 
-    fn store_observed(&mut self, preemptor: &Preemptor, plan: &Plan, mut flight: Flight, clock: Clock) {
-        let Some(uid) = self.model.uid_of(preemptor).cloned() else { return };
-        if !self.preemption.observed.is_news(preemptor, &uid, plan, clock.now) {
-            return;
+    /// Stores a plan that is not carried out, unless it is known or too many were stored.
+    fn store_observed(&mut self, preemptor: &Preemptor, plan: &Plan, mut flight: Flight, clock: Clock) -> Storing {
+        let Some(uid) = self.model.uid_of(preemptor).cloned() else { return Storing::Known };
+        let storing = self.preemption.observed.storing(preemptor, &uid, plan, clock.now);
+        if storing != Storing::Now {
+            return storing;
         }
         let words = status::plan_message(&flight);
         flight.message = Sentence::from(format!("{}. What would be done: ", Mode::Observe.restraint())).then(words);
@@ -137,11 +145,42 @@ impl Arbiter {
         flight.plan.state = PlanState::Observed;
         tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
         self.plan_store.record(&Record::from(&flight), clock.time());
-        if let Preemptor::Group(key) = preemptor {
-            self.statuses.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
+        let summary = status::summary(&flight, self.config.names());
+        self.preemption.observed.requested(&flight.plan.id, Unwritten { preemptor: preemptor.clone(), uid, summary });
+        Storing::Now
+    }
+
+    /// Lets the preemptors be decided again whose plans may be stored now.
+    pub(super) fn store_observed_later(&mut self, now: Instant) {
+        for preemptor in self.preemption.observed.next_turns(now) {
+            if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor) {
+                waiting.seen = None;
+                self.preemption.round.hurry();
+            }
+        }
+    }
+
+    /// Handles the answer to storing a plan that is not carried out. The status of a PodGroup names the `Preemption` only when it exists.
+    pub(super) fn observed_written(&mut self, plan: &str, answer: &Answer) {
+        let is_stored = matches!(answer, Answer::Stored(_));
+        if !is_stored && self.plan_store.holds(plan) {
+            return;
+        }
+        let Some(Unwritten { preemptor, uid, summary }) = self.preemption.observed.written(plan, is_stored) else {
+            return;
+        };
+        if let Preemptor::Group(key) = &preemptor
+            && self.model.uid_of(&preemptor) == Some(&uid)
+        {
+            self.statuses.last_plans.insert(key.clone(), summary);
             self.statuses.dirty.insert(key.clone());
         }
     }
+}
+
+/// Returns the sentence for a preemptor whose plan is not stored yet.
+fn not_stored() -> String {
+    format!(" No Preemption is stored for it yet: Giveway stores at most {MOST} per minute while it observes.")
 }
 
 /// Returns true if a plan may continue under this restraint. While Giveway observes, all its evictions must have been accepted; while

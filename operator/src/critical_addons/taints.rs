@@ -6,7 +6,6 @@ use crate::model::Model;
 use crate::plans::{Flight, Flights};
 use giveway_crds::critical;
 use giveway_planner::SmolStr;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Interval at which taints without a plan are searched for.
@@ -20,20 +19,6 @@ pub fn tainted_nodes(model: &Model) -> Vec<(&SmolStr, &str)> {
     let taints = model.cluster.nodes().flat_map(|node| node.taints.iter().map(move |taint| (node, taint)));
     let uids = taints.filter_map(|(node, t)| Some((&node.name, critical::uid_of(&t.key, &t.value, &t.effect)?)));
     uids.filter(|(_, uid)| ours.contains(uid)).collect()
-}
-
-/// Removes from `commands` the deletions of plans for which a node still has a taint: only the stored plan shows that the taint is
-/// Giveway's.
-pub fn keep_needed_plans(model: &Model, commands: &mut Vec<Command>) {
-    if commands.is_empty() {
-        return;
-    }
-    let tainted: BTreeSet<&str> = tainted_nodes(model).into_iter().map(|(_, uid)| uid).collect();
-    commands.retain(|command| {
-        let Command::ForgetPlan { name, .. } = command else { return true };
-        let plan = model.plans.get(name);
-        !plan.is_some_and(|plan| plan.critical && tainted.contains(plan.preemptor.uid.as_str()))
-    });
 }
 
 /// The removal of taints that no plan needs.

@@ -185,6 +185,11 @@ impl Calls {
         }
     }
 
+    /// Returns the number of calls without an answer.
+    pub fn in_flight(&self) -> usize {
+        self.0.values().filter(|call| call.pending()).count()
+    }
+
     /// Deletes the records of finished calls, also of those for deleted objects.
     pub fn forget(&mut self, now: Instant) {
         self.0.retain(|_, call| !call.is_over(now));

@@ -3,6 +3,7 @@
 
 mod departures;
 mod driven;
+mod history;
 mod hopeless;
 mod in_flight;
 mod layers;
