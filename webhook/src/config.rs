@@ -78,7 +78,8 @@ pub struct Config {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,giveway_webhook=debug.
+    /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,giveway_webhook=debug;
+    /// kube_client::client::builder=debug logs every request.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log_level: String,
 }

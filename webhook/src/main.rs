@@ -3,6 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use giveway_crds::answers::managed_fields::LeaveOut;
+use giveway_serving::log::directives;
 use giveway_serving::patience::Patience;
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
@@ -122,7 +123,7 @@ async fn follow_certificate(
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)
+    let filter = EnvFilter::try_new(directives(&config.log_level))
         .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

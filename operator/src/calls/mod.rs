@@ -7,6 +7,7 @@
 mod answer;
 mod background;
 mod capacity;
+mod event;
 mod evict;
 mod lane;
 mod lanes;
@@ -25,11 +26,13 @@ use crate::messages::report::{CallError, MemberCall, Report};
 use crate::observability::metrics::Metrics;
 use crate::speaker::words::Names;
 use background::Background;
+use event::Stamps;
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
 use giveway_serving::shares::Shares;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::runtime::events::Recorder;
 use lanes::{Lanes, queue_of};
 use limiter::Limiter;
 use std::future::Future;
@@ -58,7 +61,7 @@ pub struct Actuator {
     /// Queue slots of events that wait to be written. One namespace gets at most half of them.
     waiting_events: Shares,
     limiter: Arc<Limiter>,
-    recorder: Recorder,
+    stamps: Arc<Stamps>,
     metrics: Metrics,
     names: Names,
     reports: mpsc::Sender<Input>,
@@ -73,13 +76,9 @@ impl Actuator {
         config: &Config,
         reports: mpsc::Sender<Input>,
     ) -> Self {
-        let reporter = kube::runtime::events::Reporter {
-            controller: FIELD_MANAGER.to_owned(),
-            instance: Some(leadership.term().to_owned()),
-        };
         let background = Background::new();
         Self {
-            recorder: Recorder::new(client.clone(), reporter),
+            stamps: Arc::new(Stamps::new(leadership.term())),
             client,
             leadership,
             lanes: Lanes::new(config.concurrent_calls as usize),
@@ -120,7 +119,8 @@ impl Actuator {
         self.write("plan-status", plan::write_status(&self.client, &plan.id, status)).await
     }
 
-    async fn carry_out(&self, command: Command) -> Option<Report> {
+    /// Carries a command out. `event` is the event of [`Command::Publish`].
+    async fn carry_out(&self, command: Command, event: Option<Event>) -> Option<Report> {
         let (client, key) = (&self.client, command.key());
         Some(match command {
             Command::Nominate { preemptor, plan, pod, uid, node, rehearsal, .. } => {
@@ -229,7 +229,7 @@ impl Actuator {
                 Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
             }
             Command::Publish(notice) => {
-                let result = self.write("event", object::publish(&self.recorder, &notice, self.names)).await;
+                let result = self.write("event", event::write(client, &event?)).await;
                 if let Err(error) = result {
                     tracing::debug!(object = %notice.key, %error, "event not emitted");
                 }
@@ -242,12 +242,13 @@ impl Actuator {
 impl Dispatch for Actuator {
     fn dispatch(&self, command: Command) {
         let (this, asked) = (self.clone(), Instant::now());
-        let place = match &command {
+        let (place, event) = match &command {
             Command::Publish(notice) => match this.waiting_events.take(&notice.key.namespace) {
-                Some(place) => Some(place),
+                // The tasks below run in any order.
+                Some(place) => (Some(place), Some(this.stamps.stamp(notice, this.names, Timestamp::now()))),
                 None => return tracing::debug!(object = %notice.key, "event not emitted: too many wait"),
             },
-            _ => None,
+            _ => (None, None),
         };
         let queued = this.metrics.queued(queue_of(&command));
         tokio::spawn(async move {
@@ -272,7 +273,7 @@ impl Dispatch for Actuator {
                 this.background.stand_back().await;
             }
             drop(queued);
-            if let Some(report) = this.carry_out(command).await {
+            if let Some(report) = this.carry_out(command, event).await {
                 drop(this.reports.send(Input::Report(report)).await);
             }
         });

@@ -1,15 +1,11 @@
-//! Writes on Giveway's own kinds, and on events.
+//! Writes on Giveway's own kinds.
 
 use super::FIELD_MANAGER;
 use crate::messages::report::CallError;
-use crate::speaker::notice::{Notice, Subject};
-use crate::speaker::words::Names;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -134,61 +130,11 @@ pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, prote
     }
 }
 
-/// Emits an event.
-pub(super) async fn publish(recorder: &Recorder, notice: &Notice, names: Names) -> Result<(), CallError> {
-    let event = event(notice, names);
-    let api_version = match &notice.kind {
-        Subject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
-        Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
-        Subject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
-        Subject::Other { api_version, .. } => api_version.clone(),
-    };
-    let reference = ObjectReference {
-        api_version: Some(api_version),
-        kind: Some(notice.kind.to_string()),
-        name: Some(notice.key.name.to_string()),
-        // The API server stores events about cluster-scoped objects in the namespace `default`.
-        namespace: Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
-        uid: Some(notice.uid.to_string()),
-        ..ObjectReference::default()
-    };
-    recorder.publish(&event, &reference).await?;
-    Ok(())
-}
-
-fn event(notice: &Notice, names: Names) -> Event {
-    Event {
-        type_: if notice.warning { EventType::Warning } else { EventType::Normal },
-        reason: notice.reason.as_str().to_owned(),
-        note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
-        action: shorten(&notice.action, ACTION),
-        secondary: None,
-    }
-}
-
-/// Maximum length of an event's `note` in bytes; the API server rejects longer ones.
-const NOTE: usize = 1024;
-/// Maximum length of an event's `action` in bytes.
-const ACTION: usize = 128;
-
-fn shorten(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let mut end = most - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giveway_crds::condition::Reason;
     use giveway_crds::finished::FinishedMembers;
     use giveway_crds::pod_group::PreemptedPod;
-    use giveway_planner::model::ObjectKey;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
     use std::collections::BTreeMap;
@@ -231,29 +177,5 @@ mod tests {
         let marked = PodGroupStatus { preempted_pods: marks(&["new"]), ..none };
         let with_mark = PodGroupStatus { preempted_pods: marks(&["new"]), ..first.clone() };
         assert_eq!(patched(&marked, &marked, &with_mark), with_mark);
-    }
-
-    #[test]
-    fn an_event_is_never_longer_than_the_api_server_takes() {
-        let notice = |text: &str| Notice {
-            kind: "Pod".into(),
-            key: ObjectKey::new("default", "p"),
-            uid: "u".into(),
-            warning: true,
-            reason: Reason::Preempted,
-            action: text.to_owned(),
-            note: text.into(),
-        };
-        let said = |text: &str| {
-            let event = event(&notice(text), Names::default());
-            (event.action, event.note.unwrap())
-        };
-        let fits = "a".repeat(128);
-        assert_eq!(said(&fits), (fits.clone(), fits));
-        for letter in ["a", "é", "…"] {
-            let (action, note) = said(&letter.repeat(3_000));
-            assert!(action.len() <= 128 && note.len() <= 1024 && action.ends_with('…') && note.ends_with('…'));
-            assert!(action.len() > 120 && note.len() > 1000, "{letter}: as much as fits");
-        }
     }
 }

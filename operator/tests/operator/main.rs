@@ -3,12 +3,14 @@
 
 mod departures;
 mod driven;
+mod event_times;
 mod history;
 mod hopeless;
 mod in_flight;
 mod layers;
 mod liveness;
 mod observed;
+mod log;
 mod overtaking;
 mod rejections;
 mod scheduler;
