@@ -362,8 +362,8 @@ mod tests {
         let mut object = preemption("a", 1, Some("Failed"), 100);
         object["status"]["bans"] = json!([ban]);
         model.apply(Input::Preemption(Update::Applied(Box::new(serde_json::from_value(object).unwrap()))));
-        assert_eq!(forgotten(&pass(&model, KEEP, 599)), ["c", "b"], "the ban ends at second 600");
-        assert_eq!(forgotten(&pass(&model, KEEP, 600)), ["b", "a"]);
+        assert_eq!(forgotten(&pass(&model, KEEP, 599)), ["b", "c"], "the ban ends at second 600");
+        assert_eq!(forgotten(&pass(&model, KEEP, 600)), ["a", "b"]);
     }
 
     #[test]
@@ -376,8 +376,8 @@ mod tests {
     #[test]
     fn what_no_decision_stands_behind_is_struck_out_or_removed_after_a_while() {
         let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
-        let step = pass(&model, KEEP, 160);
-        assert!(step.struck.is_empty() && step.commands.is_empty(), "a moment ago");
+        let just_now = pass(&model, KEEP, 160);
+        assert!(just_now.struck.is_empty() && just_now.commands.is_empty(), "a moment ago");
         let (mut keeper, begin) = (Keeper::default(), Instant::now());
         let mut later = |seconds: i64| {
             let now = begin + Duration::from_secs(seconds.unsigned_abs());

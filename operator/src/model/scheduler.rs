@@ -155,7 +155,7 @@ pub struct SchedulerWait {
     pub since: Instant,
     /// Number of decisions at that time.
     decisions: u64,
-    /// Number of pods at that time that the scheduler may consider.
+    /// The highest number of pods since then that the scheduler may consider.
     pending: u64,
 }
 
@@ -178,13 +178,14 @@ pub enum Progress {
 
 impl SchedulerWait {
     /// Returns how far the scheduler is. `limit` is the time that it gets in any case.
-    pub fn progress(&self, pace: &Pace, limit: Duration, now: Instant) -> Progress {
+    pub fn progress(&mut self, pace: &Pace, limit: Duration, now: Instant) -> Progress {
+        self.pending = self.pending.max(pace.pending);
         let idle_since = pace.decided.map_or(self.since, |decided| decided.max(self.since));
         let (waited, idle) = (now.duration_since(self.since), now.duration_since(idle_since));
         let decisions = pace.decisions.saturating_sub(self.decisions);
         if waited < limit {
             Progress::Early
-        } else if decisions > self.pending.max(pace.pending).saturating_mul(2).saturating_add(MARGIN) {
+        } else if decisions > self.pending.saturating_mul(2).saturating_add(MARGIN) {
             Progress::Passed
         } else if idle < limit {
             Progress::Busy
@@ -283,7 +284,7 @@ mod tests {
     /// `idle` seconds before.
     fn progress(seconds: u64, decisions: u64, idle: u64, pace: Pace) -> Progress {
         let start = Instant::now();
-        let wait = Pace { decisions: 7, pending: 10, ..Pace::UNKNOWN }.begin(start);
+        let mut wait = Pace { decisions: 7, pending: 10, ..Pace::UNKNOWN }.begin(start);
         let decided = (decisions > 0).then(|| start + Duration::from_secs(seconds - idle));
         let pace = Pace { decisions: 7 + decisions, decided, ..pace };
         wait.progress(&pace, LIMIT, start + Duration::from_secs(seconds))

@@ -174,7 +174,7 @@ impl Flight {
         if heard > self.heard || recovers {
             (self.heard, self.released) = (heard.max(self.heard), None);
         }
-        let wait = *self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
+        let wait = self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
         let progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
         let now =
             WaitForScheduler { progress, bindings_per_minute: limits.scheduler.bindings_per_minute, at: clock.now };

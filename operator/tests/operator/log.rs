@@ -15,7 +15,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().map_err(|_| io::Error::other("the lock is poisoned"))?.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

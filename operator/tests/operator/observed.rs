@@ -135,8 +135,8 @@ fn plans_are_counted_by_stage_and_one_whose_members_are_bound_is_not_in_vain() {
 fn a_plan_that_evicted_pods_and_whose_members_are_not_bound_is_counted_once() {
     let mut driven = preempting();
     driven.terminate();
-    // kube-scheduler does not bind the member.
-    driven.run(seconds(50));
+    // kube-scheduler neither binds the member nor reports on it. It is waited for for ten minutes.
+    driven.run(seconds(650));
     assert!(driven.stored()[0].starts_with("Preemptor Failed: "), "{:?}", driven.stored());
     let counted = evicted_not_bound(&driven);
     assert!(counted.len() == 1 && counted[0].ends_with(" 1"), "{counted:?}");

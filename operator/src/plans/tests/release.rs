@@ -12,7 +12,7 @@ fn ungated() -> Run {
     }
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
     for (name, node) in [("g1", "n1"), ("g2", "n2")] {
-        run.flight.member_answered(&format!("uid-{name}"), true, true, run.now);
+        run.answered(&format!("uid-{name}"), true, true);
         run.world.pod(member(name).nominated(node));
     }
     run.step();
@@ -128,6 +128,7 @@ fn a_report_from_before_the_plan_counts_only_after_the_scheduler_had_time_to_rep
         run.world.pod(member("g1").unschedulable()).pod(member("g2").unschedulable());
         run.flight.plan.state = PlanState::Releasing;
         run.step();
+        ["uid-g1", "uid-g2"].iter().for_each(|uid| run.answered(uid, false, true));
         run.world.pod(member("g1").unschedulable().nominated("n1")).pod(member("g2").unschedulable().nominated("n2"));
         run.step();
         run
