@@ -46,8 +46,8 @@ struct Delayed {
     first: u64,
     /// In milliseconds.
     delay: u64,
-    /// True if an eviction was requested for it.
-    evicts: bool,
+    /// Number of evictions that were requested for it and not denied.
+    evicts: usize,
     /// True if members were nominated without a delayed plan since it was made: they fit on free capacity, so the delay counts anew.
     fitted: bool,
 }
@@ -90,12 +90,21 @@ impl World {
                 let Cause::Plan { preemptor: Preemptor::Group(group), id } = &call.cause else { return };
                 let known = self.delays.plans.get_mut(group.name.as_str());
                 let Some(delayed) = known.filter(|delayed| delayed.plan == *id) else { return };
-                delayed.evicts = true;
+                delayed.evicts += 1;
                 if delayed.lasts(now, skew) {
                     self.broken.push(format!("plan {id} is delayed and evicts {}", call.pod.name));
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Records that the eviction for a plan was denied: it evicted no pod.
+    pub(super) fn eviction_denied(&mut self, cause: &Cause) {
+        let Cause::Plan { preemptor: Preemptor::Group(group), id } = cause else { return };
+        let known = self.delays.plans.get_mut(group.name.as_str());
+        if let Some(delayed) = known.filter(|delayed| delayed.plan == *id) {
+            delayed.evicts = delayed.evicts.saturating_sub(1);
         }
     }
 
@@ -119,14 +128,14 @@ impl World {
             made: now,
             first: now,
             delay,
-            evicts: false,
+            evicts: 0,
             fitted: false,
         };
         if let Some(last) = self.delays.plans.get(name) {
             if last.plan == plan.id {
                 return;
             }
-            if !last.evicts {
+            if last.evicts == 0 {
                 new.first = last.first;
                 let mut disturbed = self.disturbed.iter().filter(|it| it.at >= last.made);
                 // A gang whose members were deleted is not pending for a moment, and what is known about it is dropped.
@@ -184,7 +193,7 @@ impl World {
     fn fits_beside_delayed_plans(&self, owner: usize) -> bool {
         let calm = self.delays.begun.get(&owner).is_some_and(|before| self.calm().as_ref() == Some(before));
         let owner = &self.owners[owner];
-        calm && self.has_room_for(owner) && self.only_delayed_plans(owner)
+        calm && self.has_room_for(owner) && self.only_delayed_plans(owner) && !self.denials.concern(&owner.name)
     }
 
     /// Returns the state of the operator; `None` if it cannot be expected to decide at once.

@@ -145,6 +145,12 @@ impl Denials {
         recent || self.rules.iter().any(|rule| rule.target == Target::Evictions && rule.holds(now) && rule.names(name))
     }
 
+    /// Returns true if the gates or the nominations of this preemptor are denied, or were.
+    pub fn concern(&self, preemptor: &str) -> bool {
+        let concerns = |rule: &Rule| matches!(rule.target, Target::Gates | Target::Nominations);
+        self.rules.iter().any(|rule| concerns(rule) && rule.names(preemptor))
+    }
+
     /// Returns true if the gates or the nominations of this preemptor are denied.
     pub fn hold_back(&self, preemptor: &str, now: u64) -> bool {
         let concerns = |rule: &Rule| matches!(rule.target, Target::Gates | Target::Nominations);
@@ -175,6 +181,9 @@ impl World {
         let (code, owner, rehearsed) = (rule.code, rule.owner.clone(), rule.rehearsed);
         self.denials.count += 1;
         if let Command::Evict(eviction) = &call.command {
+            if !eviction.rehearsal {
+                self.eviction_denied(&eviction.cause);
+            }
             self.denials.victims.insert(eviction.uid.to_string(), self.now);
             if !rehearsed {
                 // No rehearsal shows it, so other pods may have been evicted before.
