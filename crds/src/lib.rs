@@ -4,9 +4,9 @@
 //! [`Workload`] and [`Preemption`]; the [`keys`] of Giveway's labels and annotations on other objects; the [`kinds`] of
 //! owners whose pods a label makes a gang; Giveway's [`mode`]; how a priority class is [resolved](priority), and that a
 //! PodGroup [cannot raise the priority of its pods](lending); which pods are [critical add-ons](critical); which
-//! [labels] of a pod are kept in memory; the [conditions and reasons](condition); which kinds are [optional]; and how
-//! [responses](answers) with objects that any user may have written are parsed. The controllers can therefore reconcile
-//! what admission accepts.
+//! [labels] of a pod are kept in memory; the [conditions and reasons](condition); which kinds are [optional]; how
+//! [responses](answers) with objects that any user may have written are parsed; and how sentences with counts are
+//! [worded](wording). The controllers can therefore reconcile what admission accepts.
 
 pub mod answers;
 pub mod autoscaling;
@@ -30,6 +30,7 @@ pub mod pod_group;
 pub mod policy;
 pub mod preemption;
 pub mod priority;
+pub mod wording;
 pub mod workload;
 
 pub use pod_group::{PodGroup, PodGroupSpec, PodGroupStatus};

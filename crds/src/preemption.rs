@@ -132,7 +132,7 @@ fn preemptor() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incomplete {
     /// The operator stopped while it stored the parts.
-    #[error("only {have} of the {parts} parts of the plan were stored")]
+    #[error("not every part of the plan was stored ({have} of {parts})")]
     Missing {
         /// Parts that exist.
         have: usize,
@@ -412,7 +412,7 @@ mod tests {
     fn a_plan_of_which_a_part_is_missing_or_foreign_is_none() {
         let parts = parts_of(&plan(10, &[100, 100]), 10_000);
         let have = parts.len() - 1;
-        let words = format!("only {have} of the {} parts of the plan were stored", parts.len());
+        let words = format!("not every part of the plan was stored ({have} of {})", parts.len());
         assert_eq!(assemble(parts[..have].to_vec()).unwrap_err().to_string(), words);
         assert_eq!(assemble(parts[1..].to_vec()).unwrap_err().to_string(), words);
         let mut foreign = parts;

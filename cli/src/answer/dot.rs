@@ -1,6 +1,7 @@
 //! The answer as a Graphviz graph: preemptors, their nodes, and the victims there.
 
 use super::Answer;
+use giveway_crds::wording::pods;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -47,10 +48,6 @@ pub(super) fn graph(answer: &Answer) -> String {
         let _ = writeln!(out, "  \"node/{node}\" [label=\"{node}\", shape=ellipse];");
     }
     out + &edges + "}\n"
-}
-
-fn pods(count: usize) -> String {
-    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }
 
 fn escape(text: &str) -> String {

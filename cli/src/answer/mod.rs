@@ -12,6 +12,7 @@ use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::wording::{agree, counted, part_of};
 use giveway_planner::model::{Pod, not_served};
 use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
 use serde::Serialize;
@@ -214,13 +215,18 @@ impl Answer {
             Decision::WaitingForPods { live, min_count, finished, below } => {
                 let below = match below {
                     0 => String::new(),
-                    below => format!(", {below} more are below the group's priority and do not count"),
+                    below => format!(
+                        ", {} below the group's priority and {}",
+                        counted(below, "more is", "more are"),
+                        agree(below, "does not count", "do not count")
+                    ),
                 };
                 let done = match finished {
                     0 => String::new(),
-                    finished => format!(", {finished} have finished"),
+                    finished => format!(", {} finished", counted(finished, "has", "have")),
                 };
-                let message = format!("{live} of {min_count} pods exist{done}{below}; it waits for the others.");
+                let exist = part_of(live, min_count, ("pod", "pods"), ("exists", "exist"));
+                let message = format!("{exist}{done}{below}; it waits for the others.");
                 answer.refuse(Reason::WaitingForPods, message);
             }
             Decision::Nothing if world.is_unserved(&outcome.preemptor) => {
@@ -330,7 +336,10 @@ impl Answer {
         self.domain = DomainLine::of(plan.domain.as_ref());
         let within = within(plan.domain.as_ref());
         self.message = match plan.victims.len() {
-            0 => format!("It fits{within} once {} pods are gone that leave anyway.", plan.awaited.len()),
+            0 => {
+                let (awaited, leave) = (plan.awaited.len(), agree(plan.awaited.len(), "leaves", "leave"));
+                format!("It fits{within} once {} gone that {leave} anyway.", counted(awaited, "pod is", "pods are"))
+            }
             _ => format!("It fits{within} once its victims are gone: {}.", plan.cost),
         };
         self.trace.clone_from(&plan.trace);
@@ -373,12 +382,16 @@ fn summary(decisions: &[Answer]) -> String {
     let preempt = count(|answer| answer.preemption_needed);
     let wait = count(|answer| !answer.schedulable);
     let mut parts = Vec::new();
-    for (count, what) in [(fit, "fit now"), (preempt, "fit once their victims are gone"), (wait, "find no place")] {
+    for (count, what) in [
+        (fit, agree(fit, "fits now", "fit now")),
+        (preempt, agree(preempt, "fits once its victims are gone", "fit once their victims are gone")),
+        (wait, agree(wait, "finds no place", "find no place")),
+    ] {
         if count > 0 {
             parts.push(format!("{count} {what}"));
         }
     }
-    format!("Of {} decisions, {}.", decisions.len(), parts.join(", "))
+    format!("Of {}, {}.", counted(decisions.len(), "decision", "decisions"), parts.join(", "))
 }
 
 /// The unit by which losses are counted: the pod's group, or else its owner, or else the pod itself.
@@ -463,10 +476,11 @@ impl VictimLine {
     /// Returns the loss of the victim's group or owner, as text.
     pub(crate) fn loss(&self) -> String {
         let Loss { pods, of, unit } = &self.loses;
+        let all = counted(*of, "pod", "pods");
         match unit {
-            _ if self.kind == UnitKind::PodGroup.as_str() => format!("whole group, {pods} of {of} pods"),
-            Some(unit) if unit.starts_with("PodGroup/") => format!("{pods} of {of} pods of {unit}"),
-            Some(_) => format!("{pods} of {of} pods"),
+            _ if self.kind == UnitKind::PodGroup.as_str() => format!("whole group, {pods} of {all}"),
+            Some(unit) if unit.starts_with("PodGroup/") => format!("{pods} of {all} of {unit}"),
+            Some(_) => format!("{pods} of {all}"),
             None => "the pod".to_owned(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, Renewer};
 use super::finding::Finding;
+use giveway_crds::wording::counted;
 use k8s_openapi::jiff::Timestamp;
 use x509_parser::pem::Pem;
 
@@ -84,7 +85,8 @@ fn finding(facts: &Facts, what: &str, secret: &str, pem: &[u8]) -> Finding {
             several if secret == AUTHORITY && several > 1 => format!("; {several} authorities are trusted"),
             _ => String::new(),
         };
-        let message = format!("{what} ({subject}) expires in {days} days, on {}; {renews}{many}.", date(judged.until));
+        let (left, on) = (counted(days, "day", "days"), date(judged.until));
+        let message = format!("{what} ({subject}) expires in {left}, on {on}; {renews}{many}.");
         let overdue = facts.renewer != Renewer::Somebody && judged.is_overdue(facts.now);
         match days < SOON || overdue {
             true => Finding::warn("certificate", message, remedy),

@@ -7,6 +7,7 @@
 use super::facts::{Class, Exposure, Facts, GuardedPod};
 use super::finding::Finding;
 use giveway_crds::priority::SYSTEM_PREFIX;
+use giveway_crds::wording::counted;
 
 /// Maximum number of pods that a line names.
 const NAMED: usize = 5;
@@ -37,8 +38,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     if count == 0 {
         let message = match known.guarded.len() {
             0 => "No pod has both a threshold and a budget.".to_owned(),
-            1 => "1 guarded pod, exposed to no class.".to_owned(),
-            all => format!("{all} guarded pods, exposed to no class."),
+            all => format!("{}, exposed to no class.", counted(all, "guarded pod", "guarded pods")),
         };
         found.push(Finding::ok("guarded", message));
     }
@@ -72,10 +72,10 @@ fn of(class: &Class, known: &Exposure, guard: bool) -> Option<Finding> {
             remedy,
         ),
         count => {
-            let pods = if count == 1 { "pod that is" } else { "pods that are" };
+            let pods = counted(count, "guarded pod that is", "guarded pods that are");
             let only = if guard { "; only the guard protects them, while the webhook runs" } else { "" };
             let message = format!(
-                "{who} through kube-scheduler{although}, and is above {count} guarded {pods} below a threshold that \
+                "{who} through kube-scheduler{although}, and is above {pods} below a threshold that \
                  it does not reach{only}: {}.",
                 named(&exposed)
             );

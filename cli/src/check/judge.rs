@@ -7,6 +7,7 @@ use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
 use giveway_crds::mode::{CONFIG_MAP, Mode};
+use giveway_crds::wording::{agree, counted};
 use std::collections::BTreeSet;
 
 /// Seconds by which a Lease may be late, because clocks of two machines differ.
@@ -144,10 +145,10 @@ fn operator(facts: &Facts) -> Vec<Finding> {
     };
     let mut found = vec![leader];
     if held > 0 {
-        let pods = if held == 1 { "1 pod is".to_owned() } else { format!("{held} pods are") };
+        let pods = counted(held, "pod is", "pods are");
         found.push(Finding::fail(
             "held",
-            format!("{pods} held by the gate {GATE}, and nobody releases them."),
+            format!("{pods} held by the gate {GATE}, and nobody releases {}.", agree(held, "it", "them")),
             format!(
                 "Start the operator. Whoever may update podgroups/finalizers can release a pod by hand: kubectl -n NAMESPACE \
                  patch pod NAME -p '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"

@@ -60,7 +60,7 @@ fn one(target: Preemptor) -> About {
 }
 
 const HEAD: &str = "AGE WHO TOOK THE PLACE PRIORITY PODS OF WHOM STATE PREEMPTION";
-const LEFT_OUT: &str = "Note: Preemption c-3 is left out: only 1 of the 2 parts of the plan were stored.";
+const LEFT_OUT: &str = "Note: Preemption c-3 is left out: not every part of the plan was stored (1 of 2).";
 
 #[test]
 fn everything_that_is_kept_is_told_the_oldest_first() {

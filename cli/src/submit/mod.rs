@@ -9,7 +9,7 @@ mod manifest;
 
 use crate::error::CliError;
 use crate::world::{World, key_of, name_of, read};
-use giveway_crds::{PodGroup, Workload, keys};
+use giveway_crds::{PodGroup, Workload, keys, wording};
 use giveway_planner::model::Pod as ModelPod;
 use giveway_planner::{ModelError, ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
@@ -152,17 +152,21 @@ impl Submission {
         if existing > 0 && !source.alone {
             let name = name_of(&manifest.object);
             let note = format!(
-                "{} {name} has {existing} pods already, which count as somebody else's: all of it is planned anew.",
-                manifest.kind
+                "{} {name} has {} already, {} as somebody else's: all of it is planned anew.",
+                manifest.kind,
+                wording::pods(existing),
+                wording::agree(existing, "which counts", "which count")
             );
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
         } else if existing > 0 {
             self.notes.push(format!(
-                "{} {} has {existing} pods already: {wanted} more are planned.",
+                "{} {} has {} already: {} planned.",
                 manifest.kind,
-                name_of(&manifest.object)
+                name_of(&manifest.object),
+                wording::pods(existing),
+                wording::counted(wanted, "more is", "more are")
             ));
         }
         if source.count == 0 {

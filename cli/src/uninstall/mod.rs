@@ -11,6 +11,7 @@ use crate::output::{self, Telling};
 use crate::taints::{self, store};
 use futures::{StreamExt as _, stream};
 use giveway_crds::keys::GROUP;
+use giveway_crds::wording::counted;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
@@ -147,8 +148,8 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
         let kept = metadata["annotations"]["helm.sh/resource-policy"] == "keep"
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
         let fate = if kept { "stays" } else { "would be deleted" };
-        let plural = if objects == 1 { "object" } else { "objects" };
-        telling.say(&format!("customresourcedefinition/{}: {fate}, with {objects} {plural}\n", name(kind)));
+        let objects = counted(objects, "object", "objects");
+        telling.say(&format!("customresourcedefinition/{}: {fate}, with {objects}\n", name(kind)));
     }
     Ok(())
 }

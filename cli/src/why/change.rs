@@ -3,6 +3,7 @@
 use crate::decide::Outcome;
 use crate::world::World;
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::wording::counted;
 use giveway_planner::model::Pod;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Node;
@@ -158,7 +159,7 @@ fn more_nodes(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<St
         best = Some((high, node));
     }
     let (count, node) = best?;
-    let nodes = if count == 1 { "1 more node".to_owned() } else { format!("{count} more nodes") };
+    let nodes = counted(count, "more node", "more nodes");
     Some(format!(
         "With {nodes} like {}, it would fit without an eviction.",
         node.metadata.name.as_deref().unwrap_or_default()

@@ -11,6 +11,7 @@ use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::policy::DisruptionMode;
+use giveway_crds::wording::{counted, pods};
 use giveway_planner::Preemptor;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -163,7 +164,7 @@ impl Page<'_> {
             };
             let what = match one.pods.as_slice() {
                 [one] => format!("pod {one}"),
-                pods => format!("{} pods ({})", pods.len(), runs(pods.iter().copied())),
+                all => format!("{} ({})", pods(all.len()), runs(all.iter().copied())),
             };
             let by = match &one.by {
                 Some(by) => format!("{} (priority {})", paint(COSTS, by), one.plan.preemptor.priority),
@@ -207,7 +208,7 @@ impl Page<'_> {
         self.plan_victims(&plan);
         let nodes: Vec<&str> = plan.placements.iter().map(|placement| placement.node.as_str()).collect();
         let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
-        let pods = if nodes.len() == 1 { "1 pod".to_owned() } else { format!("{} pods", nodes.len()) };
+        let pods = pods(nodes.len());
         let within = plan.domain.as_ref().map(|domain| format!(" in {domain}")).unwrap_or_default();
         self.line("Places:", &format!("{pods}{within} on {}.", runs(unique.into_iter())));
         if plan.state.in_flight() {
@@ -222,10 +223,10 @@ impl Page<'_> {
         self.head("Last decision");
         let style = if told.state.in_flight() { COSTS } else { GOOD };
         let what = format!(
-            "{}: Preemption {} of {} victims. {}",
+            "{}: Preemption {} of {}. {}",
             paint(style, told.state.as_str()),
             told.name,
-            told.victims,
+            counted(told.victims, "victim", "victims"),
             told.message
         );
         self.line("", &what);

@@ -29,8 +29,8 @@ fn a_table_says_who_goes_with_which_grace_which_step_it_is_and_how_the_node_is_k
             "pod/kube-system/dns (priority 0): It fits on node n2 once its victims are gone: 1 pod of priority 0 and below, \
              0 budget violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
             "",
-            "VICTIM               PRIORITY  OWNER           LOSES        NODES  BUDGET  GRACE",
-            "pod/shop/web-7d9f-a  0         Deployment/web  1 of 1 pods  n2     kept    3600 s, cut to 10 s",
+            "VICTIM               PRIORITY  OWNER           LOSES       NODES  BUDGET  GRACE",
+            "pod/shop/web-7d9f-a  0         Deployment/web  1 of 1 pod  n2     kept    3600 s, cut to 10 s",
             "Kept: Node n2 gets the taint CriticalAddonsOnly=u-dns:NoSchedule until it is bound.",
             "",
             "NODE  PODS  PLACED",

@@ -207,16 +207,17 @@ impl Arbiter {
             let trace_id = self.tracer.id(&flight.plan);
             tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, ?state, "plan");
         }
-        let within = status::within(flight.plan.domain.as_ref());
+        let within = plans::within(flight.plan.domain.as_ref());
         let note = match state {
             PlanState::Evicting => {
                 self.metrics.rehearsed(Rehearsal::Passed);
                 format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
             }
-            PlanState::Releasing => match flight.members.len() {
-                1 => format!("1 pod has a place{within} and starts."),
-                members => format!("{} have a place{within} and start.", words::pods(members)),
-            },
+            PlanState::Releasing => {
+                let members = flight.members.len();
+                let have = words::counted(members, "pod has", "pods have");
+                format!("{have} a place{within} and {}.", words::agree(members, "starts", "start"))
+            }
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);

@@ -161,10 +161,9 @@ impl Arbiter {
 
     /// The wait reason of a PodGroup of which pods are still to be evicted.
     fn waits_for_departure(left: usize) -> WaitReason {
-        let are = if left == 1 { "is" } else { "are" };
         let message = format!(
-            "All pods of the PodGroup are evicted, and {} {are} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
-            words::pods(left)
+            "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
+            words::counted(left, "pod is", "pods are")
         );
         WaitReason { reason: Reason::WaitingForPods, message }
     }
@@ -315,14 +314,12 @@ impl Arbiter {
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
                 let gated = status::gated(&self.model.cluster, preemptor.key());
-                let message = format!(
-                    "{} needed{}, {live} exist{}{}. None starts before all {} have a place.",
-                    words::pods(min_count),
-                    status::having_finished(finished),
-                    status::besides(below),
-                    status::besides_gated(gated),
-                    min_count.saturating_sub(finished),
-                );
+                let exist = status::pods_that_exist(min_count, finished, live, below, gated);
+                let all = match min_count.saturating_sub(finished) {
+                    1 => "the needed one has".to_owned(),
+                    needed => format!("all {needed} have"),
+                };
+                let message = format!("{exist}. None starts before {all} a place.");
                 self.word(preemptor, Some(WaitReason { reason: Reason::WaitingForPods, message }), clock.now);
             }
             Decision::Nothing => self.word(preemptor, None, clock.now),
@@ -401,7 +398,7 @@ impl Arbiter {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let (count, most) = (self.plans.flights.with_victims(priority), self.config.max_plans as usize);
         (count >= most).then(|| {
-            let plans = if count == 1 { "1 plan is".to_owned() } else { format!("{count} plans are") };
+            let plans = words::counted(count, "plan is", "plans are");
             format!(
                 "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them is over."
             )
@@ -475,7 +472,7 @@ impl Arbiter {
     pub(super) fn open(&mut self, mut flight: Flight) {
         let preemptor = flight.preemptor.clone();
         if flight.evicts() {
-            flight.message = status::plan_message(&flight);
+            flight.message = plans::plan_message(&flight);
             flight.plan.reason = flight.message.to_string();
             flight.plan.message = flight.plan.reason.clone();
             self.plan_store.open(&Record::from(&flight));

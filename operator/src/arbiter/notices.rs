@@ -3,7 +3,7 @@
 use super::Arbiter;
 use crate::messages::command::Command;
 use crate::speaker::notice::Notice;
-use crate::speaker::words::Sentence;
+use crate::speaker::words::{Sentence, counted};
 use crate::status;
 use giveway_crds::condition::Reason;
 use giveway_planner::Preemptor;
@@ -62,8 +62,10 @@ impl Arbiter {
             let uid = self.model.uid_of(preemptor).cloned().unwrap_or_default();
             let kind = if matches!(preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
             let note = Sentence::about(kind, preemptor.key(), &uid).text(format!(
-                " of priority {} waits: {} of {} places would need pods of {guaranteed}.",
-                shortfall.priority, shortfall.withheld, shortfall.needed,
+                " of priority {} waits: {} of {} would need pods of {guaranteed}.",
+                shortfall.priority,
+                shortfall.withheld,
+                counted(shortfall.needed, "place", "places"),
             ));
             self.tell_budget(&budget, &uid, Reason::GuaranteedBudget, note, now);
         }

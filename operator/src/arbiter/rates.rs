@@ -9,8 +9,8 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::limits::rates::{Full, MINUTE, Need, Tally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
-use crate::plans::Flight;
-use crate::status::{self, WaitReason};
+use crate::plans::{self, Flight};
+use crate::status::WaitReason;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Plan, Preemptor, SmolStr};
@@ -119,7 +119,7 @@ impl Arbiter {
     /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
     pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let message = format!("{}: {}", self.restraint.in_words(), status::would_evict(&flight));
+        let message = format!("{}: {}", self.restraint.in_words(), plans::would_evict(&flight));
         self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
     }
 }

@@ -8,7 +8,7 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::departures::plan_store::{Answer, Record};
 use crate::messages::command::Command;
-use crate::plans::Flight;
+use crate::plans::{self, Flight};
 use crate::preemption::observed::{MOST, Storing, Unwritten};
 use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
@@ -105,7 +105,7 @@ impl Arbiter {
     /// Reports and stores the plan that would have been carried out.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let mut message = format!("{}: {}", Mode::Observe.restraint(), status::would_evict(&flight));
+        let mut message = format!("{}: {}", Mode::Observe.restraint(), plans::would_evict(&flight));
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
             message.push_str(&not_stored());
         }
@@ -122,7 +122,7 @@ impl Arbiter {
         let flight = self.rescue_flight(preemptor, eviction, clock)?;
         let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
         let mut message =
-            format!("{}: {} Node {node} would be freed.", self.restraint.in_words(), status::would_evict(&flight));
+            format!("{}: {} Node {node} would be freed.", self.restraint.in_words(), plans::would_evict(&flight));
         if self.restraint.switch.mode() == Mode::Observe
             && self.store_observed(preemptor, &eviction.plan, flight, clock) == Storing::Later
         {
@@ -138,11 +138,11 @@ impl Arbiter {
         if storing != Storing::Now {
             return storing;
         }
-        let words = status::plan_message(&flight);
+        flight.plan.state = PlanState::Observed;
+        let words = plans::plan_message(&flight);
         flight.message = Sentence::from(format!("{}. What would be done: ", Mode::Observe.restraint())).then(words);
         flight.plan.reason = flight.message.to_string();
         flight.plan.message = flight.plan.reason.clone();
-        flight.plan.state = PlanState::Observed;
         tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
         self.plan_store.record(&Record::from(&flight), clock.time());
         let summary = status::summary(&flight, self.config.names());

@@ -8,7 +8,7 @@ use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
-use crate::speaker::words::pods;
+use crate::speaker::words::{agree, counted, pods};
 use crate::status::Word;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
@@ -108,8 +108,8 @@ impl Ask {
         let gang = Gang { group: key.clone(), uid: self.uid.clone() };
         let outcome = match options.method {
             _ if members.len() > options.limit => Err(format!(
-                "{} wait, and room is asked for {} at the most (chart value provisioning.limit)",
-                pods(members.len()),
+                "{}, and room is asked for {} at the most (chart value provisioning.limit)",
+                counted(members.len(), "pod waits", "pods wait"),
                 options.limit
             )),
             ProvisioningMethod::Off => return,
@@ -200,7 +200,8 @@ impl Ask {
         let begun = *self.begun.get_or_insert(now);
         if self.refused.is_none() && bound < members.len() && now.duration_since(begun) >= PATIENCE {
             let minutes = PATIENCE.as_secs() / 60;
-            self.give_up(&format!("{bound} of {} placeholders had a node after {minutes} minutes", members.len()), now);
+            let placeholders = counted(members.len(), "placeholder", "placeholders");
+            self.give_up(&format!("{bound} of {placeholders} had a node after {minutes} minutes"), now);
         }
         if self.refused.is_some() {
             self.begun = None;
@@ -221,12 +222,13 @@ impl Ask {
                 step.commands.extend(step.calls.start(make, now));
             }
         }
-        let have = if bound == 1 { "has" } else { "have" };
         Ok(Word {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
             message: format!(
-                "Room for {} is asked of the cluster autoscaler by as many placeholders, of which {bound} {have} a node.",
-                pods(members.len())
+                "Room for {} is asked of the cluster autoscaler by {}, of which {} a node.",
+                pods(members.len()),
+                agree(members.len(), "a placeholder", "as many placeholders"),
+                counted(bound, "has", "have")
             ),
         })
     }

@@ -4,7 +4,7 @@ use super::{evictable, is_evictable};
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
 use crate::plans::Rest;
-use crate::speaker::words::{Sentence, pods};
+use crate::speaker::words::{Sentence, agree, counted, pods};
 use giveway_crds::plan::{Cause, StoredPreemptor};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
@@ -52,8 +52,7 @@ pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl
 
 /// Returns the subject and verb of a sentence about this number of other pods.
 pub fn others_are(count: usize) -> String {
-    let are = if count == 1 { "other pod of the PodGroup is" } else { "other pods of the PodGroup are" };
-    format!("{count} {are}")
+    counted(count, "other pod of the PodGroup is", "other pods of the PodGroup are")
 }
 
 /// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
@@ -102,10 +101,10 @@ pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
     if members.is_empty() {
         return None;
     }
-    let is = if members.len() == 1 { "is" } else { "are" };
     let message = format!(
-        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {} of it {is} still evicted.",
-        pods(members.len())
+        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {} of it {} still evicted.",
+        pods(members.len()),
+        agree(members.len(), "is", "are")
     );
     Some(Request {
         cause: Cause::PartiallyDisrupted,

@@ -24,7 +24,7 @@ use crate::gangs::half_bound;
 use crate::messages::call::Call;
 use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
-use crate::speaker::words::Sentence;
+use crate::speaker::words::{Sentence, part_of};
 use begin::Request;
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};
 use giveway_planner::SmolStr;
@@ -188,18 +188,18 @@ impl Departure {
         let all = self.members.len();
         let left = self.left(model).count();
         if left == 0 {
-            return Some((PlanState::Completed, format!("None of the {all} pods is left.")));
+            return Some((PlanState::Completed, none_left(all)));
         }
+        let left_are = part_of(left, all, ("pod", "pods"), ("is", "are"));
         if self.deleted {
             return Some((PlanState::Cancelled, "Its Preemption was deleted before a pod was evicted.".to_owned()));
         }
         if let Some(why) = model.cluster.protection(&self.group.namespace) {
-            return Some((PlanState::Cancelled, format!("{left} of {all} pods are not evicted: {why}.")));
+            return Some((PlanState::Cancelled, format!("{left_are} not evicted: {why}.")));
         }
         if self.plan.cause != Cause::PartiallyDisrupted && self.has_enough_bound(model) {
-            let message = format!(
-                "{left} of {all} pods are not evicted, because the PodGroup has as many bound pods as it needs again."
-            );
+            let message =
+                format!("{left_are} not evicted, because the PodGroup has as many bound pods as it needs again.");
             return Some((PlanState::Completed, message));
         }
         if self.is_committed() {
@@ -527,6 +527,14 @@ impl Departures {
             true
         });
         step
+    }
+}
+
+/// Returns the last message of a departure of this number of pods.
+fn none_left(all: usize) -> String {
+    match all {
+        1 => "No pod is left.".to_owned(),
+        all => format!("None of the {all} pods is left."),
     }
 }
 

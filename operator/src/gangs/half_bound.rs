@@ -6,6 +6,7 @@
 //! A gang that had enough bound members in its current run and lost one is not partially scheduled in this sense, and is not disrupted.
 
 use crate::model::Model;
+use crate::speaker::words::part_of;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
 use giveway_planner::SmolStr;
@@ -64,12 +65,10 @@ impl HalfBound {
     /// member (`said`).
     pub fn sentence(&self, after: Duration, what: &str, said: Option<&str>) -> String {
         let Self { bound, needed, waits, .. } = self;
-        let are = if *bound == 1 { "is" } else { "are" };
         let said = said.map(|said| format!(" kube-scheduler says of pod {}: {said}", waits.name)).unwrap_or_default();
         let seconds = after.as_secs();
-        format!(
-            "The gang has been partially scheduled for {seconds} s: {bound} of {needed} needed pods {are} bound. {what}{said}"
-        )
+        let are = part_of(*bound, *needed, ("needed pod", "needed pods"), ("is", "are"));
+        format!("The gang has been partially scheduled for {seconds} s: {are} bound. {what}{said}")
     }
 
     /// Returns what happens next, as a sentence.

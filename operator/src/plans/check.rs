@@ -4,7 +4,7 @@
 use super::{Ending, Flight, current};
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::speaker::words::Sentence;
+use crate::speaker::words::{Sentence, agree, counted, part_of};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
@@ -38,8 +38,8 @@ impl Flight {
         let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
         rescue.add.exhausted().then(|| {
             Sentence::from("Keeping a node by a taint for ").object("pod", &member.pod, &member.uid).text(format!(
-                " failed {} times; the operator's log has the answers of the API server.",
-                rescue.add.tries()
+                " failed {}; the operator's log has the answers of the API server.",
+                counted(rescue.add.tries(), "time", "times")
             ))
         })
     }
@@ -64,7 +64,8 @@ impl Flight {
                     .count();
                 let missing = min.saturating_sub(cluster.finished(group));
                 if have < missing {
-                    return cancelled(format!("Only {have} of the {missing} pods needed are left with a place."));
+                    let needed = counted(missing, "needed pod", "needed pods");
+                    return cancelled(format!("Only {have} of the {needed} still {}.", agree(have, "fits", "fit")));
                 }
             }
         }
@@ -92,7 +93,8 @@ impl Flight {
         Some(if self.plan.state == PlanState::Planned && self.evicts() {
             ending(PlanState::Cancelled, "The scheduler found a place meanwhile; nobody was evicted.".to_owned())
         } else {
-            ending(PlanState::Completed, format!("{bound} of {} placed pods were bound.", self.members.len()))
+            let were = part_of(bound, self.members.len(), ("placed pod", "placed pods"), ("was", "were"));
+            ending(PlanState::Completed, format!("{were} bound."))
         })
     }
 
@@ -180,7 +182,7 @@ impl Flight {
             } else if cluster.is_critical_addon(pod) {
                 " is a critical add-on now."
             } else if pod.live() && !self.goes_with(cluster, pod, victim.unit) {
-                " gives way with another unit now."
+                " is evicted with another unit now."
             } else {
                 continue;
             };

@@ -43,7 +43,7 @@ pub use rehearsal::RejectedCall;
 pub use release::WaitForScheduler;
 pub use rescue::Rescue;
 pub use reservations::EndedReservations;
-pub use sentences::{describe, taker, victim_message};
+pub use sentences::{describe, plan_message, taker, victim_message, within, would_evict};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
 pub use wind_down::Rest;

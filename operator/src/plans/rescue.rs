@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::messages::call::Call;
 use crate::messages::command::{Command, Owner};
 use crate::model::Model;
-use crate::speaker::words::Sentence;
+use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::critical;
 use giveway_crds::plan::{PlanState, StoredRescue};
 use giveway_planner::Context;
@@ -188,7 +188,7 @@ impl Flight {
 
     fn evicted_in_words(&self) -> String {
         let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
-        format!("{accepted} of {} gave way", crate::speaker::words::pods(self.victims.len()))
+        format!("{} evicted", part_of(accepted, self.victims.len(), ("pod", "pods"), ("was", "were")))
     }
 
     fn is_late(&self, clock: Clock) -> bool {

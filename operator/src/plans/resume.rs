@@ -107,7 +107,7 @@ impl Flight {
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !self.goes_with(cluster, pod, index) {
-                " gives way with another unit now."
+                " is evicted with another unit now."
             } else {
                 continue;
             };

@@ -13,6 +13,7 @@ mod renewal;
 mod rescue;
 mod reservations;
 mod resuming;
+mod sentences;
 mod summaries;
 
 use super::*;
@@ -312,7 +313,7 @@ fn what_a_cancelled_plan_leaves_of_a_group_is_handed_over_before_it_ends() {
     run.flight.handed_over = true;
     let advance = run.step();
     assert_eq!(names(&advance), ["withdraw g1"]);
-    assert_eq!(advance.ended.unwrap().message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
+    assert_eq!(advance.ended.unwrap().message.to_string(), "Only 1 of the 2 needed pods still fits.");
 }
 
 #[test]

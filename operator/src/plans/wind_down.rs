@@ -1,7 +1,7 @@
 //! The end of a plan: nominations and taints are withdrawn, and the remaining pods of partially disrupted PodGroups in
 //! mode `PodGroup` are handed over to [departures](crate::departures).
 
-use super::{Advance, Ending, Flight, current};
+use super::{Advance, Ending, Flight, current, plan_message};
 use crate::clock::Clock;
 use crate::messages::call::Call;
 use crate::model::Model;
@@ -108,8 +108,7 @@ impl Flight {
         }
         self.plan.state = ending.state;
         self.message = match ending.state {
-            PlanState::Completed if self.message.is_empty() => ending.message.clone(),
-            PlanState::Completed => std::mem::take(&mut self.message).text(" ").then(ending.message.clone()),
+            PlanState::Completed if self.evicts() => plan_message(self).text(" ").then(ending.message.clone()),
             _ => ending.message.clone(),
         };
         self.plan.message = self.message.to_string();

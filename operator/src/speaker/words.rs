@@ -1,17 +1,10 @@
 //! Phrases that several messages have in common, and sentences that show names of objects only [where they may be
 //! shown](Names).
 
+pub use giveway_crds::wording::{agree, counted, part_of, pods};
 pub use giveway_planner::sentence::{Names, Sentence};
 
 /// Returns the message for a pod whose PodGroup could not be created.
 pub fn cannot_be_made(group: &str, why: &str) -> String {
     format!("Pod group {group} cannot be made: {why}. The pod waits until it can.")
-}
-
-/// `1 pod`, `2 pods`.
-pub fn pods<N: TryInto<i64>>(count: N) -> String {
-    match count.try_into().unwrap_or(i64::MAX) {
-        1 => "1 pod".to_owned(),
-        n => format!("{n} pods"),
-    }
 }

@@ -1,18 +1,12 @@
 //! The topology domain of PodGroups that must be placed within one domain.
 
 use super::Facts;
-use giveway_crds::plan::StoredDomain;
 use giveway_planner::Cluster;
 use giveway_planner::model::{Group, Pod};
 use std::collections::BTreeMap;
 
 /// Maximum number of values that a sentence names.
 const NAMED: usize = 4;
-
-/// Returns the domain as in "16 pods fit in rack=r3", or an empty string if there is none.
-pub fn within(domain: Option<&StoredDomain>) -> String {
-    domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
-}
 
 /// Returns the domain of the bound pods as in "16 pods have a node in rack=r3", or an empty string if they are not in one domain.
 pub(super) fn bound(facts: &Facts<'_>) -> String {

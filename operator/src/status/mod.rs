@@ -6,11 +6,11 @@ mod domain;
 mod tests;
 pub mod writing;
 
-pub use domain::{contradiction, within};
+pub use domain::contradiction;
 
 use crate::model::{GroupRecord, Model};
-use crate::plans::{Flight, Rescue, describe};
-use crate::speaker::words::{Names, Sentence, pods};
+use crate::plans::{Flight, within};
+use crate::speaker::words::{Names, Sentence, agree, counted, part_of, pods};
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::lending::Asked;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -18,7 +18,6 @@ use giveway_crds::pod_group::{PodCounts, PreemptedPod};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
-use giveway_planner::rescue::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -188,11 +187,10 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
 
 /// Returns a sentence with the number of bound members.
 fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
-    let have = if counts.scheduled == 1 { "has" } else { "have" };
     let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
     format!(
-        "{} {have} a node{}{}, {} needed.{}{split}",
-        pods(counts.scheduled),
+        "{} a node{}{}, {} needed.{}{split}",
+        counted(counts.scheduled, "pod has", "pods have"),
         domain::bound(facts),
         having_finished(finished),
         needed(facts),
@@ -218,8 +216,8 @@ fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
     let bound = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.node.is_some());
     match i32::try_from(bound.filter(|pod| pod.ready).count()) {
         Ok(ready) if ready == counts.scheduled => String::new(),
-        Ok(1) => " 1 of them is ready.".to_owned(),
-        Ok(ready) => format!(" {ready} of them are ready."),
+        Ok(_) if counts.scheduled == 1 => " It is not ready.".to_owned(),
+        Ok(ready) => format!(" {} ready.", counted(ready, "of them is", "of them are")),
         Err(_) => String::new(),
     }
 }
@@ -232,9 +230,8 @@ fn waiting(facts: &Facts<'_>, finished: usize) -> (Reason, String) {
     let gated = gated(&facts.model.cluster, &facts.group.key);
     let uncounted = i32::try_from(below.saturating_add(gated)).unwrap_or(i32::MAX);
     let live = live(facts).saturating_sub(uncounted);
-    let (needed, finished, below, gated) =
-        (pods(needed(facts)), having_finished(finished), besides(below), besides_gated(gated));
-    (Reason::WaitingForPods, format!("{needed} needed{finished}, {live} exist{below}{gated}."))
+    let exist = pods_that_exist(needed(facts), finished, live, below, gated);
+    (Reason::WaitingForPods, format!("{exist}."))
 }
 
 /// Returns the reason and message why a PodGroup is pending; `None` if it only waits for its own pods.
@@ -269,25 +266,30 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
                 format!(
-                    "{} were released{within}, {bound} are bound.{others}{waits} kube-scheduler says: {said}",
-                    pods(placed)
+                    "{} released{within}, {} bound.{others}{waits} kube-scheduler says: {said}",
+                    counted(placed, "pod was", "pods were"),
+                    counted(bound, "is", "are")
                 ),
             ),
             _ => (
                 Reason::Releasing,
                 format!(
-                    "{} were released{within}, kube-scheduler has bound {bound} of them.{others}{waits}",
-                    pods(placed)
+                    "{} released{within}, kube-scheduler has bound {bound} of {}.{others}{waits}",
+                    counted(placed, "pod was", "pods were"),
+                    agree(placed, "1", "them")
                 ),
             ),
         };
     }
     if flight.evicts() {
         let gone = flight.gone(cluster);
+        let victims = flight.victims.len();
         let message = format!(
-            "{} wait for room{within}: {gone} of {} victims are gone. They start together when all are.",
-            pods(placed),
-            flight.victims.len()
+            "{} for room{within}: {} gone. {} when {}.",
+            counted(placed, "pod waits", "pods wait"),
+            part_of(gone, victims, ("victim", "victims"), ("is", "are")),
+            agree(placed, "It starts", "They start together"),
+            agree(victims, "it is", "all are")
         );
         match &flight.held_back {
             Some(held) => {
@@ -305,8 +307,8 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
             _ => (
                 Reason::WaitingForTermination,
                 format!(
-                    "There is a place{within} for {placed} once the terminating pods there ({leaving}) are gone. Nobody is \
-                     evicted."
+                    "There is a place{within} for {placed} once {} gone. Nobody is evicted.",
+                    counted(leaving, "terminating pod there is", "terminating pods there are")
                 ),
             ),
         }
@@ -319,8 +321,7 @@ fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
     let all = cluster.members(key).filter(|pod| pod.live() && pod.bound()).count();
     match all.saturating_sub(bound) {
         0 => String::new(),
-        1 => " 1 other pod of the group is bound.".to_owned(),
-        others => format!(" {others} other pods of the group are bound."),
+        others => format!(" {} bound.", counted(others, "other pod of the group is", "other pods of the group are")),
     }
 }
 
@@ -389,8 +390,8 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
         && !terminating
         && i32::try_from(finished).unwrap_or(i32::MAX).saturating_add(counts.scheduled) >= needed(facts))
     .then(|| {
-        let have = if counts.scheduled == 1 { "has" } else { "have" };
-        (false, Reason::Scheduled, format!("{} {have} a node again.", pods(counts.scheduled)))
+        let have = counted(counts.scheduled, "pod has", "pods have");
+        (false, Reason::Scheduled, format!("{have} a node again."))
     })
 }
 
@@ -409,21 +410,38 @@ fn below<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
 }
 
+/// Returns how many pods are needed and exist: of `needed` members `finished` have finished; besides the `live` ones there are pending
+/// members `below` the priority of the group and members `gated` by others, which do not count.
+pub fn pods_that_exist<N: TryInto<i64>, L: TryInto<i64>>(
+    needed: N,
+    finished: usize,
+    live: L,
+    below: usize,
+    gated: usize,
+) -> String {
+    format!(
+        "{} needed{}, {}{}{}",
+        pods(needed),
+        having_finished(finished),
+        counted(live, "exists", "exist"),
+        besides(below),
+        besides_gated(gated)
+    )
+}
+
 /// Returns the clause for this number of finished members, which count as scheduled.
-pub fn having_finished(finished: usize) -> String {
+fn having_finished(finished: usize) -> String {
     match finished {
         0 => String::new(),
-        1 => ", 1 has finished".to_owned(),
-        n => format!(", {n} have finished"),
+        n => format!(", {} finished", counted(n, "has", "have")),
     }
 }
 
 /// Returns the clause for this number of pending members that do not count because of their priority.
-pub fn besides(below: usize) -> String {
+fn besides(below: usize) -> String {
     match below {
         0 => String::new(),
-        1 => " and 1 does not count, its priority is below the group's".to_owned(),
-        n => format!(" and {n} do not count, their priority is below the group's"),
+        n => format!(" and {} priority is below the group's", counted(n, "does not count, its", "do not count, their")),
     }
 }
 
@@ -435,11 +453,11 @@ pub fn gated(cluster: &Cluster, key: &ObjectKey) -> usize {
 }
 
 /// Returns the clause for this number of members.
-pub fn besides_gated(gated: usize) -> String {
+fn besides_gated(gated: usize) -> String {
+    let (one, more) = ("does not count, it has a scheduling gate", "do not count, they have scheduling gates");
     match gated {
         0 => String::new(),
-        1 => " and 1 does not count, it has a scheduling gate of somebody else".to_owned(),
-        n => format!(" and {n} do not count, they have scheduling gates of somebody else"),
+        n => format!(" and {} of somebody else", counted(n, one, more)),
     }
 }
 
@@ -449,7 +467,7 @@ fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
     let mut parts = Vec::new();
-    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "is", "are") {
+    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
         let remedy = Asked { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
@@ -458,10 +476,10 @@ fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
              none. To start, {remedy}."
         ));
     }
-    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "runs", "run") {
+    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run") {
         parts.push(format!("{who} with priority {range}, below the group's, {asked}, and can be evicted as such."));
     }
-    if let Some((who, range)) = some(above, "has", "have") {
+    if let Some((who, range)) = some(above, "pod has", "pods have") {
         parts.push(format!("{who} priority {range}; the group's priority {asked} counts instead."));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
@@ -476,68 +494,7 @@ fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Opti
     let found: Vec<i32> = found.map(|pod| pod.priority).collect();
     let (low, high) = (found.iter().min()?, found.iter().max()?);
     let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
-    Some((format!("{} {}", pods(found.len()), if found.len() == 1 { one } else { more }), range))
-}
-
-/// Returns the effect of a plan that is not carried out, as a clause without names.
-pub fn would_evict(flight: &Flight) -> String {
-    let (of, violations) = (among_them(flight), violations(flight));
-    let victims = pods(flight.victims.len());
-    if flight.rescue.is_some() {
-        return format!("it would evict {victims}{of} for this critical add-on.{violations}");
-    }
-    let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
-    let (members, within) = (pods(flight.members.len()), within(flight.plan.domain.as_ref()));
-    format!("it would evict {victims}{of} of priority {highest} or less for {members}{within}.{violations}")
-}
-
-/// Returns the clause for the victims that are whole PodGroups.
-fn among_them(flight: &Flight) -> String {
-    let groups = flight.plan.victims.iter().filter(|v| v.kind == "PodGroup").count();
-    match groups {
-        0 => String::new(),
-        1 => ", among them 1 whole pod group,".to_owned(),
-        n => format!(", among them {n} whole pod groups,"),
-    }
-}
-
-/// Returns a sentence with the number of evictions that violate a budget.
-fn violations(flight: &Flight) -> String {
-    match flight.plan.cost.budget_violations {
-        0 => String::new(),
-        1 => " 1 eviction violates a budget.".to_owned(),
-        n => format!(" {n} evictions violate budgets."),
-    }
-}
-
-/// Returns the sentence that summarizes a plan.
-pub fn plan_message(flight: &Flight) -> Sentence {
-    let (of, violations) = (among_them(flight), violations(flight));
-    if let Some(rescue) = &flight.rescue {
-        return rescue_message(flight, rescue).text(violations);
-    }
-    let highest = flight.plan.cost.highest_victim_priority.unwrap_or_default();
-    Sentence::from(format!(
-        "{}{of} of priority {highest} or less give way to {} of ",
-        pods(flight.victims.len()),
-        pods(flight.members.len())
-    ))
-    .then(describe(flight))
-    .text(format!(" with priority {}{}.{violations}", flight.priority, within(flight.plan.domain.as_ref())))
-}
-
-/// Returns the sentence that summarizes a plan for a critical add-on.
-fn rescue_message(flight: &Flight, rescue: &Rescue) -> Sentence {
-    let node = flight.members.first().map_or("", |member| &member.node);
-    let how = match rescue.step {
-        Step::Gentle => "their budgets hold, and none has a longer grace than 10 s",
-        Step::ShorterGrace => "their budgets hold, and graces that are longer are shortened to 10 s",
-        Step::Any => "graces that are longer are shortened to 10 s",
-    };
-    let (priority, step) = (flight.own_priority(), rescue.step.number());
-    Sentence::from(format!("{} give way to critical add-on ", pods(flight.victims.len())))
-        .then(describe(flight))
-        .text(format!(" with priority {priority} on node {node} (step {step}): {how}."))
+    Some((counted(found.len(), one, more), range))
 }
 
 /// Returns the status that a Workload should have.
@@ -563,18 +520,19 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
     let (reason, message) = match waits {
         Some((group, why)) => {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            let message = format!(
-                "{} of {} pod groups are scheduled. {} waits{why}.",
-                counts.scheduled, counts.total, group.name
-            );
-            (Reason::WaitingForPods, message)
+            (Reason::WaitingForPods, format!("{}. {} waits{why}.", groups_scheduled(counts), group.name))
         }
         None if counts.total == 0 => {
             (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template makes it.".to_owned())
         }
-        None => (Reason::Scheduled, format!("{} of {} pod groups are scheduled.", counts.scheduled, counts.total)),
+        None => (Reason::Scheduled, format!("{}.", groups_scheduled(counts))),
     };
     let all = reason == Reason::Scheduled;
     condition::set(&mut conditions, types::GROUPS_SCHEDULED, all, reason, &message, generation, now);
     WorkloadStatus { conditions, observed_generation: generation, groups: Some(counts) }
+}
+
+fn groups_scheduled(counts: GroupCounts) -> String {
+    let (groups, are) = (("pod group", "pod groups"), ("is scheduled", "are scheduled"));
+    part_of(counts.scheduled, counts.total, groups, are)
 }

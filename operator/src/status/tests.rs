@@ -3,7 +3,7 @@
 use super::*;
 use crate::gangs::finished::FinishedCounts;
 use crate::gangs::labelled::OwnerCounters;
-use crate::plans::{taker, victim_message};
+use crate::plans::{plan_message, taker, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
@@ -86,7 +86,7 @@ fn flight(state: PlanState) -> Flight {
     let plan = StoredPlan {
         id: "p1".into(),
         state,
-        message: "1 pod gives way.".into(),
+        message: "1 pod is evicted.".into(),
         victims: vec![victim],
         ..StoredPlan::default()
     };
@@ -107,7 +107,7 @@ fn a_plan_is_told_in_short_once_it_is_stored() {
         name: "p1".into(),
         state: PlanState::Planned,
         victims: 0,
-        message: "1 pod gives way.".into(),
+        message: "1 pod is evicted.".into(),
     };
     assert_eq!(case.status().preemption, Some(told));
 }
@@ -212,7 +212,7 @@ fn who_waits_for_pods_that_terminate_by_themselves_is_not_said_to_preempt() {
     let words = "False Releasing: A place for 1 pod is being reserved. Nobody is evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
     case.world.pod(TestPod::new("old", 10).on("n1").terminating());
-    let words = "False WaitingForTermination: There is a place for 1 pod once the terminating pods there (1) are gone. Nobody is \
+    let words = "False WaitingForTermination: There is a place for 1 pod once 1 terminating pod there is gone. Nobody is \
                  evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
@@ -259,7 +259,7 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     let mut case = Case::new();
     case.flight = Some(flight(PlanState::Evicting));
     let status = case.store();
-    assert_eq!(says(&status, types::PREEMPTING), "True Evicting: 1 pod gives way.");
+    assert_eq!(says(&status, types::PREEMPTING), "True Evicting: 1 pod is evicted.");
     assert_eq!(status.preemption.as_ref().map(|p| p.state), Some(PlanState::Evicting));
     let ended = PreemptionSummary {
         state: PlanState::Cancelled,
@@ -411,7 +411,7 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
     case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
     let status = case.store();
-    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
+    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exists.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
     assert_eq!((status.finished.owners, status.finished.count), (vec!["j1".to_owned()], 1));
 
@@ -443,7 +443,7 @@ fn pods_on_their_way_out_are_not_counted_as_if_they_waited() {
     case.world.pod(TestPod::new("a", 100).of("g").on("n1").terminating());
     case.world.pod(TestPod::new("b", 100).of("g").held());
     let status = case.status();
-    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 1 exist.");
+    assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 1 exists.");
     assert_eq!(status.scheduled.as_deref(), Some("0/1"));
 }
 
@@ -459,10 +459,10 @@ fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_m
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
     case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
     let status = case.store();
-    let words = "False WaitingForPods: 2 pods needed, 1 exist.";
+    let words = "False WaitingForPods: 2 pods needed, 1 exists.";
     assert_eq!((says(&status, types::INITIALLY_SCHEDULED).as_str(), status.finished.spare), (words, 1));
     case.world.pod(TestPod::new("c", 100).of("g").finished("j1"));
-    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exist.";
+    let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exists.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
 
@@ -518,5 +518,61 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     }
     let (counts, one) = told(&world);
     assert_eq!((counts.total, counts.scheduled, counts.pending), (2, 1, 1));
-    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups are scheduled. b waits (Unschedulable).");
+    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b waits (Unschedulable).");
+}
+
+#[test]
+fn the_pods_that_exist_are_counted_in_agreement() {
+    let said = |live: usize, finished: usize, below: usize, gated: usize| {
+        pods_that_exist(2, finished, live, below, gated).trim_start_matches("2 pods needed").to_owned()
+    };
+    assert_eq!([0, 1, 2].map(|live| said(live, 0, 0, 0)), [", 0 exist", ", 1 exists", ", 2 exist"]);
+    assert_eq!([1, 2].map(|n| said(0, n, 0, 0)), [", 1 has finished, 0 exist", ", 2 have finished, 0 exist"]);
+    let one = ", 1 exists and 1 does not count, its priority is below the group's";
+    let two = ", 1 exists and 2 do not count, their priority is below the group's";
+    assert_eq!([1, 2].map(|n| said(1, 0, n, 0)), [one, two]);
+    let one = ", 1 exists and 1 does not count, it has a scheduling gate of somebody else";
+    let two = ", 1 exists and 2 do not count, they have scheduling gates of somebody else";
+    assert_eq!([1, 2].map(|n| said(1, 0, 0, n)), [one, two]);
+    assert_eq!(pods_that_exist(1, 0, 0, 0, 0), "1 pod needed, 0 exist");
+}
+
+/// Returns the first sentence about a plan that places this number of members and evicts this number of pods.
+fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
+    let mut case = Case::new();
+    let mut plan = flight(state).plan;
+    plan.victims[0].pods = (0..victims)
+        .map(|n| StoredVictimPod { name: format!("v{n}"), uid: format!("uid-v{n}"), node: "n1".into() })
+        .collect();
+    plan.placements = (0..members)
+        .map(|n| StoredPlacement { pod: format!("a{n}"), uid: format!("uid-a{n}"), node: "n1".into() })
+        .collect();
+    for number in 0..members {
+        case.world.pod(TestPod::new(&format!("a{number}"), 100).of("g").held());
+    }
+    for number in 0..victims {
+        case.world.pod(TestPod::new(&format!("v{number}"), 10).on("n1"));
+    }
+    case.flight = Some(Flight::new(Preemptor::Group(ObjectKey::new("default", "g")), 100, plan, Instant::now()));
+    says(&case.status(), types::INITIALLY_SCHEDULED)
+}
+
+#[test]
+fn a_group_whose_plan_is_in_flight_is_told_about_in_agreement() {
+    assert_eq!(
+        told_in_flight(1, 1, PlanState::Evicting),
+        "False WaitingForPreemption: 1 pod waits for room: 0 of 1 victim are gone. It starts when it is."
+    );
+    assert_eq!(
+        told_in_flight(2, 2, PlanState::Evicting),
+        "False WaitingForPreemption: 2 pods wait for room: 0 of 2 victims are gone. They start together when all are."
+    );
+    assert_eq!(
+        told_in_flight(1, 1, PlanState::Releasing),
+        "False Releasing: 1 pod was released, kube-scheduler has bound 0 of 1."
+    );
+    assert_eq!(
+        told_in_flight(2, 1, PlanState::Releasing),
+        "False Releasing: 2 pods were released, kube-scheduler has bound 0 of them."
+    );
 }

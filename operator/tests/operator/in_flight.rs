@@ -151,6 +151,7 @@ fn a_plan_runs_to_its_end_and_evicts_each_pod_once() {
             plan.starts_with("Preemptor Completed: ") && plan.ends_with(" 2 of 2 placed pods were bound."),
             "{plan}"
         );
+        assert!(plan.contains(" were evicted for ") && !plan.contains(" are evicted"), "it speaks of the past: {plan}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! Turns the result of a search into a plan with its explanation.
 
 use super::verify::verify;
-use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod, pods};
+use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{ObjectKey, PodIndex, Unit, UnitKind};
 use crate::problem::{Problem, UnitIndex, placements};
 use crate::search::Found;
+use giveway_crds::wording::pods;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,6 +12,7 @@ use crate::filters::Rank;
 use crate::incremental::When;
 use crate::model::PodIndex;
 use crate::search::domains::lower_bound;
+use giveway_crds::wording::counted;
 use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -172,7 +173,8 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
             trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
             continue;
         };
-        trace.push(format!("{}: {} members, {}.", part.name, plan.placements.len(), plan.cost));
+        let members = counted(plan.placements.len(), "member", "members");
+        trace.push(format!("{}: {members}, {}.", part.name, plan.cost));
         let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
         if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
             best = Some((plan, part));
@@ -180,10 +182,12 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     }
     let (plan, part) = best?;
     if tried < large.len() {
-        trace.push(format!("{} other domains were not searched: they promise nothing cheaper.", large.len() - tried));
+        let were = ("other domain was not searched: it promises", "other domains were not searched: they promise");
+        trace.push(format!("{} nothing cheaper.", counted(large.len() - tried, were.0, were.1)));
     }
     if large.len() < parts.len() {
-        trace.push(format!("{} domains are too small, whoever goes.", parts.len() - large.len()));
+        let small = counted(parts.len() - large.len(), "domain is", "domains are");
+        trace.push(format!("{small} too small, whoever goes."));
     }
     let mut plan = within(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);

@@ -16,6 +16,7 @@ use crate::search::Found;
 use crate::search::rescue::{Choice, Elsewhere, Search};
 use giveway_crds::critical;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use giveway_crds::wording::counted;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,14 +130,14 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     let shortened = pods.filter(|pod| is_shortened(pod)).count();
     let cost = Cost::of(problem, &units);
     let mut trace = vec![format!(
-        "{} of {} nodes could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
+        "{} of {} could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
         looked.1,
-        problem.nodes.len(),
+        counted(problem.nodes.len(), "node", "nodes"),
         weight.step.number(),
         weight.homeless
     )];
     if looked.0 < looked.1 {
-        trace.push(format!("{} of them were looked at.", looked.0));
+        trace.push(format!("{} looked at.", counted(looked.0, "of them was", "of them were")));
     }
     let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace };
     let mut plan = assemble(problem, problem.room_then(), found);

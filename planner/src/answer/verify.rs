@@ -6,6 +6,7 @@ use crate::filters::{Occupancy, unsuitable};
 use crate::model::{PodIndex, Role, UnitKind};
 use crate::problem::Problem;
 use crate::search::Found;
+use giveway_crds::wording::counted;
 
 /// Checks that the result of a search may become a plan; `room` contains neither its evictions nor its placements.
 ///
@@ -14,7 +15,11 @@ use crate::search::Found;
 pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
     if found.placed.len() < problem.demand.need {
-        return Err(format!("{} members have a place, and {} need one.", found.placed.len(), problem.demand.need));
+        return Err(format!(
+            "{} a place, and {} one.",
+            counted(found.placed.len(), "member has", "members have"),
+            counted(problem.demand.need, "needs", "need")
+        ));
     }
     let units = || found.victims.iter().map(|unit| &problem.potential.units[*unit]);
     let mut gone = vec![false; cluster.pod_bound()];

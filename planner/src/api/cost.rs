@@ -1,5 +1,6 @@
 //! What a plan costs, and which of two plans is better (design, section 4, step 9).
 
+use giveway_crds::wording::{counted, pods};
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
@@ -55,15 +56,14 @@ impl PartialOrd for Cost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: usize| if n == 1 { "" } else { "s" };
-        write!(f, "{} pod{}", self.victim_pods, plural(self.victim_pods))?;
+        f.write_str(&pods(self.victim_pods))?;
         if self.victim_groups > 0 {
-            write!(f, " ({} whole group{})", self.victim_groups, plural(self.victim_groups))?;
+            write!(f, " ({})", counted(self.victim_groups, "whole group", "whole groups"))?;
         }
         if let Some(priority) = self.highest_priority {
             write!(f, " of priority {priority} and below")?;
         }
-        write!(f, ", {} budget violation{}", self.budget_violations, plural(self.budget_violations))
+        write!(f, ", {}", counted(self.budget_violations, "budget violation", "budget violations"))
     }
 }
 

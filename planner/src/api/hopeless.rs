@@ -3,6 +3,7 @@
 use super::refusal::Refusal;
 use super::shortfall::GuaranteedBudget;
 use crate::model::quantity;
+use giveway_crds::wording::{agree, part_of, pods};
 use smol_str::SmolStr;
 use std::fmt;
 
@@ -60,7 +61,8 @@ impl fmt::Display for Hopeless {
             write!(f, " {}.", list.join(", "))?;
         }
         if self.looked.0 < self.looked.1 {
-            write!(f, " Only {} of {} nodes were looked at.", self.looked.0, self.looked.1)?;
+            let looked = part_of(self.looked.0, self.looked.1, ("node", "nodes"), ("was", "were"));
+            write!(f, " Only {looked} looked at.")?;
         }
         Ok(())
     }
@@ -68,9 +70,8 @@ impl fmt::Display for Hopeless {
 
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: usize| if n == 1 { "" } else { "s" };
         let Self { node, may_go, stay, protected, .. } = self;
-        write!(f, "The nearest is {node}: without the {may_go} pod{} there that may go ", plural(*may_go))?;
+        write!(f, "The nearest is {node}: without the {} there that may go ", pods(*may_go))?;
         if !self.lacks.is_empty() {
             let amount = |(name, amount): &(String, i128)| format!("{} {name}", quantity::format(name, *amount));
             write!(f, "it still lacks {}", self.lacks.iter().map(amount).collect::<Vec<_>>().join(", "))?;
@@ -82,14 +83,13 @@ impl fmt::Display for Nearest {
             let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
             write!(f, "it would have room, but too many of them are of {}", list.join(", or of "))?;
         }
-        write!(f, "; {stay} pod{} there stay{}", plural(*stay), if *stay == 1 { "s" } else { "" })?;
+        write!(f, "; {} there {}", pods(*stay), agree(*stay, "stays", "stay"))?;
         match protected {
             0 => f.write_str("."),
-            n => write!(
-                f,
-                ", {n} of them because nobody in {} is evicted.",
-                if *n == 1 { "a protected namespace" } else { "protected namespaces" }
-            ),
+            n => {
+                let namespaces = agree(*n, "a protected namespace", "protected namespaces");
+                write!(f, ", {n} of them because nobody in {namespaces} is evicted.")
+            }
         }
     }
 }

@@ -24,7 +24,6 @@ pub use plan::{Placement, Plan, Victim, VictimPod};
 pub use refusal::Refusal;
 pub use request::{Context, Preemptor, Respect, Strategy};
 pub use rescue::{Eviction, Rescue};
-pub(crate) use shortfall::pods;
 pub use shortfall::{GuaranteedBudget, Help, Missing, NearestDomain, Shortfall};
 pub use step::Step;
 pub use terms::{Fate, Terms, is_shortened};

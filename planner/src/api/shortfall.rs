@@ -3,6 +3,7 @@
 use super::domain::Domain;
 use super::refusal::Refusal;
 use crate::model::{Cluster, ObjectKey, quantity};
+use giveway_crds::wording::{agree, counted, pods};
 use std::fmt;
 
 /// Upper bound on the guaranteed budgets that are named.
@@ -67,13 +68,13 @@ pub struct GuaranteedBudget {
 impl fmt::Display for GuaranteedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, allowed, threshold } = self;
-        let plural = if *allowed == 1 { "" } else { "s" };
         if key.name.is_empty() {
             f.write_str("a budget of another namespace")?;
         } else {
             write!(f, "budget {key}")?;
         }
-        write!(f, ", which allows {allowed} more disruption{plural} to preemptors below {threshold}")
+        let allowed = counted(*allowed, "more disruption", "more disruptions");
+        write!(f, ", which allows {allowed} to preemptors below {threshold}")
     }
 }
 
@@ -144,7 +145,7 @@ impl fmt::Display for Shortfall {
                  Please report this with the output of `kubectl giveway snapshot`."
             );
         }
-        write!(f, "{} needed, {} fit now.", pods(self.needed), self.fit_now)?;
+        write!(f, "{} needed, {} now.", pods(self.needed), counted(self.fit_now, "fits", "fit"))?;
         if self.nodes == 0 {
             f.write_str(" There is no node.")?;
         }
@@ -220,18 +221,17 @@ impl Shortfall {
     /// which not every reader may know.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let priority = self.priority;
-        match self.protected {
-            0 => {}
-            1 => write!(f, " 1 pod below priority {priority} is protected: nobody in its namespace is evicted.")?,
-            n => {
-                write!(f, " {n} pods below priority {priority} are protected: nobody in their namespaces is evicted.")?
-            }
+        if self.protected > 0 {
+            let (is, its) =
+                (agree(self.protected, "is", "are"), agree(self.protected, "its namespace", "their namespaces"));
+            let pods = pods(self.protected);
+            write!(f, " {pods} below priority {priority} {is} protected: nobody in {its} is evicted.")?;
         }
-        match self.critical {
-            0 => Ok(()),
-            1 => write!(f, " 1 pod below priority {priority} is a critical add-on, which is not evicted."),
-            n => write!(f, " {n} pods below priority {priority} are critical add-ons, which are not evicted."),
+        if self.critical > 0 {
+            let are = agree(self.critical, "is a critical add-on, which is", "are critical add-ons, which are");
+            write!(f, " {} below priority {priority} {are} not evicted.", pods(self.critical))?;
         }
+        Ok(())
     }
 
     /// The guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
@@ -249,7 +249,8 @@ impl Shortfall {
             0 => String::new(),
             more => format!(", or of {more} more"),
         };
-        write!(f, " {} of {} places would need pods of {}{more}.", self.withheld, self.needed, list.join(", or of "))
+        let places = counted(self.needed, "place", "places");
+        write!(f, " {} of {places} would need pods of {}{more}.", self.withheld, list.join(", or of "))
     }
 
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
@@ -259,9 +260,4 @@ impl Shortfall {
         };
         self.missing.iter().map(text).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// So many pods, in words.
-pub(crate) fn pods(count: usize) -> String {
-    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }

@@ -11,6 +11,7 @@ use crate::search::found::Found;
 use crate::search::greedy::{Layout, fill, place};
 use crate::search::near::Near;
 use crate::search::reprieve::{reprieve, reprieve_by};
+use giveway_crds::wording::{agree, counted, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Searches victims in `room`, which is the cluster after the pods that are leaving anyway have terminated. `None` if not enough
@@ -113,16 +114,18 @@ pub(crate) fn finish(
 /// Returns how many members can be placed at most, as a sentence.
 pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
     format!(
-        "{most} of {} members would fit without all {units} units of a priority below {}; {} are needed.",
-        demand.members.len(),
+        "{most} of {} would fit without {} of a priority below {}; {} needed.",
+        counted(demand.members.len(), "member", "members"),
+        counted(units, "unit", "units"),
         demand.priority,
-        demand.need
+        counted(demand.need, "is", "are")
     )
 }
 
 /// Returns how many units step 6 keeps, as a sentence.
 pub(crate) fn spared_in_words(units: usize) -> String {
-    format!("{units} units are spared because their budgets would be violated.")
+    let are = counted(units, "unit is spared because its budgets", "units are spared because their budgets");
+    format!("{are} would be violated.")
 }
 
 /// Returns the ceiling that step 7 found, as a sentence.
@@ -133,7 +136,10 @@ pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
 /// Returns which node is the best for a single pod, as sentences.
 pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
     vec![
-        format!("{candidates} of {nodes} nodes would have room without their lower-priority workloads."),
+        format!(
+            "{candidates} of {} would have room without lower-priority workloads.",
+            counted(nodes, "node", "nodes")
+        ),
         format!("{best} costs least: {cost}."),
     ]
 }
@@ -219,10 +225,11 @@ fn spare_budgets(
     if reach(problem, room, &available) < most {
         return (vec![true; available.len()], BTreeSet::new());
     }
+    let spared = violating.len() - forced.len();
     trace.push(format!(
-        "{} of {} units are spared because their budgets would be violated.",
-        violating.len() - forced.len(),
-        violating.len()
+        "{} because {} budgets would be violated.",
+        part_of(spared, violating.len(), ("unit", "units"), ("is spared", "are spared")),
+        agree(spared, "its", "their")
     ));
     (available, forced)
 }

@@ -14,7 +14,7 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     assert_eq!(
         shortfall(decide(&cluster(&all), &for_pod("p"))),
         "1 pod needed, 0 fit now. Missing 1 cpu. Evicting every workload below priority 999 would free 1. \
-         1 of 1 places would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000."
+         1 of 1 place would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000."
     );
 }
 
@@ -24,7 +24,7 @@ fn of_a_thousand_budgets_on_one_pod_eight_are_named() {
     let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];
     all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), "db", 0)));
     let text = shortfall(decide(&cluster(&all), &for_pod("p")));
-    assert!(text.contains("1 of 1 places would need pods of budget default/b000, which allows 0 more"), "{text}");
+    assert!(text.contains("1 of 1 place would need pods of budget default/b000, which allows 0 more"), "{text}");
     assert!(
         text.ends_with("default/b007, which allows 0 more disruptions to preemptors below 1000, or of 992 more."),
         "{text}"
@@ -79,7 +79,7 @@ fn every_budget_that_matches_a_pod_counts() {
     let mut all = vec![node("a", 1), guarded("db", "a"), budget("db", "db", 1), pod("p").priority(999)];
     all.push(budget("db-again", "db", 0));
     let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
-    let words = "1 of 1 places would need pods of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
+    let words = "1 of 1 place would need pods of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
     assert!(sentence.ends_with(words), "the budget that allows it is no reason: {sentence}");
     all[2] = budget("db", "db", 0);
     let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));

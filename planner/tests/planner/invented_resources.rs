@@ -53,7 +53,7 @@ fn a_node_that_offers_the_name_later_makes_the_pod_fit() {
     add(&mut cluster, &node("b", 4).offers("example.com/fpga", "1"));
     assert_eq!(
         shortfall(decide(&cluster, &for_group("g"))),
-        "2 pods needed, 1 fit now. Missing 1 example.com/fpga. No workload has a priority below 5."
+        "2 pods needed, 1 fits now. Missing 1 example.com/fpga. No workload has a priority below 5."
     );
     add(&mut cluster, &node("a", 4).offers("example.com/fpga", "1"));
     assert!(matches!(decide(&cluster, &for_group("g")), Decision::Fits { left: 0, .. }));

@@ -1,6 +1,8 @@
 //! Explanations of shortfalls: whole sentences, word by word.
 
 use crate::common::*;
+use giveway_planner::api::{Cost, GuaranteedBudget, Help, Shortfall};
+use giveway_planner::rescue::Nearest;
 use serde_json::json;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -101,4 +103,56 @@ fn a_resource_is_missing_only_where_it_exists() {
     ];
     let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
     assert!(sentence.starts_with("1 pod needed, 0 fit now. Missing 1 nvidia.com/gpu. No workload"), "{sentence}");
+}
+
+#[test]
+fn a_shortfall_agrees_with_its_numbers() {
+    let of = |count: usize| Shortfall {
+        needed: count,
+        fit_now: count,
+        nodes: 3,
+        priority: 10,
+        help: Help::Protected,
+        protected: count,
+        critical: count,
+        ..Shortfall::default()
+    };
+    let none = "0 pods needed, 0 fit now.";
+    let one = "1 pod needed, 1 fits now. 1 pod below priority 10 is protected: nobody in its namespace is evicted. 1 pod below priority 10 is a critical add-on, which is not evicted.";
+    let two = "2 pods needed, 2 fit now. 2 pods below priority 10 are protected: nobody in their namespaces is evicted. 2 pods below priority 10 are critical add-ons, which are not evicted.";
+    assert_eq!([0, 1, 2].map(|count| of(count).to_string()), [none, one, two]);
+    let of = |count: usize| {
+        let budget = GuaranteedBudget { key: ObjectKey::new("d", "b"), allowed: count, threshold: 50 };
+        let guaranteed = vec![budget].into();
+        let shortfall = Shortfall { needed: count, withheld: 1, guaranteed, too_small: true, nodes: 1, ..of(0) };
+        let text = Shortfall { help: Help::NotEnough(0), protected: 0, critical: 0, ..shortfall }.to_string();
+        text.split_once("asks for. ").unwrap().1.to_owned()
+    };
+    let said = |places: &str, more: &str| {
+        format!("1 of {places} would need pods of budget d/b, which allows {more} to preemptors below 50.")
+    };
+    let all = [
+        said("0 places", "0 more disruptions"),
+        said("1 place", "1 more disruption"),
+        said("2 places", "2 more disruptions"),
+    ];
+    assert_eq!([0, 1, 2].map(of), all);
+}
+
+#[test]
+fn a_cost_and_the_nearest_node_agree_with_their_numbers() {
+    let cost = |count: usize| {
+        Cost { victim_pods: count, victim_groups: count, budget_violations: count, ..Cost::default() }.to_string()
+    };
+    let two = "2 pods (2 whole groups), 2 budget violations";
+    assert_eq!([0, 1, 2].map(cost), ["0 pods, 0 budget violations", "1 pod (1 whole group), 1 budget violation", two]);
+    let nearest = |count: usize| {
+        let (lacks, guaranteed) = (vec![("cpu".to_owned(), 1_000)], vec![]);
+        let node = "n1".into();
+        Nearest { node, may_go: count, stay: count, protected: count, lacks, refusal: None, guaranteed }.to_string()
+    };
+    let none = "The nearest is n1: without the 0 pods there that may go it still lacks 1 cpu; 0 pods there stay.";
+    let one = "The nearest is n1: without the 1 pod there that may go it still lacks 1 cpu; 1 pod there stays, 1 of them because nobody in a protected namespace is evicted.";
+    let two = "The nearest is n1: without the 2 pods there that may go it still lacks 1 cpu; 2 pods there stay, 2 of them because nobody in protected namespaces is evicted.";
+    assert_eq!([0, 1, 2].map(nearest), [none, one, two]);
 }

@@ -53,7 +53,7 @@ fn left(objects: &Objects) -> Vec<String> {
 fn a_gated_pod_needs_a_gang_with_a_reason() {
     let gang = json!({"gang": {"minCount": 2}});
     let with = |group| Objects { pods: vec![gated("m")], groups: vec![group], ..Objects::default() };
-    assert_eq!(left(&with(group(gang.clone(), Some("2 pods needed, 1 exist.")))), Vec::<String>::new());
+    assert_eq!(left(&with(group(gang.clone(), Some("2 pods needed, 1 exists.")))), Vec::<String>::new());
     assert_eq!(
         left(&with(group(gang, None))),
         ["pod default/m has the scheduling gate, and its PodGroup reports no reason"]

@@ -159,7 +159,10 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
     let vip = world.pod("vip").priority("high").create().await;
     vip.wait_bound(MINUTE).await;
     let planned = vip.wait_event("Planned", MINUTE).await;
-    assert!(planned.contains("of priority 10 or less give way") || planned.starts_with("1 pod"), "{planned}");
+    assert!(
+        planned.contains("of priority 10 or less ") && planned.contains(" evicted for pod default/vip"),
+        "{planned}"
+    );
 
     let released = giveway(world, &["release", "priorityclass", "high"]).await;
     assert_eq!(released.ok(), "priorityclass.scheduling.k8s.io/high released\n");

@@ -103,7 +103,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     assert!(lines[0]["message"].as_str().unwrap().starts_with("No operator leads: "), "{lines:#?}");
     assert_eq!(
         lines[1]["message"],
-        "1 pod is held by the gate scheduling.giveway.dev/pod-group, and nobody releases them."
+        "1 pod is held by the gate scheduling.giveway.dev/pod-group, and nobody releases it."
     );
     let remedy = lines[1]["remedy"].as_str().unwrap();
     let (_, patch) = remedy.trim_end_matches('\'').rsplit_once('\'').unwrap();

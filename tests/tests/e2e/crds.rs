@@ -407,7 +407,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
             "message": "Waiting.", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1
         }],
         "preemption": {
-            "name": "p-1", "state": "Evicting", "victims": 3, "message": "3 pods give way."
+            "name": "p-1", "state": "Evicting", "victims": 3, "message": "3 pods are evicted."
         }
     }});
     api.patch_status("train", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();

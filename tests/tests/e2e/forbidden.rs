@@ -100,7 +100,7 @@ async fn no_pod_is_evicted_again_if_a_denied_victim_has_no_alternative(world: &W
     world.nodes(1).cpus(1).prefix("small").create().await;
     wait_for("the condition counts the new node", MINUTE, async || {
         let said = why().await?;
-        if said.contains("1 fit now") { Ok(()) } else { Err(said) }
+        if said.contains("1 fits now") { Ok(()) } else { Err(said) }
     })
     .await;
     assert_eq!(world.audit().await.evicted_names(), first);

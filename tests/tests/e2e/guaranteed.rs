@@ -47,7 +47,7 @@ async fn below_the_threshold_the_budget_holds_and_its_events_say_why(world: &Wor
     let pod = world.pod("large").priority("high").cpu(2).create().await;
     let said = pod.wait_event("UnschedulableGuaranteedBudget", MINUTE).await;
     let one =
-        "1 of 1 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
+        "1 of 1 place would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     assert!(said.ends_with(one), "{said}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     // A preemptor that needs no more than the allowance is bound.

@@ -88,7 +88,7 @@ async fn a_gang_preempts_single_pods_and_whole_groups_and_its_events_count_both(
     let message = gang.wait_event("Planned", MINUTE).await;
     assert_eq!(
         message,
-        "8 pods, among them 1 whole pod group, of priority 10 or less give way to 8 pods of pod group default/train with priority 1000."
+        "8 pods, among them 1 whole pod group, of priority 10 or less are evicted for 8 pods of pod group default/train with priority 1000."
     );
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.iter().filter(|n| n.starts_with("single")).count(), 4, "{evicted:?}");
@@ -132,7 +132,10 @@ async fn a_single_pod_of_a_managed_class_preempts_a_whole_group(world: &World) {
     let message = disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
     assert!(message.starts_with("Preempted by pod default/vip of priority 1000"), "{message}");
     let planned = pod.wait_event("Planned", MINUTE).await;
-    assert!(planned.starts_with("2 pods, among them 1 whole pod group, of priority 10 or less give way"), "{planned}");
+    assert!(
+        planned.starts_with("2 pods, among them 1 whole pod group, of priority 10 or less are evicted"),
+        "{planned}"
+    );
     world.check_promises().await;
 }
 

@@ -138,7 +138,7 @@ async fn a_member_deleted_before_the_first_eviction_cancels_the_plan(world: &Wor
     gang.wait_plan(PlanState::Planned, MINUTE).await;
     gang.pods[0].delete().await;
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
-    assert_eq!(message, "Only 3 of the 4 pods needed are left with a place.");
+    assert_eq!(message, "Only 3 of the 4 needed pods still fit.");
     expect_condition(
         &gang,
         SCHEDULED,
@@ -162,7 +162,7 @@ async fn a_plan_cancelled_after_an_eviction_completes_the_group_and_withdraws_no
     })
     .await;
     gang.pods[3].delete().await;
-    expect_condition(&gang, PLANNED, "False Cancelled", "Only 3 of the 4 pods needed are left with a place.").await;
+    expect_condition(&gang, PLANNED, "False Cancelled", "Only 3 of the 4 needed pods still fit.").await;
     low[0].wait_removed(MINUTE).await;
     giveway_tests::wait::wait_for("no member has a nomination", MINUTE, async || {
         let members = gang.members().await.map_err(|error| error.to_string())?;

@@ -217,7 +217,7 @@ async fn an_administrator_cancels_a_plan_by_deleting_its_preemption() {
     assert_eq!(rows[1][..8], [plan.id.as_str(), "Preemptor", "train", "1000", "4", "0", "least-cost", "Planned"]);
     let wide = world.kubectl(&["get", "preemptions", "-o", "wide"]).await.unwrap();
     assert!(wide.contains("STEP") && wide.contains("VIOLATIONS") && wide.contains("MESSAGE"), "{wide}");
-    assert!(wide.contains("4 pods of priority 10 or less give way to 4 pods of pod group default/train"), "{wide}");
+    assert!(wide.contains("4 pods of priority 10 or less are evicted for 4 pods of pod group default/train"), "{wide}");
     let said = world
         .kubectl(&["patch", "gpr", &plan.id, "--type=merge", "-p", r#"{"spec":{"strategy":"mine"}}"#])
         .await

@@ -83,7 +83,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
     assert_eq!((plan.victims.len(), plan.placements.len()), (1, 4));
     assert!(low.iter().any(|group| group.name == plan.victims[0].name), "{plan:?}");
     let words = format!(
-        "{OBSERVES}. What would be done: 4 pods, among them 1 whole pod group, of priority 10 or less give way"
+        "{OBSERVES}. What would be done: 4 pods, among them 1 whole pod group, of priority 10 or less would be evicted"
     );
     assert!(plan.message.starts_with(&words), "{}", plan.message);
     expect_condition(&vip, PLANNED, "False Observing", OBSERVES).await;
@@ -107,7 +107,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
         .await
         .unwrap();
     vip.wait_bound(MINUTE).await;
-    expect_condition(&vip, PLANNED, "False Completed", "give way to 4 pods").await;
+    expect_condition(&vip, PLANNED, "False Completed", "were evicted for 4 pods").await;
     assert_eq!(count_observed(&world, "vip").await, 1, "the observed plan stays in the history");
     world.check_promises().await;
 }

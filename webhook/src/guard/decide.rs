@@ -15,6 +15,7 @@ use super::hold::Whom;
 use crate::view::View;
 use crate::view::facts::{Allowance, Bound, Waiting};
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::{agree, counted, pods};
 use giveway_crds::{lending, native};
 use giveway_planner::model::ObjectKey;
 use giveway_planner::sentence::Sentence;
@@ -141,7 +142,12 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
     if let Some(guarantee) = &guaranteed {
         let count = budgets().count();
         if count.saturating_mul(unit.len()) > MOST_LOOKS {
-            let cause = format!("{count} budgets over {} pods are more than can be judged in time", unit.len());
+            let cause = format!(
+                "{} over {} {} more than can be judged in time",
+                counted(count, "budget", "budgets"),
+                pods(unit.len()),
+                agree(count, "is", "are")
+            );
             return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
         }
         for (_, budget) in budgets() {
@@ -262,17 +268,22 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refu
 impl Guarantee {
     /// Returns the rejection because `budget` does not allow `needed` more disruptions.
     pub fn refuse(&self, view: &View, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
-        let allowed = budget.allowed();
-        let disruptions = if allowed == 1 { "disruption" } else { "disruptions" };
+        let allowed = counted(budget.allowed(), "more disruption", "more disruptions");
         let whole = match &asked.victim.group {
             Some(group) if needed > 1 => {
-                let whole = |group: &str| format!("; {needed} pods of {group}, which gives way whole, are under it");
+                let whole = |group: &str| {
+                    format!(
+                        "; {} of {group}, which is evicted as a whole, {} under it",
+                        pods(needed),
+                        agree(needed, "is", "are")
+                    )
+                };
                 let named = whole(&format!("pod group {}/{group}", asked.namespace));
                 Sentence::default().detail(&asked.namespace, named, whole("its pod group"))
             }
             _ => Sentence::default(),
         };
-        let allows = format!(" allows {allowed} more {disruptions} to preemptors below {}", self.threshold);
+        let allows = format!(" allows {allowed} to preemptors below {}", self.threshold);
         let cause = Sentence::default().detail(&asked.namespace, format!("budget {}", budget.name()), "its budget");
         let cause = cause.text(allows).then(whole).text("; the highest pending preemptor is ");
         self.refuse_because(view, asked, cause.then(self.highest.clone()))

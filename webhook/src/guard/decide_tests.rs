@@ -299,7 +299,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             .has(running("stranger", of_group("h")))
             .budget("api", allowed, json!({}))
     };
-    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.";
+    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
         (
             "the others' threshold counts",
@@ -320,7 +320,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             member("other", json!({"metadata": {"labels": {"app": "other"}}})),
             Stays(
                 GuaranteedBudget,
-                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which gives way whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.",
+                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.",
             ),
         ),
     ]);

@@ -5,6 +5,7 @@ use crate::object::{self, Map, Text};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
+use giveway_crds::wording::{counted, pods};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -88,7 +89,12 @@ impl Spec<'_> {
         match (self.backoff_limit_per_index, self.size()) {
             (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
             (None, 1) => format!("is a failure, and backoffLimit is {}", self.backoff_limit()),
-            (None, pods) => format!("of {pods} pods is {pods} failures, and backoffLimit is {}", self.backoff_limit()),
+            (None, size) => format!(
+                "of {} is {}, and backoffLimit is {}",
+                pods(size),
+                counted(size, "failure", "failures"),
+                self.backoff_limit()
+            ),
         }
     }
 

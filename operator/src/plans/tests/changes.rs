@@ -85,7 +85,7 @@ fn members_that_are_evicted_themselves_do_not_count_for_the_barrier() {
     let context = Context { departing: BTreeSet::from([SmolStr::new("uid-g1")]), ..Context::default() };
     run.step_within(&context);
     let ending = run.flight.ending.unwrap();
-    assert_eq!(ending.message.to_string(), "Only 1 of the 2 pods needed are left with a place.");
+    assert_eq!(ending.message.to_string(), "Only 1 of the 2 needed pods still fits.");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun()
     let why = outdated(|world| {
         world.group("low", 2, 10, "Pod");
     });
-    assert_eq!(why, "Nobody was evicted: pod default/l1 gives way with another unit now.");
+    assert_eq!(why, "Nobody was evicted: pod default/l1 is evicted with another unit now.");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) fn run(whole: &[&str]) -> Run {
         .group("gang", 3, 100, "Pod");
     run.world.pod(TestPod::new("g3", 100).of("gang").held());
     let mut plan = run.flight.plan.clone();
-    plan.reason = "3 pods give way.".to_owned();
+    plan.reason = "3 pods are evicted.".to_owned();
     plan.message.clone_from(&plan.reason);
     plan.placements.push(placement("g3", "n3"));
     let unit = |kind: &str, name: &str, pods: Vec<StoredVictimPod>| StoredVictim {
@@ -44,7 +44,7 @@ pub(super) fn run(whole: &[&str]) -> Run {
     }
     plan.victims = units;
     run.flight = Flight::new(gang(), 100, plan, run.now);
-    run.flight.message = Sentence::from("3 pods give way.");
+    run.flight.message = Sentence::from("3 pods are evicted.");
     run.flight.stored = Some(PlanState::Evicting);
     run
 }
@@ -102,13 +102,13 @@ fn a_plan_waits_until_there_is_room_for_all_of_it_and_says_when() {
     let words =
         "Evictions in namespace default are limited to 3 a minute; there is room again at 1970-01-01T00:01:00Z.";
     assert_eq!(held(&run), words);
-    assert_eq!(run.flight.told_message(), format!("3 pods give way. {words}"));
+    assert_eq!(run.flight.told_message(), format!("3 pods are evicted. {words}"));
     run.later(49);
     assert!(pass(&mut run, &mut rates).is_empty());
     assert_eq!(held(&run), words, "the time that was told stays");
     run.later(1);
     assert_eq!(pass(&mut run, &mut rates), ["a", "b", "c"]);
-    assert_eq!((held(&run).as_str(), run.flight.told_message().as_str()), ("", "3 pods give way."));
+    assert_eq!((held(&run).as_str(), run.flight.told_message().as_str()), ("", "3 pods are evicted."));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.answered("uid-dns", false, true);
     run.flight.taint_answered(true, true, run.now);
     run.world.pod(TestPod::new("dns", 0).on("n1"));
-    let words = "It was bound to node n1; 1 of 1 pod gave way.";
+    let words = "It was bound to node n1; 1 of 1 pod was evicted.";
     assert_eq!(ends(&mut run), (PlanState::Completed, words.to_owned()));
 }
 
@@ -201,7 +201,7 @@ fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
     assert_eq!(names(&run.step()), ["evict a"]);
     run.world.remove_pod("dns");
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
-    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns is gone; 1 of 1 pod gave way.");
+    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns is gone; 1 of 1 pod was evicted.");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_whole_group_goes_whole_or_not_at_all() {
     };
     let plan = StoredPlan { victims: vec![single("l1", "n1")], ..run.flight.plan.clone() };
     run.flight = Flight::new(gang(), 100, plan, run.now);
-    assert_eq!(run.dropped(), "pod default/l1 gives way with another unit now.");
+    assert_eq!(run.dropped(), "pod default/l1 is evicted with another unit now.");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::api::{Context, Plan, Preemptor};
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, ObjectKey, PodIndex, Role, Unit, UnitKind, UnitRef};
 use crate::problem::{Demand, InFlight, PotentialVictims, importance};
+use giveway_crds::wording::{agree, counted, pods};
 use protected::Protected;
 use reason::Reasons;
 use std::collections::BTreeSet;
@@ -137,23 +138,19 @@ fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
 /// How many units of lower priority are elsewhere, and how many pods are there that are `above` it all, in sentences.
 fn others(elsewhere: usize, above: usize, priority: i32) -> Vec<String> {
     let mut sentences = Vec::new();
-    match elsewhere {
-        0 => {}
-        1 => sentences
-            .push(format!("1 other unit of a priority below {priority} has no pod on the nodes of the placement.")),
-        _ => sentences.push(format!(
-            "{elsewhere} other units of a priority below {priority} have no pod on the nodes of the placement."
-        )),
+    if elsewhere > 0 {
+        sentences.push(format!(
+            "{} of a priority below {priority} {} no pod on the nodes of the placement.",
+            counted(elsewhere, "other unit", "other units"),
+            agree(elsewhere, "has", "have")
+        ));
     }
-    match above {
-        0 => {}
-        1 => sentences.push(format!(
-            "1 pod on the nodes of the placement has a priority of at least {priority} and cannot be evicted for it."
-        )),
-        _ => sentences.push(format!(
-            "{above} pods on the nodes of the placement have a priority of at least {priority} and cannot be evicted \
-             for it."
-        )),
+    if above > 0 {
+        sentences.push(format!(
+            "{} on the nodes of the placement {} a priority of at least {priority} and cannot be evicted for it.",
+            pods(above),
+            agree(above, "has", "have")
+        ));
     }
     sentences
 }

@@ -6,6 +6,7 @@ use crate::api::GuaranteedBudget;
 use crate::filters::{Occupancy, Rank};
 use crate::model::{Cluster, Pod, PodIndex, ResourceId, Unit};
 use crate::problem::{Budgets, PotentialVictims, Tally};
+use giveway_crds::wording::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node of the placement.
@@ -136,8 +137,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
         match here.len() {
             0 | 1 => (format!("node {first}"), "has"),
-            2 => (format!("node {first} and 1 other"), "have"),
-            more => (format!("node {first} and {} others", more - 1), "have"),
+            more => (format!("node {first} and {}", counted(more - 1, "other", "others")), "have"),
         }
     }
 }

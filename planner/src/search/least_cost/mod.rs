@@ -25,6 +25,7 @@ use crate::search::matrix::Matrix;
 use crate::search::packing;
 use branch_and_bound::Exact;
 use completion::{OccupancyGround, complete, complete_matrix};
+use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
 
@@ -168,9 +169,9 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
             continue;
         };
         let trace = vec![format!(
-            "{goal} of {} members fit when the right ones of {} units of a priority below {} go: {}.",
-            problem.demand.members.len(),
-            units.len(),
+            "{} when the right ones of {} of a priority below {} go: {}.",
+            part_of(goal, problem.demand.members.len(), ("member", "members"), ("fits", "fit")),
+            counted(units.len(), "unit", "units"),
             problem.demand.priority,
             best.cost
         )];

@@ -36,7 +36,7 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.strategy.as_str(), plan.critical_addon.map(|addon| addon.taint)), ("critical-addon", Some(true)));
     assert_eq!(
         plan.reason,
-        "2 pods give way to critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): their budgets hold, and none has a longer grace than 10 s."
+        "2 pods are evicted for critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): budgets hold, and no grace is longer than 10 s."
     );
 
     let second = addon(&world, "dns-2").cpu(2).create().await;
@@ -54,7 +54,7 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.critical_addon.map(|addon| addon.step), victims(&plan)), (Some(3), vec!["web"]));
     assert_eq!(plan.cost.budget_violations, 1);
     let event = third.wait_event("Completed", MINUTE).await;
-    assert_eq!(event, "It was bound to node guarded-000; 1 of 1 pod gave way.");
+    assert_eq!(event, "It was bound to node guarded-000; 1 of 1 pod was evicted.");
 
     // The requests in the audit log.
     let history = world.audit().await;

@@ -1,0 +1,44 @@
+//! Phrases whose nouns and verbs agree with a number. Every sentence with a count is made with them, so that none says "1 pods" or
+//! "1 pod are".
+
+/// Returns the phrase that agrees with a count: `one` for 1, otherwise `more`.
+pub fn agree<'w, N: TryInto<i64>>(count: N, one: &'w str, more: &'w str) -> &'w str {
+    match count.try_into() {
+        Ok(1) => one,
+        _ => more,
+    }
+}
+
+/// Returns a count with the phrase that agrees with it: `counted(1, "pod is", "pods are")` is `1 pod is`, and for 2 `2 pods are`.
+pub fn counted<N: TryInto<i64>>(count: N, one: &str, more: &str) -> String {
+    let count = count.try_into().unwrap_or(i64::MAX);
+    format!("{count} {}", agree(count, one, more))
+}
+
+/// Returns `1 pod`, `2 pods` and so on.
+pub fn pods<N: TryInto<i64>>(count: N) -> String {
+    counted(count, "pod", "pods")
+}
+
+/// Returns a part of a total, with the phrase that agrees with the part: `1 of 2 pods is`, `2 of 2 pods are`.
+pub fn part_of<N: TryInto<i64>, T: TryInto<i64>>(part: N, all: T, noun: (&str, &str), verb: (&str, &str)) -> String {
+    let part = part.try_into().unwrap_or(i64::MAX);
+    format!("{part} of {} {}", counted(all, noun.0, noun.1), agree(part, verb.0, verb.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noun_and_verb_agree_with_the_count() {
+        let sentence = |count: i32| format!("{} evicted.", counted(count, "pod is", "pods are"));
+        assert_eq!([0, 1, 2].map(sentence), ["0 pods are evicted.", "1 pod is evicted.", "2 pods are evicted."]);
+        assert_eq!([0, 1, 2].map(pods::<usize>), ["0 pods", "1 pod", "2 pods"]);
+        let part = |count: i32| part_of(count, 2_usize, ("pod", "pods"), ("is", "are"));
+        assert_eq!([0, 1, 2].map(part), ["0 of 2 pods are", "1 of 2 pods is", "2 of 2 pods are"]);
+        assert_eq!(part_of(1, 1, ("place", "places"), ("has", "have")), "1 of 1 place has");
+        assert_eq!(agree(u64::MAX, "one", "more"), "more", "also beyond an i64");
+        assert_eq!(pods(u64::MAX), format!("{} pods", i64::MAX));
+    }
+}
