@@ -217,15 +217,15 @@ impl Answer {
                     0 => String::new(),
                     below => format!(
                         ", {} below the group's priority and {}",
-                        counted(below, "more is", "more are"),
-                        agree(below, "does not count", "do not count")
+                        counted(*below, "more is", "more are"),
+                        agree(*below, "does not count", "do not count")
                     ),
                 };
                 let done = match finished {
                     0 => String::new(),
-                    finished => format!(", {} finished", counted(finished, "has", "have")),
+                    finished => format!(", {} finished", counted(*finished, "has", "have")),
                 };
-                let exist = part_of(live, min_count, ("pod", "pods"), ("exists", "exist"));
+                let exist = part_of(*live, *min_count, ("pod", "pods"), ("exists", "exist"));
                 let message = format!("{exist}{done}{below}; it waits for the others.");
                 answer.refuse(Reason::WaitingForPods, message);
             }

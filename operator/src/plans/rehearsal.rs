@@ -2,7 +2,7 @@
 //!
 //! * The evictions, as dry runs: of all victims, or of a large plan those that a budget can refuse and one for each controller.
 //! * The removal of the scheduling gate, as a dry run for one member of each controller, because members of one controller are made from
-//!   one template.
+//!   one template, and for one of the members without a controller.
 //!
 //! The nomination of a member, and the taint of a critical add-on's node, are [accepted](super::overlap) before the first eviction as well.
 //!
@@ -121,7 +121,7 @@ impl Flight {
         let mut allowed = true;
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            let controller = pod.owner.as_ref().map_or(pod.uid.as_str(), |owner| owner.uid.as_str());
+            let controller = pod.owner.as_ref().map(|owner| owner.uid.as_str());
             if !pod.held || !pod.live() || !controllers.insert(controller) {
                 continue;
             }

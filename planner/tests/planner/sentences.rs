@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use giveway_planner::api::{Cost, GuaranteedBudget, Help, Shortfall};
+use giveway_planner::model::ObjectKey;
 use giveway_planner::rescue::Nearest;
 use serde_json::json;
 

@@ -272,6 +272,7 @@ impl History {
             precondition,
             grace: number(request, "/gracePeriodSeconds")
                 .or_else(|| number(request, "/deleteOptions/gracePeriodSeconds")),
+            dry_run: line.is_dry_run(),
             plan: map(request, "/metadata/annotations").remove(keys::ANNOTATION_PLAN),
             code: line.response_status.code,
             message: line.response_status.message.clone(),

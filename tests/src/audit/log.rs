@@ -88,7 +88,8 @@ impl Line {
         (200..300).contains(&self.response_status.code) && !self.is_dry_run()
     }
 
-    fn is_dry_run(&self) -> bool {
+    /// Returns true if the request was a dry run.
+    pub fn is_dry_run(&self) -> bool {
         self.uri.contains("dryRun=All")
             || self.request_object.pointer("/deleteOptions/dryRun").is_some_and(|dry| !dry.is_null())
             || self.request_object.get("dryRun").is_some_and(|dry| !dry.is_null())

@@ -173,6 +173,8 @@ pub struct Removal {
     pub precondition: Option<String>,
     /// The grace period in the request, in seconds.
     pub grace: Option<i32>,
+    /// True if the request was a dry run.
+    pub dry_run: bool,
     /// The name of the Preemption in the annotation of an eviction by Giveway.
     pub plan: Option<String>,
     /// The HTTP status code of the response.

@@ -151,7 +151,7 @@ async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     world.nodes(1).cpus(2).create().await;
     deny_ungating_of_second_pod(&world).await;
     let train = train(&world).await;
-    expect_condition(&train, SCHEDULED, "False Releasing", "1 other pod of the group is bound.").await;
+    expect_condition(&train, SCHEDULED, "False Rejected", "The removal of the scheduling gate of pod ").await;
     let words = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
     assert!(
         words.starts_with("The gang has been partially scheduled for 12 s: 1 of 2 needed pods is bound."),

@@ -102,7 +102,7 @@ impl Scene {
 
     /// Returns the eviction and deletion requests of Giveway for pods of this scene, including refused ones.
     fn requests<'a>(&self, history: &'a History) -> Vec<&'a Removal> {
-        let mine = |removal: &&Removal| removal.user == OPERATOR && removal.pod.0 == self.name;
+        let mine = |removal: &&Removal| removal.user == OPERATOR && removal.pod.0 == self.name && !removal.dry_run;
         history.removals.iter().filter(mine).collect()
     }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The words of policies and webhooks.
 const WORDS: &str = "not during the trading day";
 /// Reasons that a policy may give.
-const REASONS: [&str; 3] = ["Forbidden", "Unauthorized", "RequestEntityTooLarge"];
+const REASONS: [&str; 2] = ["Forbidden", "RequestEntityTooLarge"];
 /// The reason for which an API server itself uses each code.
 const USUAL: [(u16, &str); 7] = [
     (403, "Forbidden"),

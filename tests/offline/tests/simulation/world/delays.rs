@@ -215,7 +215,7 @@ impl World {
         let mut delayed = false;
         for plan in self.server.list(Kind::Preemption) {
             let (id, preemptor) = (text(plan, "/metadata/name"), text(plan, "/spec/preemptor/name"));
-            let known = self.delays.plans.get(preemptor).filter(|known| !known.evicts);
+            let known = self.delays.plans.get(preemptor).filter(|known| known.evicts == 0);
             let finished: Option<Timestamp> = text(plan, "/status/finishedAt").parse().ok();
             if let Some(at) = finished {
                 if known.is_none() && second - at.as_second() < KEPT {
