@@ -59,12 +59,12 @@ impl Flight {
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
-        let (begun, calls) = (self.begun_units(), self.evictions(model));
+        let (begun, calls) = (self.begun_units(), self.evictions(model, |_| true));
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
         if self.breaches(model, &calls) {
             return;
         }
-        if !self.rehearse(model, &calls, clock, out) {
+        if !self.rehearse(model, clock, out) {
             return;
         }
         let turn = self.turn(&model.cluster);
@@ -93,10 +93,10 @@ impl Flight {
         }
     }
 
-    /// Returns the calls of the evictions that were not accepted yet, with the index of each victim.
-    pub(super) fn evictions(&self, model: &Model) -> Vec<(usize, EvictCall)> {
+    /// Returns the calls of the evictions that were not accepted yet of the victims for which `which` returns true, with the index of each.
+    pub(super) fn evictions(&self, model: &Model, which: impl Fn(&VictimPod) -> bool) -> Vec<(usize, EvictCall)> {
         let guarded = self.guarded_units(model);
-        let victims = self.victims.iter().enumerate().filter(|(_, v)| self.has_to_go(v));
+        let victims = self.victims.iter().enumerate().filter(|(_, v)| self.has_to_go(v) && which(v));
         let call = |(i, v): (usize, &VictimPod)| {
             let pod = current(&model.cluster, &v.pod, &v.uid)?;
             // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay

@@ -68,36 +68,27 @@ impl RejectedCall {
 }
 
 impl Flight {
-    /// Tries the calls that could be rejected, as far as they have not been tried yet. `calls` are the evictions. Returns true if all of
-    /// them were accepted.
-    pub(super) fn rehearse(
-        &mut self,
-        model: &Model,
-        calls: &[(usize, EvictCall)],
-        clock: Clock,
-        out: &mut Advance,
-    ) -> bool {
-        let evictions = self.rehearse_evictions(calls, clock, out);
+    /// Tries the calls that could be rejected, as far as they have not been tried yet. Returns true if all of them were accepted.
+    pub(super) fn rehearse(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
+        let evictions = self.rehearse_evictions(model, clock, out);
         let releases = self.rehearse_releases(&model.cluster, clock, out);
         evictions && releases
     }
 
     /// Tries the evictions, except those of units of which a pod was evicted: they are evicted in any case.
-    fn rehearse_evictions(&mut self, calls: &[(usize, EvictCall)], clock: Clock, out: &mut Advance) -> bool {
+    fn rehearse_evictions(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let begun = self.begun_units();
+        let is_untried = |v: &VictimPod| !matches!(v.rehearsal, Call::Done(_)) && v.call == Call::Idle;
+        let untried = self.evictions(model, |victim| is_untried(victim) && !begun.contains(&victim.unit));
         let chosen = (self.victims.len() > ALL).then(|| self.one_victim_per_controller());
         let is_chosen = |index: &usize| chosen.as_ref().is_none_or(|chosen| chosen.contains(index));
         let mut allowed = true;
-        for (index, call) in calls {
-            let victim = &mut self.victims[*index];
-            let is_tried = matches!(victim.rehearsal, Call::Done(_)) || victim.call != Call::Idle;
-            if is_tried || begun.contains(&victim.unit) || !(call.refusable() || is_chosen(index)) {
-                continue;
-            }
+        for (index, call) in untried.into_iter().filter(|(index, call)| call.refusable() || is_chosen(index)) {
             allowed = false;
-            if victim.rehearsal.due(clock.now) {
-                victim.rehearsal.start();
-                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call.clone() })));
+            let rehearsal = &mut self.victims[index].rehearsal;
+            if rehearsal.due(clock.now) {
+                rehearsal.start();
+                out.commands.push(Command::Evict(Box::new(EvictCall { rehearsal: true, ..call })));
             }
         }
         allowed

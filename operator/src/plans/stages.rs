@@ -73,8 +73,8 @@ impl Flight {
         }
         self.keep_places(cluster, clock, out);
         if self.evicts() {
-            let (turn, calls) = (self.turn(cluster), self.evictions(model));
-            let is_rehearsed = self.rehearse(model, &calls, clock, out);
+            let turn = self.turn(cluster);
+            let is_rehearsed = self.rehearse(model, clock, out);
             if is_rehearsed
                 && (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn) && self.may_begin(unit))
             {

@@ -1,7 +1,7 @@
 //! The removal of the scheduling gate or the nomination is rejected: this is known before the first eviction, and the gang is bound when
 //! the rejection ends.
 
-use super::{WORDS, expect_evicted, expect_nothing_begun, fill_node, wait_words};
+use super::{WORDS, evicts_nothing_until_it_ends, expect_evicted, expect_nothing_begun, fill_node, wait_words};
 use crate::MINUTE;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Denial, PodHandle, Shaped as _};
@@ -101,15 +101,7 @@ async fn a_rejection_of_one_members_gate_costs_at_most_the_victims_of_one_plan(w
 }
 
 async fn a_rejected_nomination_costs_no_eviction(world: &World) {
-    fill_node(world).await;
-    let denial = world.deny(Rule::pod_statuses().named("train").saying(403, WORDS)).await;
-    let gang = world.gang("train", 2).priority("high").create().await;
-    wait_words(&gang, &[WEBHOOK, WORDS]).await;
-    expect_nothing_begun(world, &gang).await;
-    denial.end().await;
-    gang.wait_bound(MINUTE).await;
-    expect_evicted(world, 2, "low").await;
-    world.check_promises().await;
+    evicts_nothing_until_it_ends(world, Rule::pod_statuses().named("train")).await;
 }
 
 async fn a_single_rejection_delays_the_gang_until_the_next_rehearsal(world: &World) {

@@ -8,6 +8,7 @@ pub mod objects;
 use crate::MINUTE;
 use giveway_crds::keys::GATE;
 use giveway_tests::cluster::{Group, PodHandle, Shaped as _, scheduling_gates, stored_plans};
+use giveway_tests::denials::{Rule, WEBHOOK};
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 
@@ -79,4 +80,17 @@ async fn expect_nothing_begun(world: &World, gang: &Group) {
 async fn expect_evicted(world: &World, count: usize, prefix: &str) {
     let evicted = world.audit().await.evicted_names();
     assert!(evicted.len() == count && evicted.iter().all(|name| name.starts_with(prefix)), "{evicted:?}");
+}
+
+/// Expects that no pod is evicted while this rule is in force, that the condition has its words, and that the gang is bound afterwards.
+async fn evicts_nothing_until_it_ends(world: &World, rule: Rule) {
+    fill_node(world).await;
+    let denial = world.deny(rule.saying(403, WORDS)).await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    wait_words(&gang, &[WEBHOOK, WORDS]).await;
+    expect_nothing_begun(world, &gang).await;
+    denial.end().await;
+    gang.wait_bound(MINUTE).await;
+    expect_evicted(world, 2, "low").await;
+    world.check_promises().await;
 }

@@ -1,10 +1,10 @@
 //! Writes of Giveway's own objects, of events and of the Lease are rejected: without a stored plan no pod is evicted, and statuses and
 //! events that cannot be written delay nothing.
 
-use super::{WORDS, expect_evicted, expect_nothing_begun, fill_node, wait_words};
+use super::{WORDS, evicts_nothing_until_it_ends, expect_evicted, fill_node};
 use crate::{MINUTE, SCHEDULED};
 use giveway_tests::cluster::Shaped as _;
-use giveway_tests::denials::{Rule, WEBHOOK};
+use giveway_tests::denials::Rule;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::world::World;
@@ -28,19 +28,6 @@ async fn no_pod_is_evicted_for_a_plan_that_cannot_be_stored(world: &World) {
 
 async fn no_pod_is_evicted_for_a_plan_whose_status_cannot_be_stored(world: &World) {
     evicts_nothing_until_it_ends(world, Rule::preemption_statuses()).await;
-}
-
-/// Expects that no pod is evicted while this rule is in force, that the condition has its words, and that the gang is bound afterwards.
-async fn evicts_nothing_until_it_ends(world: &World, rule: Rule) {
-    fill_node(world).await;
-    let denial = world.deny(rule.saying(403, WORDS)).await;
-    let gang = world.gang("train", 2).priority("high").create().await;
-    wait_words(&gang, &[WEBHOOK, WORDS]).await;
-    expect_nothing_begun(world, &gang).await;
-    denial.end().await;
-    gang.wait_bound(MINUTE).await;
-    expect_evicted(world, 2, "low").await;
-    world.check_promises().await;
 }
 
 async fn a_gang_is_bound_although_its_status_cannot_be_written(world: &World) {

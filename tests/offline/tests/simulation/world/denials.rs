@@ -145,16 +145,20 @@ impl Denials {
         recent || self.rules.iter().any(|rule| rule.target == Target::Evictions && rule.holds(now) && rule.names(name))
     }
 
+    /// Returns the denials of the gates and the nominations of this preemptor.
+    fn about_members_of(&self, preemptor: &str) -> impl Iterator<Item = &Rule> {
+        let rules = self.rules.iter().filter(|rule| matches!(rule.target, Target::Gates | Target::Nominations));
+        rules.filter(move |rule| rule.names(preemptor))
+    }
+
     /// Returns true if the gates or the nominations of this preemptor are denied, or were.
     pub fn concern(&self, preemptor: &str) -> bool {
-        let concerns = |rule: &Rule| matches!(rule.target, Target::Gates | Target::Nominations);
-        self.rules.iter().any(|rule| concerns(rule) && rule.names(preemptor))
+        self.about_members_of(preemptor).next().is_some()
     }
 
     /// Returns true if the gates or the nominations of this preemptor are denied.
     pub fn hold_back(&self, preemptor: &str, now: u64) -> bool {
-        let concerns = |rule: &Rule| matches!(rule.target, Target::Gates | Target::Nominations);
-        self.rules.iter().any(|rule| concerns(rule) && rule.holds(now) && rule.names(preemptor))
+        self.about_members_of(preemptor).any(|rule| rule.holds(now))
     }
 
     /// Returns the owners some of whose pods may have been evicted while the evictions of others were denied, with the beginning.
