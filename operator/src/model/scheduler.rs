@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The time over which bindings are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a pod waits for a scheduler that decides nothing.
-const SILENCE: Duration = Duration::from_secs(600);
+pub const SILENCE: Duration = Duration::from_secs(600);
 /// So many decisions more than twice the number of pending pods are waited for: the watch may show them late, and pods arrive.
 const MARGIN: u64 = 4;
 
@@ -168,6 +168,8 @@ pub enum Progress {
     Busy,
     /// It has decided about so many pods that these must have been among those it considered.
     Passed,
+    /// It cannot bind them yet: it keeps capacity for pods that other plans have nominated, whose victims have not terminated.
+    Crowded,
     /// It has decided about no pod for the time limit, although it may run.
     Idle,
     /// It has decided about no pod for the time limit, and its Lease is not renewed.

@@ -202,6 +202,8 @@ pub struct Flight {
     pub checked: Option<Check>,
     /// The wait for kube-scheduler, since all members have been ungated. It begins anew with each progress.
     pub released: Option<SchedulerWait>,
+    /// Since when kube-scheduler cannot bind the members because of nominations of other plans, if the time limit is reached.
+    pub crowded: Option<Instant>,
     /// [`Model::scheduler_decisions`] when the members began to be ungated: later reports are about the placements of this plan.
     pub ungated_at: Option<u64>,
     /// How many members were bound or reported when the wait began.
@@ -310,6 +312,7 @@ impl Flight {
             awaited: None,
             checked: None,
             released: None,
+            crowded: None,
             ungated_at: None,
             heard: 0,
             waits_for_scheduler: None,

@@ -9,6 +9,10 @@
 //! | has considered as many | the plan fails, and the member is unbindable | the plan fails |
 //! | decides nothing, for the time limit | the plan fails, and the member is unbindable | wait for ten minutes |
 //! | does not renew its Lease | wait for ten minutes | the same |
+//! | keeps capacity for other nominations | wait for ten minutes, until the victims of the other plans have terminated | the same |
+//!
+//! The last row: kube-scheduler adds the nominated pods of the same or a higher priority to a node before it decides whether a pod fits.
+//! Plans that share a node nominate their members before their victims terminate, so a member fits only after all of these victims.
 //!
 //! It writes a report only when the content changes. So a report from before this plan counts, too, as soon as kube-scheduler has had the
 //! time to replace it.
@@ -19,10 +23,11 @@ use super::stages::beside_all_plans;
 use super::{Advance, Flight, Limits, current};
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::model::scheduler::Progress;
+use crate::model::scheduler::{Progress, SILENCE};
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::Cluster;
-use giveway_planner::{Context, Placement};
+use giveway_planner::{Context, Placement, Respect};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often the reason of a long wait is updated in the status.
@@ -49,6 +54,11 @@ impl WaitForScheduler {
             }
             Progress::Idle => {
                 "Waits for kube-scheduler, which has decided about no pod since then; for ten minutes at most."
+                    .to_owned()
+            }
+            Progress::Crowded => {
+                "Waits until the pods have terminated that other plans evict from the same nodes; for ten minutes at \
+                 most. Until then kube-scheduler has capacity for only some of the nominated pods."
                     .to_owned()
             }
             _ => {
@@ -96,7 +106,7 @@ impl Flight {
         let late = match &mut self.rescue {
             // A critical add-on has a time limit of its own.
             Some(rescue) => rescue.is_over(clock.now),
-            None => ends_wait(progress, model, &waiting),
+            None => self.ends_wait(progress, model, &waiting, clock.now),
         };
         // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
         // it is not feasible any more, and either kube-scheduler has reported a member or the time limit is reached, a
@@ -175,7 +185,17 @@ impl Flight {
             (self.heard, self.released) = (heard.max(self.heard), None);
         }
         let wait = self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
-        let progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
+        let mut progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
+        if progress != Progress::Early {
+            if self.rescue.is_none() && self.is_crowded(&model.cluster, context, waiting) {
+                self.crowded.get_or_insert(clock.now);
+                progress = Progress::Crowded;
+            } else if self.crowded.take().is_some() {
+                // From now on kube-scheduler can bind the members, and gets the time for it.
+                self.released = Some(limits.scheduler.begin(clock.now));
+                progress = Progress::Early;
+            }
+        }
         let now =
             WaitForScheduler { progress, bindings_per_minute: limits.scheduler.bindings_per_minute, at: clock.now };
         match (self.waits_for_scheduler, progress) {
@@ -184,6 +204,22 @@ impl Flight {
             _ => self.waits_for_scheduler = Some(now),
         }
         progress
+    }
+
+    /// Returns true if the members do not fit beside the pods on their nodes and all nominations that kube-scheduler respects.
+    fn is_crowded(&self, cluster: &Cluster, context: &Context, waiting: &[Placement]) -> bool {
+        let context = Context { respect: Respect::SameOrHigher, ..context.clone() };
+        self.still_fits(cluster, waiting, &context, &BTreeSet::new()).is_err()
+    }
+
+    /// Returns true if these members need not be waited for any longer.
+    fn ends_wait(&self, progress: Progress, model: &Model, waiting: &[Placement], now: Instant) -> bool {
+        match progress {
+            Progress::Early | Progress::Busy | Progress::Down => false,
+            Progress::Crowded => self.crowded.is_some_and(|since| now.duration_since(since) >= SILENCE),
+            Progress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
+            Progress::Passed | Progress::Silent => true,
+        }
     }
 
     /// Records the members whose binding was rejected: they had a feasible node, and the placement was taken only afterwards.
@@ -196,20 +232,13 @@ impl Flight {
     fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress, is_down: bool) {
         let considered = |member: &&Placement| match (&self.rescue, progress) {
             (Some(_), _) => !is_down,
+            // It had no choice.
+            (None, Progress::Crowded) => false,
             (None, Progress::Idle | Progress::Passed) => model.scheduler_report(&member.pod).is_some(),
             (None, _) => self.is_reported_anew(model, member),
         };
         let unbound = waiting.iter().filter(considered).map(|p| (p.uid.clone(), p.node.clone())).collect();
         self.unbound = unbound;
-    }
-}
-
-/// Returns true if these members need not be waited for any longer.
-fn ends_wait(progress: Progress, model: &Model, waiting: &[Placement]) -> bool {
-    match progress {
-        Progress::Early | Progress::Busy | Progress::Down => false,
-        Progress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
-        Progress::Passed | Progress::Silent => true,
     }
 }
 

@@ -189,7 +189,8 @@ async fn plans_are_kept_while_a_slow_scheduler_binds_other_gangs() {
     let world = World::builder().operator_flag("--release-timeout-seconds=1").scheduler_rate(4, 4).start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
-    let nodes = world.nodes(1).cpus(16).create().await;
+    // One node for each gang: on a common node kube-scheduler would also wait for the other plans' victims.
+    let nodes = world.nodes(16).cpus(1).create().await;
     world.fill(&nodes).priority("low").grace_seconds(0).singles().await;
     let mut gangs = Vec::new();
     for number in 0..16 {

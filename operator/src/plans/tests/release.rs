@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::scheduler::Progress;
+use giveway_planner::Respect;
 
 /// Returns a run in which both members were ungated, and kube-scheduler has not reported on them.
 fn ungated() -> Run {
@@ -35,6 +36,11 @@ impl Run {
     fn binds(&self, decisions: u64) -> Pace {
         Pace { decisions, decided: Some(self.now), pending: 100, bindings_per_minute: 60, is_down: false }
     }
+}
+
+/// Returns what a plan that has evicted pods respects.
+fn begun() -> Context {
+    Context { respect: Respect::BegunOrHigher, ..Context::default() }
 }
 
 /// The second member, as a plan records it.
@@ -169,4 +175,34 @@ fn the_reason_of_a_long_wait_is_updated_once_a_minute() {
     run.world.pod(member("g1").on("n1"));
     run.step_at(run.binds(3));
     assert_eq!(run.flight.waits_for_scheduler, None);
+}
+
+#[test]
+fn a_member_that_does_not_fit_beside_the_nominations_of_another_plan_is_waited_for_and_is_not_unbindable() {
+    // Another plan of the same priority nominates its member before its victim has terminated. kube-scheduler counts both.
+    let crowded = || {
+        let mut run = ungated();
+        run.world.pod(member("g1").on("n1")).pod(member("g2").nominated("n2").unschedulable());
+        run.world.pod(TestPod::new("other", 100).of("other-gang").nominated("n2"));
+        run.world.model.cluster.reserve("uid-other", "n2", giveway_planner::Reservation::Planned(100));
+        run.step_within(&begun());
+        run.later(599);
+        assert!(run.step_within(&begun()).ended.is_none());
+        let sentence = run.flight.waits_for_scheduler.unwrap().sentence();
+        assert!(sentence.starts_with("Waits until the pods have terminated that other plans evict"), "{sentence}");
+        run
+    };
+    let mut run = crowded();
+    run.world.model.cluster.unreserve("uid-other");
+    run.world.remove_pod("other");
+    assert!(run.step_within(&begun()).ended.is_none(), "kube-scheduler can bind it from now on");
+    run.later(29);
+    assert!(run.step_within(&begun()).ended.is_none());
+    run.later(1);
+    assert_eq!(run.step_within(&begun()).ended.map(|ended| ended.state), Some(PlanState::Failed));
+    assert_eq!(run.flight.unbound, second());
+    let mut run = crowded();
+    run.later(600);
+    assert_eq!(run.step_within(&begun()).ended.map(|ended| ended.state), Some(PlanState::Failed));
+    assert!(run.flight.unbound.is_empty(), "kube-scheduler had no choice");
 }
