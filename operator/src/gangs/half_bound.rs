@@ -130,8 +130,8 @@ pub fn is_free(pod: &Pod) -> bool {
 /// How long gangs have been partially scheduled without another member being bound.
 #[derive(Debug, Default)]
 pub struct HalfStarts {
-    /// The number of bound members, and since when it has not grown.
-    since: BTreeMap<ObjectKey, (usize, Instant)>,
+    /// UIDs of the bound members, and since when no other member was bound.
+    since: BTreeMap<ObjectKey, (BTreeSet<SmolStr>, Instant)>,
     /// Gangs that have had enough bound members, with the UIDs of these: the watch may not show yet that their status says so. Their
     /// run ends when none of these members is bound any more; then the set is empty until they have enough again.
     had_enough: BTreeMap<ObjectKey, BTreeSet<SmolStr>>,
@@ -177,12 +177,13 @@ impl HalfStarts {
                 None => drop(self.had_enough.remove(key)),
             }
             match group.and_then(|group| self.state(model, group)) {
-                Some(half) => {
-                    let known = self.since.entry(key.clone()).or_insert((half.bound, now));
-                    if half.bound > known.0 {
+                Some(_) => {
+                    let bound: BTreeSet<SmolStr> = bound().map(|pod| pod.uid.clone()).collect();
+                    let known = self.since.entry(key.clone()).or_insert_with(|| (bound.clone(), now));
+                    if !bound.is_subset(&known.0) {
                         known.1 = now;
                     }
-                    known.0 = half.bound;
+                    known.0 = bound;
                 }
                 None => drop(self.since.remove(key)),
             }
@@ -279,6 +280,20 @@ mod tests {
         assert_eq!(due(&mut starts, &mut world, later + AFTER).len(), 1);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).on("n1").started(500));
         assert_eq!(due(&mut starts, &mut world, later + AFTER), []);
+    }
+
+    #[test]
+    fn a_member_that_is_bound_in_place_of_another_one_begins_the_time_anew() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
+        world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
+        due(&mut starts, &mut world, now);
+        // After an interruption the watch shows both changes at once, so that the number of bound members stays the same.
+        let later = now + Duration::from_secs(300);
+        world.remove_pod("g1").pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(400));
+        due(&mut starts, &mut world, later);
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
+        assert_eq!(due(&mut starts, &mut world, later + AFTER).len(), 1);
     }
 
     #[test]
