@@ -69,6 +69,7 @@ impl Excuses {
         excuses.without_a_leader(world);
         excuses.cancelled_departures(world, history);
         excuses.deleted_owners(world, history);
+        excuses.deleted_nodes(world, history);
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
@@ -135,6 +136,21 @@ impl Excuses {
             let removed = history.pods.values().filter(of_owner).filter_map(|pod| pod.removed);
             let from = |at: Timestamp| at.saturating_sub(RETRIED).unwrap_or(at);
             self.partial.extend(removed.map(|at| (owner.name.clone(), from(at), at)));
+        }
+    }
+
+    /// Excuses PodGroups of which some pods are removed with their node before they are evicted: a call failed or was late.
+    fn deleted_nodes(&mut self, world: &World, history: &History) {
+        for disturbance in &world.disturbed {
+            let Touch::Node(node) = &disturbance.touch else { continue };
+            let (at, later) = (time_of(disturbance.at), time_of(disturbance.at + 1));
+            let with_it = |pod: &&PodRecord| {
+                pod.removed.is_some_and(|removed| (at..later).contains(&removed))
+                    && pod.bound.as_ref().is_some_and(|(_, bound_to)| bound_to == node)
+            };
+            let groups = history.pods.values().filter(with_it).filter_map(|pod| pod.group.clone());
+            let from = at.saturating_sub(Duration::from_millis(UNHEARD.unsigned_abs())).unwrap_or(at);
+            self.partial.extend(groups.map(|group| (group, from, at)));
         }
     }
 

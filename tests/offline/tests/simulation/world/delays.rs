@@ -193,7 +193,10 @@ impl World {
     fn fits_beside_delayed_plans(&self, owner: usize) -> bool {
         let calm = self.delays.begun.get(&owner).is_some_and(|before| self.calm().as_ref() == Some(before));
         let owner = &self.owners[owner];
-        calm && self.has_room_for(owner) && self.only_delayed_plans(owner) && !self.denials.concern(&owner.name)
+        calm && !self.is_nominating(owner)
+            && self.has_room_for(owner)
+            && self.only_delayed_plans(owner)
+            && !self.denials.concern(&owner.name)
     }
 
     /// Returns the state of the operator; `None` if it cannot be expected to decide at once.
@@ -231,6 +234,17 @@ impl World {
             }
         }
         delayed
+    }
+
+    /// Returns true if a gang of another owner has nominations for only some of its pending pods: its plan reserves capacity for the
+    /// others, too, and the calls are in flight or repeated.
+    fn is_nominating(&self, owner: &Owner) -> bool {
+        self.owners.iter().filter(|other| other.name != owner.name).any(|other| {
+            let pods = self.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.owner() == other.name);
+            let pending = pods.filter(|pod| !pod.ended() && pod.node().is_none());
+            let (nominated, others): (Vec<Pod>, Vec<Pod>) = pending.partition(|pod| pod.nominated().is_some());
+            !nominated.is_empty() && !others.is_empty()
+        })
     }
 
     /// Returns true if all pods of an owner fit on free capacity, without the capacity that is set aside by nominations. They have the same
