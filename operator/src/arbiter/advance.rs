@@ -237,6 +237,7 @@ impl Arbiter {
             let whole = victim.kind == "PodGroup";
             let message = plans::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole {
+                self.drop_own_plan(&key, "The PodGroup is preempted, so all its pods are evicted.");
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             let group = if whole { Some(key) } else { self.group_key(&key) };

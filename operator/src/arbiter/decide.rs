@@ -81,8 +81,9 @@ impl Arbiter {
             }
             if let Preemptor::Group(group) = &preemptor
                 && let left @ 1.. = self.departures.to_wait_for(&self.model, group, clock.now)
+                    + self.plans.flights.to_wait_for(&self.model.cluster, group, clock.now)
             {
-                self.word(&preemptor, Some(Self::waits_for_departure(left)), clock.now);
+                self.word(&preemptor, Some(Self::waits_for_evictions(left)), clock.now);
                 // It is decided again when the pods are terminating, and also when only the time limit has passed.
                 self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
@@ -160,7 +161,7 @@ impl Arbiter {
     }
 
     /// The wait reason of a PodGroup of which pods are still to be evicted.
-    fn waits_for_departure(left: usize) -> WaitReason {
+    fn waits_for_evictions(left: usize) -> WaitReason {
         let message = format!(
             "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
             words::counted(left, "pod is", "pods are")

@@ -51,14 +51,17 @@ impl Arbiter {
                 continue;
             }
             self.metrics.outcome(Reason::PreemptionByScheduler);
-            // A new plan is made for all its members. In state `Releasing` the members are already ungated and have a node.
-            let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
-            if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
-                flight.drop_plan(
-                    PlanState::Cancelled,
-                    "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted.",
-                );
-            }
+            let why = "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted.";
+            self.drop_own_plan(group, why);
+        }
+    }
+
+    /// Cancels the plan of a PodGroup that is evicted as a whole: a new plan is made for all its members. In state `Releasing` the members
+    /// are already ungated and have a node.
+    pub(super) fn drop_own_plan(&mut self, group: &ObjectKey, why: &str) {
+        let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
+        if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
+            flight.drop_plan(PlanState::Cancelled, why);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::gangs::half_bound;
 use crate::messages::call::Call;
 use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
+use crate::plans::LONGEST_WAIT;
 use crate::speaker::words::{Sentence, part_of};
 use begin::Request;
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredVictim, StoredVictimPod};
@@ -34,8 +35,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Maximum time for which replacement pods stay gated because evicted pods have not terminated: a budget may refuse an eviction for ever.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Delay before a retry of an eviction that admission rejected. It doubles with each failed request.
 const AFTER_REJECTION: Duration = Duration::from_secs(60);
 /// The longest such delay.
@@ -59,6 +58,8 @@ pub struct Departure {
     deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
     members: BTreeMap<SmolStr, Member>,
+    /// UIDs of pods that became members of another departure while an eviction of this one was in flight, until it is answered.
+    passed_on: BTreeSet<SmolStr>,
     /// The pods of the PodGroup that were bound when it began, by UID: its own and those of other departures.
     bound: BTreeSet<SmolStr>,
     /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
@@ -119,6 +120,7 @@ impl Departure {
         let group = units.first().map(|unit| ObjectKey::new(&unit.namespace, &unit.name)).unwrap_or_default();
         Self {
             members: pods().map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
+            passed_on: BTreeSet::new(),
             bound: pods().filter(|pod| !pod.node.is_empty()).map(|pod| pod.uid.as_str().into()).collect(),
             guaranteed: units.iter().any(|unit| unit.guaranteed),
             group,
@@ -143,7 +145,21 @@ impl Departure {
 
     /// Returns true if an eviction has no answer yet.
     fn is_in_flight(&self) -> bool {
-        self.members.values().any(|member| member.call.pending())
+        !self.passed_on.is_empty() || self.members.values().any(|member| member.call.pending())
+    }
+
+    /// Removes these pods from the departure and returns them. Their evictions that the actuator has not sent yet are withdrawn, because
+    /// the departure may end before they would be sent.
+    fn pass_on(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, Member> {
+        let members = std::mem::take(&mut self.members).into_iter();
+        let (passed_on, kept): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
+        self.members = kept;
+        let in_flight = passed_on.iter().filter(|(_, member)| member.call.pending());
+        self.passed_on.extend(in_flight.map(|(uid, _)| uid.clone()));
+        if !self.passed_on.is_empty() {
+            self.withdraw();
+        }
+        passed_on
     }
 
     /// Withdraws the evictions that the actuator has not sent yet.
@@ -186,6 +202,9 @@ impl Departure {
     /// reason why no evictions may begin.
     fn ending(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
+        if all == 0 {
+            return Some((PlanState::Cancelled, "Another Preemption evicts its pods.".to_owned()));
+        }
         let left = self.left(model).count();
         if left == 0 {
             return Some((PlanState::Completed, none_left(all)));
@@ -325,10 +344,7 @@ impl Departures {
         let mut taken_over = BTreeMap::new();
         for other in self.of_group_mut(&request.group) {
             if strength(request.cause) > strength(other.plan.cause) {
-                let members = std::mem::take(&mut other.members).into_iter();
-                let (ours, theirs): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
-                other.members = theirs;
-                taken_over.extend(ours);
+                taken_over.extend(other.pass_on(&pods));
             } else {
                 pods.retain(|uid| !other.members.contains_key(uid));
             }
@@ -465,6 +481,7 @@ impl Departures {
         outcome: &EvictOutcome,
         now: Instant,
     ) -> Option<Sentence> {
+        self.of_group_mut(group).for_each(|departure| departure.passed_on.retain(|passed_on| passed_on != uid));
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         let member = departure.members.get_mut(uid)?;
         // A request that was not sent changes nothing about the earlier ones.

@@ -412,6 +412,36 @@ fn a_pod_is_a_member_of_one_departure_and_of_the_one_that_may_violate_budgets() 
 }
 
 #[test]
+fn a_departure_whose_pods_another_one_takes_over_ends_when_its_evictions_are_answered() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    let id = run.gang(&world, now).unwrap();
+    run.stored(now);
+    let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
+    run.store.answered(&id, record, plan_store::Written::Done, now);
+    let step = run.pass(&world, now);
+    let permissions = step.commands.iter().map(|command| match command {
+        Command::Evict(call) => call.permission.clone(),
+        other => panic!("{other:?}"),
+    });
+    let permissions: Vec<_> = permissions.collect();
+    assert_eq!(permissions.len(), 3);
+    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
+    assert!(permissions.iter().all(|permission| permission.is_cancelled()), "it may end before they are sent");
+    assert!(run.pass(&world, now).ended.is_empty(), "its evictions are in flight");
+    for (pod, outcome) in
+        [("l1", EvictOutcome::Withdrawn), ("l2", EvictOutcome::Accepted), ("l3", EvictOutcome::Withdrawn)]
+    {
+        run.answer(&world, pod, &outcome, now);
+    }
+    let step = run.pass(&world, now);
+    assert_eq!(step.ended, [world.key("low")]);
+    assert_eq!(step.commands.len(), 2, "the other departure evicts them: {:?}", step.commands);
+    let stored = run.stored(now);
+    assert!(stored.iter().any(|plan| plan == "Cancelled: Another Preemption evicts its pods."), "{stored:?}");
+}
+
+#[test]
 fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());

@@ -11,6 +11,10 @@ use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+/// Maximum time for which pending pods of a PodGroup stay gated because others are evicted and have not terminated: a budget may refuse an
+/// eviction for ever.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// After how long a plan is advanced although nothing changed. The times that plans wait for are whole seconds.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum number of plans that one pass advances although nothing changed.
@@ -145,6 +149,16 @@ impl Flights {
         let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
         of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
+    }
+
+    /// Returns the number of pods of this PodGroup that plans still have to evict. It is disrupted as a whole, so its pending pods must
+    /// not be ungated before. Returns 0 a minute after a plan was made.
+    pub fn to_wait_for(&self, cluster: &Cluster, group: &ObjectKey, now: Instant) -> usize {
+        let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
+        let waits = |flight: &&Flight| {
+            flight.ending.is_none() && !flight.is_put_off() && now.duration_since(flight.started) < LONGEST_WAIT
+        };
+        of_group.filter(waits).map(|flight| flight.left_of(cluster, group)).sum()
     }
 
     /// Records changes of the cluster: the next pass advances the plans that depend on the changed objects and checks

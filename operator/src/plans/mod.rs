@@ -36,7 +36,7 @@ mod tests;
 mod wind_down;
 
 pub use check::{Check, with_placeholders};
-pub use flights::Flights;
+pub use flights::{Flights, LONGEST_WAIT};
 pub use mutual_exclusion::MutualExclusion;
 pub use ration::{HeldBack, told_full};
 pub use rehearsal::RejectedCall;
@@ -451,6 +451,20 @@ impl Flight {
                 cluster.pod(&key).and_then(Pod::group_key).is_some_and(|of| of == *group)
             }
         })
+    }
+
+    /// Returns how many pods of this PodGroup, which is evicted as a whole, are not terminating yet.
+    pub fn left_of(&self, cluster: &Cluster, group: &ObjectKey) -> usize {
+        let is_of_group = |unit: usize| {
+            let unit = &self.plan.victims[unit];
+            unit.kind == "PodGroup" && unit.namespace == *group.namespace && unit.name == *group.name
+        };
+        let victims = self.victims.iter().filter(|victim| is_of_group(victim.unit));
+        victims
+            .filter(|victim| {
+                current(cluster, &victim.pod, &victim.uid).is_some_and(|pod| pod.live() && !pod.terminating)
+            })
+            .count()
     }
 
     /// Returns how many of the placed members are bound.

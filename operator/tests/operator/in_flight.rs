@@ -626,3 +626,28 @@ fn the_preemptor_of_the_lowest_priority_waits_while_max_plans_are_in_flight() {
     driven.run(seconds(1));
     assert_eq!(driven.evicted(), ["low-n1", "low-n2", "low-n3", "low-n4"]);
 }
+
+#[test]
+fn a_member_that_is_added_to_a_group_while_it_is_evicted_stays_gated_until_its_pods_terminate() {
+    let mut driven = Driven::new(&[]);
+    driven.node("n1", 2);
+    driven.node("n2", 1);
+    driven.apply(Kind::Group, gang("low", 2, 10));
+    for number in 0..2 {
+        driven.apply(Kind::Pod, running(&format!("low-{number}"), 10, "n1", Some("low")));
+    }
+    driven.answer(|command| match command {
+        Command::Evict(call) if !call.rehearsal => Answer::Hold,
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 1, 1_000), 2);
+    driven.settle();
+    assert_eq!(driven.held().len(), 2, "the evictions are in flight: {:?}", driven.held());
+    driven.apply(Kind::Pod, member("low-2", 10, "low", 1));
+    let calls = about_pods(driven.settle());
+    assert_eq!(calls, Vec::<String>::new(), "n2 has room for it, but it would be the only pod that is left");
+    driven.answer(|_| Answer::Succeed);
+    driven.answer_held(|_| true);
+    driven.settle();
+    assert_eq!(driven.evicted(), ["low-0", "low-1"]);
+}
