@@ -172,8 +172,9 @@ impl Flight {
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check = Check::FitsNow;
             } else if self.fits_elsewhere(cluster, &beside_all_plans(context)) {
-                // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction.
-                self.drop_plan(PlanState::Cancelled, "Victims take long to leave, and other room is free by now.");
+                // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction. The members stay
+                // nominated until they are nominated for the next plan, so that no pod of the same priority takes the capacity of either.
+                self.drop_for_next_plan("Victims take long to leave, and other room is free by now.");
                 return;
             }
         }

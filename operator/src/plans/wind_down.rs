@@ -38,6 +38,14 @@ impl Flight {
         }
     }
 
+    /// Cancels the plan because a new plan is made at once, which keeps its reservations.
+    pub(super) fn drop_for_next_plan(&mut self, message: &str) {
+        if self.ending.is_none() {
+            self.drop_plan(PlanState::Cancelled, message);
+            self.ending.iter_mut().for_each(|ending| ending.again = true);
+        }
+    }
+
     /// Records that the plan cannot be stored any more, because otherwise it would wait for its first confirmation
     /// without end.
     pub fn is_not_written(&mut self) {
