@@ -193,7 +193,7 @@ impl World {
     fn fits_beside_delayed_plans(&self, owner: usize) -> bool {
         let calm = self.delays.begun.get(&owner).is_some_and(|before| self.calm().as_ref() == Some(before));
         let owner = &self.owners[owner];
-        calm && !self.is_nominating(owner)
+        calm && !self.others_may_reserve(owner)
             && self.has_room_for(owner)
             && self.only_delayed_plans(owner)
             && !self.denials.concern(&owner.name)
@@ -236,14 +236,13 @@ impl World {
         delayed
     }
 
-    /// Returns true if a gang of another owner has nominations for only some of its pending pods: its plan reserves capacity for the
-    /// others, too, and the calls are in flight or repeated.
-    fn is_nominating(&self, owner: &Owner) -> bool {
-        self.owners.iter().filter(|other| other.name != owner.name).any(|other| {
-            let pods = self.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.owner() == other.name);
-            let pending = pods.filter(|pod| !pod.ended() && pod.node().is_none());
-            let (nominated, others): (Vec<Pod>, Vec<Pod>) = pending.partition(|pod| pod.nominated().is_some());
-            !nominated.is_empty() && !others.is_empty()
+    /// Returns true if a plan that is not stored yet, or has no victims, may reserve capacity: for pending pods of another owner of at least
+    /// this priority, of which no delayed plan is known.
+    fn others_may_reserve(&self, owner: &Owner) -> bool {
+        let others = self.owners.iter().filter(|other| other.name != owner.name && other.priority >= owner.priority);
+        others.filter(|other| !self.delays.plans.contains_key(&other.name)).any(|other| {
+            let mut pods = self.server.list(Kind::Pod).map(|pod| Pod(pod)).filter(|pod| pod.owner() == other.name);
+            pods.any(|pod| !pod.ended() && pod.node().is_none())
         })
     }
 
