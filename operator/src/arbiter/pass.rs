@@ -29,7 +29,7 @@ impl Arbiter {
             self.resume(clock);
             self.resumed = true;
         }
-        if broken {
+        if broken || self.model.is_listing() {
             // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
             // current.
             self.plans.flights.all_mut().for_each(Flight::hold);

@@ -10,17 +10,14 @@ use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
 use giveway_crds::optional::is_optional;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher;
+use kube::api::WatchParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Page size of lists of `Preemption` objects.
-const PLANS_A_PAGE: u32 = 16;
-
-async fn follow_kind<K>(feed: Feed, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -28,7 +25,7 @@ where
     follow_in(feed, api, config, wrap).await;
 }
 
-async fn follow_in<K>(feed: Feed, api: Api<Salvaged<K>>, config: watcher::Config, wrap: fn(Update<K>) -> Input)
+async fn follow_in<K>(feed: Feed, api: Api<Salvaged<K>>, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -37,7 +34,7 @@ where
     loop {
         match follow(&feed, api.clone(), config.clone(), (kind.clone(), optional), wrap).await {
             Outcome::Unheard => return,
-            Outcome::Expired => tokio::time::sleep(AGAIN).await,
+            Outcome::Ended => tokio::time::sleep(AGAIN).await,
         }
     }
 }
@@ -80,8 +77,7 @@ pub fn start(
     let switch = Api::namespaced(client.clone(), namespace);
     let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));
     tasks.spawn(follow_in::<ConfigMap>(feed(), switch, by_name, Input::Switch));
-    // A part of a plan may be almost a mebibyte large, so a page contains only few of them.
-    tasks.spawn(follow_kind(feed(), all().page_size(PLANS_A_PAGE), Input::Preemption));
+    tasks.spawn(follow_kind(feed(), all(), Input::Preemption));
     tasks
 }
 

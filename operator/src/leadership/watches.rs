@@ -7,7 +7,6 @@
 //! then. A watch that is broken for longer than [`TRUSTED`] has to list its kind again.
 
 use giveway_serving::patience;
-use kube::runtime::utils::Backoff;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,22 +96,6 @@ impl Watches {
         let time = |trouble: &Trouble| now.duration_since(trouble.since);
         self.lock().iter().filter(|(_, t)| fails(t, now)).map(|(kind, t)| (kind.clone(), time(t))).collect()
     }
-}
-
-/// A constant delay between two attempts of a watch.
-#[derive(Debug)]
-pub struct EverySoOften;
-
-impl Iterator for EverySoOften {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(AGAIN)
-    }
-}
-
-impl Backoff for EverySoOften {
-    fn reset(&mut self) {}
 }
 
 #[cfg(test)]

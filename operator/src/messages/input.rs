@@ -15,7 +15,11 @@ use kube::ResourceExt;
 /// A change of the objects of one kind.
 #[derive(Debug)]
 pub enum Update<K> {
-    /// The complete list: an object that is not in it does not exist.
+    /// A list begins. Its objects follow one by one.
+    Begun,
+    /// The list is complete: an object that was not in it does not exist.
+    Complete,
+    /// A list at once, from its beginning to its end.
     Replaced(Vec<Update<K>>),
     /// An object was added or modified.
     Applied(Box<K>),

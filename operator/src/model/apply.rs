@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Number of recorded preemptions from which on those are dropped of which no other pod of the PodGroup is left.
 const MOST_PREEMPTED: usize = 10_000;
@@ -145,7 +145,7 @@ impl Model {
                 |m, key, map| Ok(m.said.take(key, map.as_deref())),
             ),
             Input::Preemption(update) => {
-                self.plans.listed |= matches!(update, Update::Replaced(_));
+                self.plans.listed |= matches!(update, Update::Replaced(_) | Update::Complete);
                 self.each(
                     "Preemption",
                     update,
@@ -183,29 +183,34 @@ impl Model {
                 None => drop(model.problems.remove(&problem)),
             }
         };
-        self.is_listing = matches!(update, Update::Replaced(_));
-        match update {
-            Update::Replaced(list) => {
-                let mut gone: BTreeSet<ObjectKey> = known(self).into_iter().collect();
-                for item in list {
-                    match item {
-                        Update::Applied(object) => {
-                            let key = key_of(&*object);
-                            gone.remove(&key);
-                            one(self, key, Some(object), None);
-                        }
-                        Update::Invalid(key, error) => one(self, key, None, Some(error)),
-                        Update::Replaced(_) | Update::Deleted(_) => {}
+        let updates = match update {
+            Update::Replaced(list) => [Update::Begun].into_iter().chain(list).chain([Update::Complete]).collect(),
+            update => vec![update],
+        };
+        for update in updates {
+            let (key, object, unreadable) = match update {
+                Update::Begun => {
+                    self.listing.insert(kind, known(self).into_iter().collect());
+                    continue;
+                }
+                Update::Complete => {
+                    for key in self.listing.get_mut(kind).map(std::mem::take).unwrap_or_default() {
+                        one(self, key, None, None);
                     }
+                    self.listing.remove(kind);
+                    self.synced.insert(kind);
+                    continue;
                 }
-                for key in gone {
-                    one(self, key, None, None);
-                }
-                self.synced.insert(kind);
+                // A list contains no list.
+                Update::Replaced(_) => continue,
+                Update::Applied(object) => (key_of(&*object), Some(object), None),
+                Update::Deleted(key) => (key, None, None),
+                Update::Invalid(key, error) => (key, None, Some(error)),
+            };
+            if let Some(unseen) = self.listing.get_mut(kind) {
+                unseen.remove(&key);
             }
-            Update::Applied(object) => one(self, key_of(&*object), Some(object), None),
-            Update::Deleted(key) => one(self, key, None, None),
-            Update::Invalid(key, error) => one(self, key, None, Some(error)),
+            one(self, key, object, unreadable);
         }
     }
 
@@ -385,7 +390,7 @@ impl Model {
         if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
         {
-            let members = if self.is_listing {
+            let members = if self.listing.contains_key("Pod") {
                 // If the preempted pod is hardly older than its preemption, pods that were created in the same second are no replacements:
                 // the members of a gang are created together.
                 Members::CreatedBefore(if pod.existed_at(at.saturating_sub(2)) { at } else { at.saturating_add(1) })

@@ -101,8 +101,8 @@ pub struct Model {
     overdue: BTreeSet<SmolStr>,
     unheard: Unheard,
     classes: BTreeMap<SmolStr, Since>,
-    /// True while a list is applied object by object: the other objects of its kind may not be up to date.
-    is_listing: bool,
+    /// The kinds of which a list is in progress, with the objects that are known and have not been in it yet: they may not be up to date.
+    listing: BTreeMap<&'static str, BTreeSet<ObjectKey>>,
     synced: BTreeSet<&'static str>,
     namespaces: BTreeSet<SmolStr>,
 }
@@ -120,6 +120,12 @@ impl Model {
     /// Returns true if every kind has been listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
+    }
+
+    /// Returns true while a list is in progress: the model has a part of it, and objects that do not exist any more. Nothing is decided
+    /// before it is complete.
+    pub fn is_listing(&self) -> bool {
+        !self.listing.is_empty()
     }
 
     /// Returns the UID of a preemptor; `None` if it does not exist.

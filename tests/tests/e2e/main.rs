@@ -34,6 +34,7 @@ mod guard;
 mod guard_cost;
 mod guard_seats;
 mod helm;
+mod large_objects;
 mod malformed;
 mod metrics;
 mod native;
@@ -123,6 +124,7 @@ fn main() -> ExitCode {
         guard_seats::tests(),
         helm::tests(),
         stored_plans::tests(),
+        large_objects::tests(),
         malformed::tests(),
         metrics::tests(),
         native::tests(),

@@ -12,7 +12,7 @@ pub use viewed::Viewed;
 use crate::supervise::Tasks;
 use crate::view::facts::PodObject;
 use crate::view::{Settings, View};
-use futures::{StreamExt, pin_mut};
+use giveway_cluster::watch::{Event, Failure, Reader};
 use giveway_crds::answers::Salvaged;
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::{PodGroup, Workload};
@@ -20,8 +20,6 @@ use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::ObjectMeta;
-use kube::runtime::watcher as watch;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -162,7 +160,7 @@ async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Ar
 }
 
 /// Watches one kind until an error says that this is the end.
-async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&watcher::Error) -> bool) {
+async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&Failure) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
@@ -178,25 +176,20 @@ async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_en
 
 /// Lists and watches one kind until that fails, and marks the watch as broken. Returns the error; `None` if a page of the
 /// list was not complete in this time.
-async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<watcher::Error> {
-    let mut listed = Vec::new();
-    // Only a list has a time limit, because a watch may have no events for a long time.
-    let mut listing = true;
-    let events = watch(api, K::config());
-    pin_mut!(events);
+async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<Failure> {
+    let mut listed = nothing();
+    let mut reader = Reader::new(api, K::params());
     let error = loop {
-        let next = events.next();
+        let listing = reader.is_listing();
+        let next = reader.next();
+        // Only a list has a time limit, because a watch may have no events for a long time.
         let event = if listing { tokio::time::timeout(page, next).await } else { Ok(next.await) };
         match event {
-            Ok(Some(Ok(event))) => {
-                listing = matches!(event, Event::Init | Event::InitApply(_));
-                apply(event, &mut listed, view);
-            }
-            Ok(Some(Err(error))) => {
+            Ok(Ok(event)) => apply(event, &mut listed, view),
+            Ok(Err(error)) => {
                 tracing::warn!(kind = name_of(K::BIT), %error, "a watch failed and is started again");
                 break Some(error);
             }
-            Ok(None) => break None,
             Err(_) => {
                 tracing::warn!(kind = name_of(K::BIT), "a list stands still and is started again");
                 break None;
@@ -215,10 +208,10 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
         match served.unwrap_or_else(|_| Err(format!("no answer within {:?}", patience::PAGE))) {
             Ok(Some(resource)) => {
                 let api = Api::all_with(client.clone(), &resource);
-                follow_until::<NativeGroup>(api, &view, is_unserved).await;
+                follow_until::<NativeGroup>(api, &view, Failure::is_unserved).await;
             }
             Ok(None) => {
-                view.write(NativeGroup::clear);
+                view.write(|view| NativeGroup::replace(view, nothing()));
                 view.mark_synced(NativeGroup::BIT);
                 return std::future::pending().await;
             }
@@ -231,30 +224,29 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
     }
 }
 
-/// Returns true if the API server does not serve the kind that was to be listed.
-fn is_unserved(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+/// Returns a view without objects, for those of a list: only what the rules read of each is kept.
+fn nothing() -> View {
+    View::new(Settings::default())
 }
 
-fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut Vec<K>, view: &SharedView) {
+fn apply<K: Viewed>(event: Event<K>, listed: &mut View, view: &SharedView) {
     match event {
-        Event::Init => listed.clear(),
-        Event::InitApply(object) => {
-            listed.extend(readable(object).ok());
+        Event::Begun => *listed = nothing(),
+        Event::Listed(object) => {
+            if let Ok(object) = readable(object) {
+                object.store(listed);
+            }
         }
-        Event::InitDone => {
-            view.write(|view| {
-                K::clear(view);
-                listed.iter().for_each(|object| object.store(view));
-            });
+        Event::Complete => {
+            let listed = std::mem::replace(listed, nothing());
+            view.write(|view| K::replace(view, listed));
             view.mark_synced(K::BIT);
-            *listed = Vec::new();
         }
-        Event::Apply(object) => match readable(object) {
+        Event::Applied(object) => match readable(object) {
             Ok(object) => view.write(|view| object.store(view)),
             Err(metadata) => view.write(|view| K::remove(view, &metadata)),
         },
-        Event::Delete(object) => view.write(|view| K::remove(view, object.meta())),
+        Event::Deleted(object) => view.write(|view| K::remove(view, object.meta())),
     }
 }
 
@@ -312,61 +304,61 @@ mod tests {
 
     #[test]
     fn a_watch_that_starts_over_replaces_the_view_at_its_end() {
-        let (view, mut listed) = (shared(), vec![]);
-        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::InitDone, Event::Init] {
+        let (view, mut listed) = (shared(), nothing());
+        for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Complete, Event::Begun] {
             apply(event, &mut listed, &view);
         }
         assert!(view.read().group("a", "one").is_some_and(|g| g.gang), "still there while the new list arrives");
-        apply(Event::InitApply(group("two", gang())), &mut listed, &view);
-        apply(Event::InitDone, &mut listed, &view);
+        apply(Event::Listed(group("two", gang())), &mut listed, &view);
+        apply::<PodGroup>(Event::Complete, &mut listed, &view);
         assert!(view.read().group("a", "one").is_none());
         assert!(view.read().group("a", "two").is_some());
     }
 
     #[test]
     fn an_unreadable_object_counts_as_absent_and_stalls_nothing() {
-        let (view, mut listed) = (shared(), vec![]);
-        apply(Event::Apply(group("g", gang())), &mut listed, &view);
-        apply(Event::Apply(group("g", json!({"schedulingPolicy": 5}))), &mut listed, &view);
+        let (view, mut listed) = (shared(), nothing());
+        apply(Event::Applied(group("g", gang())), &mut listed, &view);
+        apply(Event::Applied(group("g", json!({"schedulingPolicy": 5}))), &mut listed, &view);
         assert!(view.read().group("a", "g").is_none());
-        apply(Event::Apply(group("h", gang())), &mut listed, &view);
+        apply(Event::Applied(group("h", gang())), &mut listed, &view);
         assert!(view.read().group("a", "h").is_some());
     }
 
     #[test]
     fn a_deleted_object_is_forgotten() {
-        let (view, mut listed) = (shared(), vec![]);
-        apply(Event::Apply(group("g", gang())), &mut listed, &view);
-        apply(Event::Delete(group("g", gang())), &mut listed, &view);
+        let (view, mut listed) = (shared(), nothing());
+        apply(Event::Applied(group("g", gang())), &mut listed, &view);
+        apply(Event::Deleted(group("g", gang())), &mut listed, &view);
         assert!(view.read().groups.is_empty());
     }
 
     #[test]
     fn a_watch_is_broken_from_its_first_failure_until_it_has_listed_its_kind_again() {
-        let (view, mut listed) = (shared(), vec![]);
+        let (view, mut listed) = (shared(), nothing());
         let broken = || view.broken().into_iter().find(|(name, _)| *name == "podgroups").unwrap().1.as_secs();
         assert_eq!((broken(), view.broken().len()), (0, 3), "without a guard there are three watches");
         let now = Instant::now();
         view.mark_broken(PodGroup::BIT, now - Duration::from_secs(10));
         view.mark_broken(PodGroup::BIT, now - Duration::from_secs(5));
-        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::Apply(group("two", gang()))] {
+        for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Applied(group("two", gang()))] {
             apply(event, &mut listed, &view);
             assert_eq!(broken(), 10, "the list is not complete");
         }
-        apply(Event::InitDone, &mut listed, &view);
+        apply::<PodGroup>(Event::Complete, &mut listed, &view);
         assert_eq!(broken(), 0);
     }
 
     #[tokio::test]
     async fn a_list_that_is_answered_404_empties_no_view_and_its_watch_is_broken() {
-        let (view, mut listed) = (shared(), vec![]);
+        let (view, mut listed) = (shared(), nothing());
         let error = follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
-        assert!(error.as_ref().is_some_and(is_unserved), "{error:?}");
+        assert!(error.as_ref().is_some_and(Failure::is_unserved), "{error:?}");
         assert!(is_broken(&view));
         view.mark_synced(PriorityClass::BIT | Workload::BIT);
         assert!(!view.is_synced(), "no request is answered before PodGroups have been listed");
 
-        for event in [Event::Init, Event::InitApply(group("one", gang())), Event::InitDone] {
+        for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Complete] {
             apply(event, &mut listed, &view);
         }
         assert!(view.is_synced() && !is_broken(&view));

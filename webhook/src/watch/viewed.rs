@@ -5,20 +5,16 @@ use crate::view::View;
 use crate::view::facts::{Allowance, PodObject};
 use giveway_crds::keys;
 use giveway_crds::native::NativeGroup;
-use giveway_crds::priority::{Class, Classes};
+use giveway_crds::priority::Class;
 use giveway_crds::{PodGroup, Workload};
 use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::runtime::watcher;
+use kube::api::WatchParams;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
-
-/// Pods per page of a list. Any user who creates pods can make each as large as the API server stores objects (1.5 MB),
-/// and the text of a page is in memory up to three times.
-const PODS_A_PAGE: u32 = 20;
 
 /// A kind of objects in the view.
 pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
@@ -26,8 +22,8 @@ pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwne
     const BIT: u8;
 
     /// Returns which objects of the kind are watched.
-    fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM)
+    fn params() -> WatchParams {
+        WatchParams::default().timeout(patience::STREAM)
     }
 
     /// Adds or replaces the object.
@@ -36,8 +32,8 @@ pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwne
     /// Removes the object with this metadata.
     fn remove(view: &mut View, metadata: &ObjectMeta);
 
-    /// Removes every object of the kind.
-    fn clear(view: &mut View);
+    /// Replaces every object of the kind by those of another view.
+    fn replace(view: &mut View, listed: View);
 }
 
 impl Viewed for PriorityClass {
@@ -51,8 +47,8 @@ impl Viewed for PriorityClass {
         view.classes.remove(metadata.name.as_deref().unwrap_or_default());
     }
 
-    fn clear(view: &mut View) {
-        view.classes = Classes::default();
+    fn replace(view: &mut View, listed: View) {
+        view.classes = listed.classes;
     }
 }
 
@@ -67,8 +63,8 @@ impl Viewed for PodGroup {
         take(&mut view.groups, metadata.namespace.as_deref(), metadata.name.as_deref());
     }
 
-    fn clear(view: &mut View) {
-        view.groups.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.groups = listed.groups;
     }
 }
 
@@ -83,8 +79,8 @@ impl Viewed for NativeGroup {
         take(&mut view.natives, metadata.namespace.as_deref(), metadata.name.as_deref());
     }
 
-    fn clear(view: &mut View) {
-        view.natives.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.natives = listed.natives;
     }
 }
 
@@ -99,8 +95,8 @@ impl Viewed for Workload {
         take(&mut view.workloads, metadata.namespace.as_deref(), metadata.name.as_deref());
     }
 
-    fn clear(view: &mut View) {
-        view.workloads.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.workloads = listed.workloads;
     }
 }
 
@@ -117,8 +113,8 @@ fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
 impl Viewed for PodObject<false> {
     const BIT: u8 = 8;
 
-    fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM).page_size(PODS_A_PAGE).fields("spec.nodeName=")
+    fn params() -> WatchParams {
+        WatchParams::default().timeout(patience::STREAM).fields("spec.nodeName=")
     }
 
     fn store(&self, view: &mut View) {
@@ -129,16 +125,16 @@ impl Viewed for PodObject<false> {
         put(&mut view.facts.waiting, metadata, None);
     }
 
-    fn clear(view: &mut View) {
-        view.facts.waiting.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.facts.waiting = listed.facts.waiting;
     }
 }
 
 impl Viewed for PodObject<true> {
     const BIT: u8 = 16;
 
-    fn config() -> watcher::Config {
-        watcher::Config::default().timeout(patience::STREAM).page_size(PODS_A_PAGE).labels(keys::LABEL_POD_GROUP)
+    fn params() -> WatchParams {
+        WatchParams::default().timeout(patience::STREAM).labels(keys::LABEL_POD_GROUP)
     }
 
     fn store(&self, view: &mut View) {
@@ -151,8 +147,8 @@ impl Viewed for PodObject<true> {
         put(&mut view.facts.members, metadata, None);
     }
 
-    fn clear(view: &mut View) {
-        view.facts.members.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.facts.members = listed.facts.members;
     }
 }
 
@@ -167,7 +163,7 @@ impl Viewed for PodDisruptionBudget {
         put(&mut view.facts.budgets, metadata, None);
     }
 
-    fn clear(view: &mut View) {
-        view.facts.budgets.clear();
+    fn replace(view: &mut View, listed: View) {
+        view.facts.budgets = listed.facts.budgets;
     }
 }

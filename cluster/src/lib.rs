@@ -1,0 +1,5 @@
+//! How Giveway's programs read the cluster: [lists](list) whose objects are decoded one by one while the response arrives, and
+//! [watches](watch) that continue them. The memory that a list needs is bounded by its largest object, whatever tenants store.
+
+pub mod list;
+pub mod watch;

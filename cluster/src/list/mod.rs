@@ -1,0 +1,108 @@
+//! One page of a list, whose objects are decoded while the response arrives.
+
+pub mod split;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use giveway_crds::answers::Salvaged;
+use http::Response;
+use http_body_util::{BodyExt, Limited};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::ListParams;
+use kube::client::Body;
+use kube::core::{Request, Status};
+use kube::{Client, Error};
+use serde::de::DeserializeOwned;
+use split::{Part, Splitter};
+use std::collections::VecDeque;
+
+/// Maximum size of the message of an error in bytes.
+const LONGEST_ERROR: usize = 1 << 20;
+
+/// The response to the request for a page.
+pub struct Page {
+    text: BoxStream<'static, Result<Bytes, Error>>,
+    splitter: Splitter,
+    /// Objects that have arrived and are not decoded yet: at most those of one piece of the response.
+    items: VecDeque<Vec<u8>>,
+    metadata: ListMeta,
+}
+
+/// Collects the parts of a page.
+struct Parts<'p> {
+    items: &'p mut VecDeque<Vec<u8>>,
+    metadata: Option<Vec<u8>>,
+}
+
+impl Extend<Part> for Parts<'_> {
+    fn extend<I: IntoIterator<Item = Part>>(&mut self, parts: I) {
+        for part in parts {
+            match part {
+                Part::Item(text) => self.items.push_back(text),
+                Part::Metadata(text) => self.metadata = Some(text),
+            }
+        }
+    }
+}
+
+impl Page {
+    /// Requests a page of the objects at this path. `params` has the selectors, the number of objects, and the token of the page.
+    ///
+    /// # Errors
+    /// The API server cannot be reached, or answers with an error.
+    pub async fn request(client: &Client, path: &str, params: &ListParams) -> Result<Self, Error> {
+        let request = Request::new(path).list(params).map_err(Error::BuildRequest)?;
+        let response = client.send(request.map(Body::from)).await?;
+        if !response.status().is_success() {
+            return Err(error_of(response).await);
+        }
+        let text = response.into_body().into_data_stream().boxed();
+        Ok(Self { text, splitter: Splitter::default(), items: VecDeque::new(), metadata: ListMeta::default() })
+    }
+
+    /// Returns the next object; `None` after the last one.
+    ///
+    /// # Errors
+    /// The response breaks off, or is no list.
+    pub async fn next<K: DeserializeOwned>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                return serde_json::from_slice(&item).map(Some).map_err(Error::SerdeError);
+            }
+            let Some(piece) = self.text.next().await else {
+                self.splitter.end().map_err(|error| Error::Service(error.into()))?;
+                return Ok(None);
+            };
+            let mut parts = Parts { items: &mut self.items, metadata: None };
+            self.splitter.read(&piece?, &mut parts).map_err(|error| Error::Service(error.into()))?;
+            if let Some(metadata) = parts.metadata {
+                self.metadata = serde_json::from_slice(&metadata).map_err(Error::SerdeError)?;
+            }
+        }
+    }
+
+    /// Returns the token of the next page; `None` if this is the last one. It is known after the last object.
+    pub fn next_page(&self) -> Option<&str> {
+        self.metadata.continue_.as_deref().filter(|token| !token.is_empty())
+    }
+
+    /// Returns the version of the list, from which a watch continues it. It is known after the last object.
+    pub fn resource_version(&self) -> &str {
+        self.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+/// Returns the error of an unsuccessful response.
+async fn error_of(response: Response<Body>) -> Error {
+    let code = response.status().as_u16();
+    let text = match Limited::new(response.into_body(), LONGEST_ERROR).collect().await {
+        Ok(text) => text.to_bytes(),
+        Err(error) => return Error::Service(error),
+    };
+    let status = serde_json::from_slice::<Status>(&text).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&text);
+        Status::failure(text.trim_end(), "Failed to parse error data").with_code(code)
+    });
+    Error::Api(status.boxed())
+}

@@ -1,0 +1,220 @@
+//! Splits the JSON text of a list into its metadata and its objects while it arrives. Only brackets and strings are recognised; what
+//! they contain is decoded by the JSON parser, which also bounds their depth.
+
+use thiserror::Error;
+
+/// Maximum size of one object in bytes. The API server accepts requests of 3 MiB, which is less than that as text.
+const LARGEST: usize = 32 << 20;
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The text of `metadata`.
+    Metadata(Vec<u8>),
+    /// The text of one element of `items`.
+    Item(Vec<u8>),
+}
+
+/// Why a text is no list.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum NoList {
+    /// The text ends before the list does.
+    #[error("the list ends in the middle of its text")]
+    Ended,
+    /// A part is larger than any object that the API server stores.
+    #[error("an object of the list is larger than {LARGEST} bytes")]
+    TooLarge,
+}
+
+/// The members of the list that are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Member {
+    #[default]
+    Other,
+    Metadata,
+    Items,
+}
+
+/// Position in the text of a list.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    /// Number of open brackets.
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// True between the colon and the comma of a member of the outermost object.
+    in_value: bool,
+    /// The text of the last string of the outermost object that may be a name, without its quotes.
+    name: Vec<u8>,
+    member: Member,
+    /// The text of the present part, if there is one.
+    part: Option<Vec<u8>>,
+    begun: bool,
+}
+
+impl Splitter {
+    /// Reads the next piece of the text, and adds the parts that it completes to `parts`.
+    ///
+    /// # Errors
+    /// A part is too large.
+    pub fn read(&mut self, piece: &[u8], parts: &mut impl Extend<Part>) -> Result<(), NoList> {
+        // Start of the bytes that belong to the present part and are not copied yet.
+        let mut from = 0;
+        for (index, byte) in piece.iter().copied().enumerate() {
+            if self.in_string {
+                self.string(byte);
+                continue;
+            }
+            match byte {
+                b'"' => {
+                    self.in_string = true;
+                    if self.depth == 1 && !self.in_value {
+                        self.name.clear();
+                    }
+                }
+                b'{' | b'[' => {
+                    if self.part.is_none() && self.begins_part(byte) {
+                        (self.part, from) = (Some(Vec::new()), index);
+                    }
+                    self.depth += 1;
+                    self.begun = true;
+                }
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == self.outside()
+                        && let Some(mut part) = self.part.take()
+                    {
+                        append(&mut part, piece.get(from..=index))?;
+                        let is_item = self.member == Member::Items;
+                        parts.extend([if is_item { Part::Item(part) } else { Part::Metadata(part) }]);
+                    }
+                }
+                b':' if self.depth == 1 && !self.in_value => {
+                    self.in_value = true;
+                    self.member = match self.name.as_slice() {
+                        b"metadata" => Member::Metadata,
+                        b"items" => Member::Items,
+                        _ => Member::Other,
+                    };
+                }
+                b',' if self.depth == 1 => self.in_value = false,
+                _ => {}
+            }
+        }
+        match &mut self.part {
+            Some(part) => append(part, piece.get(from..)),
+            None => Ok(()),
+        }
+    }
+
+    /// Handles a byte of a string.
+    fn string(&mut self, byte: u8) {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' => self.escaped = true,
+            b'"' => self.in_string = false,
+            _ => {}
+        }
+        // A longer name is none of those that are read.
+        if self.in_string && self.depth == 1 && !self.in_value && self.name.len() < 16 {
+            self.name.push(byte);
+        }
+    }
+
+    /// Returns true if this bracket begins a part.
+    fn begins_part(&self, bracket: u8) -> bool {
+        bracket == b'{' && self.in_value && self.member != Member::Other && self.depth == self.outside()
+    }
+
+    /// Returns the number of open brackets around a part of the present member.
+    fn outside(&self) -> usize {
+        if self.member == Member::Items { 2 } else { 1 }
+    }
+
+    /// Checks that the list is complete.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn end(&self) -> Result<(), NoList> {
+        if self.begun && self.depth == 0 && !self.in_string { Ok(()) } else { Err(NoList::Ended) }
+    }
+}
+
+/// Adds bytes to a part.
+fn append(part: &mut Vec<u8>, bytes: Option<&[u8]>) -> Result<(), NoList> {
+    let bytes = bytes.unwrap_or_default();
+    if part.len() + bytes.len() > LARGEST {
+        return Err(NoList::TooLarge);
+    }
+    part.extend_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Returns the parts of a text that arrives in pieces of this size.
+    fn split(text: &str, size: usize) -> Result<Vec<(bool, Value)>, NoList> {
+        let (mut splitter, mut parts) = (Splitter::default(), Vec::new());
+        for piece in text.as_bytes().chunks(size) {
+            splitter.read(piece, &mut parts)?;
+        }
+        splitter.end()?;
+        let value = |text: &[u8]| serde_json::from_slice(text).unwrap();
+        Ok(parts
+            .iter()
+            .map(|part| match part {
+                Part::Metadata(text) => (false, value(text)),
+                Part::Item(text) => (true, value(text)),
+            })
+            .collect())
+    }
+
+    #[test]
+    fn a_list_is_split_the_same_however_it_arrives() {
+        let items = [
+            json!({"metadata": {"name": "a", "annotations": {"x": "}]\"\\", "items": "[{"}}, "items": [{"metadata": {}}]}),
+            json!({"spec": [[], [{}], {"a": "\\\\\""}]}),
+            json!({}),
+        ];
+        let list = json!({"kind": "PodList", "other": [{"items": [{}]}], "metadata": {"continue": "x", "items": []}, "items": items});
+        for text in [list.to_string(), format!("{list:#}\n")] {
+            for size in [1, 2, 3, 7, 64, 10_000] {
+                let parts = split(&text, size).unwrap();
+                let expected: Vec<(bool, Value)> = parts.iter().filter(|(is_item, _)| *is_item).cloned().collect();
+                assert_eq!(expected, items.clone().map(|item| (true, item)), "{size}");
+                assert!(parts.contains(&(false, json!({"continue": "x", "items": []}))), "{parts:?}");
+                assert_eq!(parts.len(), 4);
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_without_objects_has_only_metadata() {
+        for items in [json!([]), Value::Null] {
+            let text = json!({"metadata": {"resourceVersion": "7"}, "items": items}).to_string();
+            assert_eq!(split(&text, 5).unwrap(), [(false, json!({"resourceVersion": "7"}))]);
+        }
+    }
+
+    #[test]
+    fn a_text_that_ends_early_is_no_list() {
+        let text = json!({"metadata": {}, "items": [{"a": 1}]}).to_string();
+        for end in 0..text.len() {
+            assert_eq!(split(&text[..end], 4), Err(NoList::Ended), "{}", &text[..end]);
+        }
+        assert!(split(&text, 4).is_ok());
+    }
+
+    #[test]
+    fn an_endless_object_is_refused() {
+        let mut splitter = Splitter::default();
+        let mut parts = Vec::new();
+        splitter.read(b"{\"items\": [{\"a\": \"", &mut parts).unwrap();
+        let piece = vec![b'a'; 1 << 20];
+        let read = (0..33).find_map(|_| splitter.read(&piece, &mut parts).err());
+        assert_eq!(read, Some(NoList::TooLarge));
+    }
+}

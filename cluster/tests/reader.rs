@@ -1,0 +1,170 @@
+//! Lists and watches against an API server that answers from a script.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use futures::stream;
+use giveway_cluster::watch::{Event, Failure, Reader};
+use http::{Request, Response};
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::WatchParams;
+use kube::client::Body;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// The answer to one request.
+struct Answer {
+    code: u16,
+    text: String,
+    /// True if the connection breaks after the text.
+    breaks: bool,
+}
+
+fn answer(text: impl ToString) -> Answer {
+    Answer { code: 200, text: text.to_string(), breaks: false }
+}
+
+/// Requests that were made, without the path.
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// Returns a reader of ConfigMaps whose requests get these answers, each in pieces of 7 bytes.
+fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
+    let asked = Asked::default();
+    let (requests, answers) = (asked.clone(), Arc::new(Mutex::new(VecDeque::from(answers))));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        requests.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+        let answer = answers.lock().unwrap().pop_front();
+        async move {
+            let Answer { code, text, breaks } = answer.ok_or_else(|| io::Error::other("nobody answers"))?;
+            let mut pieces: Vec<io::Result<_>> = text
+                .as_bytes()
+                .chunks(7)
+                .map(|piece| Ok(http_body::Frame::data(bytes::Bytes::copy_from_slice(piece))))
+                .collect();
+            if breaks {
+                pieces.push(Err(io::Error::other("connection reset")));
+            }
+            let body = StreamBody::new(stream::iter(pieces));
+            Ok::<_, io::Error>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let params = WatchParams::default().labels("a=b").timeout(30);
+    (Reader::new(Api::all(Client::new(service, "default")), params), asked)
+}
+
+fn map(name: &str, version: u32) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "resourceVersion": version.to_string()}})
+}
+
+fn page(version: u32, token: &str, items: &[Value]) -> Answer {
+    answer(
+        json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": version.to_string(), "continue": token}, "items": items}),
+    )
+}
+
+fn event(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+/// Returns the next event in short.
+async fn next(reader: &mut Reader<ConfigMap>) -> String {
+    let name = |object: giveway_crds::answers::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
+    match reader.next().await {
+        Ok(Event::Begun) => "begun".to_owned(),
+        Ok(Event::Listed(object)) => format!("listed {}", name(object)),
+        Ok(Event::Complete) => "complete".to_owned(),
+        Ok(Event::Applied(object)) => format!("applied {}", name(object)),
+        Ok(Event::Deleted(object)) => format!("deleted {}", name(object)),
+        Err(failure) => failure.to_string(),
+    }
+}
+
+async fn expect(reader: &mut Reader<ConfigMap>, events: &[&str]) {
+    for expected in events {
+        assert_eq!(next(reader).await, *expected);
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_is_continued_by_a_watch_at_the_last_known_version() {
+    let bookmark = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"resourceVersion": "12"}});
+    let changes = [event("ADDED", &map("c", 8)), event("DELETED", &map("a", 9)), event("BOOKMARK", &bookmark)].concat();
+    let answers = vec![
+        page(7, "more", &[map("a", 1), map("b", 2)]),
+        page(7, "", &[]),
+        answer(changes),
+        answer(event("MODIFIED", &map("b", 13))),
+    ];
+    let (mut reader, asked) = reader(answers);
+    assert!(reader.is_listing());
+    expect(&mut reader, &["begun", "listed a", "listed b"]).await;
+    assert!(reader.is_listing());
+    expect(&mut reader, &["complete", "applied c", "deleted a", "applied b"]).await;
+    assert!(!reader.is_listing());
+    let asked = asked.lock().unwrap().clone();
+    let list = "labelSelector=a%3Db&limit=500";
+    assert!(asked[0].contains(list) && !asked[0].contains("resourceVersion"), "a consistent list: {}", asked[0]);
+    assert!(asked[1].contains("continue=more"), "{}", asked[1]);
+    assert!(asked[2].contains("watch=true") && asked[2].contains("timeoutSeconds=30"), "{}", asked[2]);
+    assert!(asked[2].ends_with("resourceVersion=7") && asked[3].ends_with("resourceVersion=12"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_begins_again() {
+    let broken = Answer { breaks: true, ..answer(r#"{"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"meta"#) };
+    let short = answer(r#"{"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"meta"#);
+    let (mut reader, _) = reader(vec![broken, short, page(7, "", &[map("b", 2)])]);
+    expect(&mut reader, &["begun", "listed a"]).await;
+    assert!(next(&mut reader).await.starts_with("list: "));
+    expect(&mut reader, &["begun", "listed a", "list: ServiceError: the list ends in the middle of its text"]).await;
+    expect(&mut reader, &["begun", "listed b", "complete"]).await;
+}
+
+#[tokio::test]
+async fn everything_is_listed_again_after_changes_were_missed_and_not_after_another_error() {
+    let status =
+        |code: u16| json!({"kind": "Status", "status": "Failure", "message": "words", "reason": "Why", "code": code});
+    let answers = vec![
+        page(7, "", &[]),
+        Answer { code: 500, ..answer(status(500)) },
+        answer(event("ERROR", &status(410))),
+        page(9, "", &[]),
+        Answer { code: 410, ..answer(status(410)) },
+        page(11, "", &[]),
+        answer("{\"type\": \"ADDED\", \"object\": [}\n"),
+        page(13, "", &[]),
+    ];
+    let (mut reader, asked) = reader(answers);
+    expect(&mut reader, &["begun", "complete"]).await;
+    assert!(next(&mut reader).await.starts_with("watch: ApiError: words"));
+    for _ in 0..3 {
+        assert!(next(&mut reader).await.starts_with("watch: changes were missed: "));
+        expect(&mut reader, &["begun", "complete"]).await;
+    }
+    let lists = asked.lock().unwrap().iter().filter(|query| !query.contains("watch=true")).count();
+    assert_eq!(lists, 4);
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_at_once_is_an_error() {
+    let (mut reader, _) = reader(vec![page(7, "", &[]), answer(""), answer(event("ADDED", &map("a", 8)))]);
+    expect(&mut reader, &["begun", "complete", "watch: the API server ends it at once", "applied a"]).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_is_told_from_other_errors() {
+    let (mut reader, _) = reader(vec![
+        Answer { code: 404, ..answer("404 page not found\n") },
+        Answer { code: 503, ..answer("no endpoints") },
+        answer("not JSON"),
+    ]);
+    let failure = reader.next().await.unwrap_err();
+    assert!(failure.is_unserved(), "{failure}");
+    let failure = reader.next().await.unwrap_err();
+    assert!(!failure.is_unserved() && failure.to_string().contains("no endpoints"), "{failure}");
+    expect(&mut reader, &["begun"]).await;
+    assert!(matches!(reader.next().await, Err(Failure::List(_))));
+}
