@@ -61,9 +61,8 @@ impl Arbiter {
                 (sentence, flight.plan.preemptor.uid.clone())
             }
             Cause::Departure { group, .. } => {
-                let accepted = matches!(outcome, EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone);
                 // Plans may rely on the capacity of a pod that is not evicted.
-                self.model.changes.everything |= !accepted;
+                self.model.changes.everything |= !outcome.is_accepted();
                 (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
             }
         };

@@ -32,13 +32,8 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use plan_store::{PlanStore, Record, controller};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// Delay before a retry of an eviction that admission rejected. It doubles with each failed request.
-const AFTER_REJECTION: Duration = Duration::from_secs(60);
-/// The longest such delay.
-const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(600);
 
 /// The evictions of pods of one PodGroup.
 #[derive(Debug)]
@@ -488,24 +483,10 @@ impl Departures {
         if *outcome != EvictOutcome::Withdrawn {
             member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
         }
-        match outcome {
-            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
-                member.call.answered(true, now);
-                member.accepted = true;
-            }
-            EvictOutcome::Rejected(why) => {
-                let tries = member.call.tries();
-                let delay = (AFTER_REJECTION * (1 << tries.min(4))).min(LONGEST_AFTER_REJECTION);
-                member.call = Call::Failed(now + delay, tries + 1);
-                departure.refusal = Some(refusal(pod, uid, why));
-            }
-            EvictOutcome::Refused(why) => {
-                member.call.answered(false, now);
-                departure.refusal = Some(refusal(pod, uid, why));
-            }
-            EvictOutcome::Withdrawn => member.call.withdrawn(now),
-            EvictOutcome::Unanswered(_) => member.call.unanswered(now),
-            EvictOutcome::Error(_) | EvictOutcome::Allowed => member.call.answered(false, now),
+        member.call.evicted(outcome, now);
+        member.accepted |= outcome.is_accepted();
+        if let EvictOutcome::Refused(why) | EvictOutcome::Rejected(why) = outcome {
+            departure.refusal = Some(refusal(pod, uid, why));
         }
         Some(departure.message.clone())
     }

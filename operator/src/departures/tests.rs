@@ -7,6 +7,7 @@ use crate::plans::Rest;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::preemption::PreemptionStatus;
+use std::time::Duration;
 
 const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 

@@ -1,7 +1,7 @@
 //! The state of one API call that a plan needs: whether it was made, how it ended, and when it may be made again.
 
 use crate::messages::call_key::CallKey;
-use crate::messages::command::Command;
+use crate::messages::command::{Command, EvictOutcome};
 use crate::messages::report::CallError;
 use giveway_planner::model::ObjectKey;
 use std::collections::BTreeMap;
@@ -15,6 +15,11 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const MAX_TRIES: u32 = 6;
 /// Highest number of tries that is counted for calls without a response, so that they are retried after at most 0.8 s.
 const UNANSWERED_TRIES: u32 = 3;
+
+/// Delay before a retry of an eviction that admission rejected. It doubles with each failed request.
+const AFTER_REJECTION: Duration = Duration::from_secs(60);
+/// The longest such delay.
+const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(600);
 
 /// How often the retry delay, at first 0.1 s, is doubled at most.
 const MOST_DOUBLED: u32 = 6;
@@ -77,6 +82,23 @@ impl Call {
     /// Records the result.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
+    }
+
+    /// Records the outcome of an eviction or of its dry run. One that admission rejected is due again after a minute; this delay doubles
+    /// with each failure, up to ten minutes.
+    pub fn evicted(&mut self, outcome: &EvictOutcome, now: Instant) {
+        match outcome {
+            EvictOutcome::Rejected(_) => {
+                let delay = AFTER_REJECTION * (1 << self.tries().min(4));
+                self.answered(false, now + delay.min(LONGEST_AFTER_REJECTION));
+            }
+            EvictOutcome::Refused(_) | EvictOutcome::Error(_) => self.answered(false, now),
+            EvictOutcome::Unanswered(_) => self.unanswered(now),
+            EvictOutcome::Withdrawn => self.withdrawn(now),
+            EvictOutcome::Allowed | EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
+                self.answered(true, now);
+            }
+        }
     }
 
     /// Records that no response came, because the API server is unreachable or overloaded. The call is retried as long
@@ -199,5 +221,31 @@ impl Calls {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejected_eviction_is_due_after_a_minute_doubling_to_ten_and_any_other_failed_one_within_seconds() {
+        let (mut call, mut now) = (Call::Idle, Instant::now());
+        let mut delays = Vec::new();
+        for _ in 0..6 {
+            call.start();
+            call.evicted(&EvictOutcome::Rejected("denied".to_owned()), now);
+            let waits = |seconds: &u64| !call.due(now + Duration::from_secs(*seconds));
+            let seconds = (0..=3_600).take_while(waits).count();
+            // The delay of any failed call is added.
+            delays.push(seconds / 60);
+            now += Duration::from_secs(u64::try_from(seconds).unwrap());
+        }
+        assert_eq!(delays, [1, 2, 4, 8, 10, 10]);
+        for outcome in [EvictOutcome::Refused(String::new()), EvictOutcome::Error(String::new())] {
+            let mut call = Call::Idle;
+            call.evicted(&outcome, now);
+            assert!(!call.due(now) && call.due(now + Duration::from_secs(1)), "{outcome:?}");
+        }
     }
 }

@@ -380,3 +380,10 @@ pub enum EvictOutcome {
     /// The plan ended before the call was made.
     Withdrawn,
 }
+
+impl EvictOutcome {
+    /// Returns true if the pod terminates or does not exist any more.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted | Self::Forced | Self::Gone)
+    }
+}

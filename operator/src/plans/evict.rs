@@ -20,35 +20,34 @@ impl Flight {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
         // The dry run and the eviction of a victim are never in flight at the same time.
         let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
+        call.evicted(outcome, now);
+        let (is_exhausted, unit) = (call.exhausted(), victim.unit);
+        victim.accepted |= outcome.is_accepted();
         match outcome {
-            EvictOutcome::Allowed => call.answered(true, now),
-            EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone => {
-                call.answered(true, now);
-                victim.accepted = true;
-            }
-            EvictOutcome::Refused(message) => {
-                call.answered(false, now);
-                self.refused.insert(uid.into(), message.clone());
-                let sentence = refusal(victim, message, FOR_ITS_BUDGET);
-                self.drop_plan(PlanState::Cancelled, sentence);
-            }
-            EvictOutcome::Rejected(message) => {
-                call.answered(false, now);
-                self.refused.insert(uid.into(), message.clone());
+            EvictOutcome::Refused(why) => self.leave_out(uid, REFUSED, why, FOR_ITS_BUDGET),
+            EvictOutcome::Rejected(why) => {
                 self.forbidden.insert(uid.into());
-                let sentence = refusal(victim, message, REJECTED);
-                self.drop_plan(PlanState::Cancelled, sentence);
+                self.leave_out(uid, REFUSED, why, REJECTED);
             }
-            EvictOutcome::Error(message) => {
-                call.answered(false, now);
-                let unit = victim.unit;
-                if call.exhausted() && !self.begun_units().contains(&unit) {
-                    self.failed_for_good(uid, message);
-                }
+            EvictOutcome::Error(why) if is_exhausted && !self.begun_units().contains(&unit) => {
+                self.leave_out(
+                    uid,
+                    " failed repeatedly: ",
+                    why,
+                    "the operator's log has the answers of the API server",
+                );
             }
-            EvictOutcome::Unanswered(_) => call.unanswered(now),
-            EvictOutcome::Withdrawn => call.withdrawn(now),
+            _ => {}
         }
+    }
+
+    /// Cancels the plan because a victim cannot be evicted. The next plan leaves this victim out. The sentence is about its eviction: `what`
+    /// happened, and `why`, or `elsewhere` for readers of other namespaces.
+    fn leave_out(&mut self, uid: &str, what: &str, why: &str, elsewhere: &str) {
+        let Some(victim) = self.victims.iter().find(|victim| victim.uid == uid) else { return };
+        let sentence = refusal(victim, what, why, elsewhere);
+        self.refused.insert(uid.into(), why.to_owned());
+        self.drop_plan(PlanState::Cancelled, sentence);
     }
 
     /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
@@ -134,23 +133,12 @@ impl Flight {
         });
         let first = refused.iter().next().and_then(|(uid, why)| {
             let victim = self.victims.iter().find(|v| v.uid == *uid)?;
-            Some(refusal(victim, why, FOR_ITS_BUDGET))
+            Some(refusal(victim, REFUSED, why, FOR_ITS_BUDGET))
         });
         let Some(message) = first else { return false };
         self.drop_plan(PlanState::Cancelled, message);
         self.refused.append(&mut refused);
         true
-    }
-
-    /// Cancels the plan because an eviction or its dry run failed repeatedly. The next plan leaves the victim out for a while.
-    fn failed_for_good(&mut self, uid: &str, message: &str) {
-        let Some(victim) = self.victims.iter().find(|victim| victim.uid == uid) else { return };
-        let sentence =
-            Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" failed repeatedly: ");
-        let sentence =
-            sentence.detail(&victim.pod.namespace, message, "the operator's log has the answers of the API server");
-        self.refused.insert(uid.into(), message.to_owned());
-        self.drop_plan(PlanState::Cancelled, sentence);
     }
 
     /// Returns the call that evicts a victim. `guarded` is true if a budget of its unit is guaranteed against the
@@ -205,17 +193,15 @@ impl Flight {
     }
 }
 
+/// What happened to an eviction that was refused or rejected.
+const REFUSED: &str = " was refused: ";
 /// The reason of a refusal, as shown in other namespaces than the victim's.
 const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
 /// The same of a rejection by admission.
 const REJECTED: &str = "it is not allowed";
 
-/// Returns the reason why the eviction of a victim was refused. The API server's message is shown only in the victim's
-/// namespace.
-fn refusal(victim: &VictimPod, why: &str, elsewhere: &str) -> Sentence {
-    Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid).text(" was refused: ").detail(
-        &victim.pod.namespace,
-        why,
-        elsewhere,
-    )
+/// Returns a sentence about the eviction of a victim. The API server's message is shown only in the victim's namespace.
+fn refusal(victim: &VictimPod, what: &str, why: &str, elsewhere: &str) -> Sentence {
+    let eviction = Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid);
+    eviction.text(what).detail(&victim.pod.namespace, why, elsewhere)
 }
