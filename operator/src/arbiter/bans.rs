@@ -4,10 +4,10 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::limits::bans::{Ban, Subject};
 use crate::plans::Flight;
-use crate::preemption::queue::SPARE_REJECTED;
+use crate::speaker::words::Sentence;
 use giveway_crds::ban::{MOST_BANS, StoredBan};
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::Pod;
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Placement, Preemptor, SmolStr};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,11 +48,10 @@ impl Arbiter {
                 }
             }
         }
-        let until = clock.epoch_seconds.saturating_add(SPARE_REJECTED.as_secs().try_into().unwrap_or(i64::MAX));
         for victim in flight.victims.iter().filter(|victim| flight.forbidden.contains(&victim.uid)) {
             let Some(why) = flight.refused.get(&victim.uid) else { continue };
-            let namespace = &victim.pod.namespace;
-            stored.push(self.restraint.bans.ban_eviction(namespace, &victim.uid, why, &flight.plan.id, until));
+            let (bans, plan) = (&mut self.restraint.bans, &flight.plan.id);
+            stored.push(bans.ban_eviction(&victim.pod, &victim.uid, why, plan, clock.epoch_seconds));
         }
         stored.sort_by_key(|ban| ban.node.is_some());
         stored.truncate(MOST_BANS);
@@ -76,8 +75,14 @@ impl Arbiter {
 
     /// Restores the bans that earlier leaders stored.
     pub(super) fn resume_bans(&mut self, clock: Clock) {
+        let bans = self.model.plans.iter().flat_map(|(_, record)| &record.status.bans);
+        let uids: BTreeSet<&str> = bans.filter_map(|ban| ban.pod_uid.as_deref()).collect();
+        let is_named = |pod: &&Pod| !uids.is_empty() && uids.contains(pod.uid.as_str());
+        let pods = self.model.cluster.pods().filter(is_named);
+        let names: BTreeMap<&str, &ObjectKey> = pods.map(|pod| (pod.uid.as_str(), &pod.key)).collect();
+        let named = |uid: &str| names.get(uid).copied().cloned();
         for (plan, record) in self.model.plans.iter() {
-            self.restraint.bans.restore(plan, &record.status.bans, clock.epoch_seconds);
+            self.restraint.bans.restore(plan, &record.status.bans, clock.epoch_seconds, named);
         }
     }
 
@@ -148,6 +153,22 @@ impl Arbiter {
             })
         };
         self.banned_everywhere(preemptor).or_else(on_node)
+    }
+
+    /// Returns a sentence about the first pod with a lower priority than this one that is not evicted, because its eviction was rejected. It
+    /// is for the namespace of the preemptor.
+    pub(super) fn banned_victim_in_words(&self, preemptor: &Preemptor, priority: i32) -> Option<String> {
+        let cluster = &self.model.cluster;
+        let may_be_victim = |pod: &ObjectKey, uid: &str| {
+            let found = cluster.pod(pod).filter(|found| found.uid == uid && found.live());
+            found.is_some_and(|found| cluster.effective_priority(found) < priority)
+        };
+        let mut bans = self.restraint.bans.evictions();
+        let (pod, uid, ban) = bans.find(|(pod, uid, _)| may_be_victim(pod, uid))?;
+        let until = format!(" was rejected, and the pod is not evicted until {}: ", end(ban));
+        let sentence = Sentence::from("The eviction of ").object("pod", pod, uid).text(until);
+        let sentence = sentence.detail(&pod.namespace, ban.why.as_str(), "it is not allowed");
+        Some(self.config.names().told(&sentence, &preemptor.key().namespace))
     }
 
     /// Returns what bans may be about among the pending pods of a preemptor, with the name of a pod each. Empty if no placement is banned.

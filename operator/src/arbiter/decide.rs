@@ -358,8 +358,7 @@ impl Arbiter {
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
         let waiting = self.preemption.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
-        let for_budget = refusal.is_some() && waiting.is_some_and(|waiting| waiting.is_for_budget);
-        let reason = match shortfall.is_for_budgets() || for_budget {
+        let reason = match shortfall.is_for_budgets() || refusal.is_some() {
             true => Reason::UnschedulableGuaranteedBudget,
             false => Reason::Unschedulable,
         };
@@ -378,7 +377,8 @@ impl Arbiter {
             false => "",
             true => " Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.",
         };
-        let banned = self.banned_nodes_in_words(preemptor).map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
+        let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
         WaitReason { reason, message: format!("{shortfall}{torn}{refusal}{young}{banned}") }
     }
 

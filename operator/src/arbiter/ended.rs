@@ -33,7 +33,9 @@ impl Arbiter {
                 flight.rejected.iter().for_each(|call| waiting.is_rejected(call.clone(), clock.now));
             }
             _ if !flight.refused.is_empty() => {
-                waiting.refused(flight.refused.keys(), &flight.forbidden, told, clock.now);
+                let refused = flight.refused.keys().filter(|uid| !flight.forbidden.contains(*uid));
+                // The sentence may be about a rejected victim, which is banned.
+                waiting.refused(refused, flight.forbidden.is_empty().then_some(told), clock.now);
             }
             _ if ending.again => waiting.planned_again(clock.now),
             _ => waiting.back_off(clock.now),

@@ -26,7 +26,10 @@ impl Arbiter {
     pub(super) fn store_plans(&mut self, clock: Clock) {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
-            self.lift_bans(&removed);
+            // The limits of the history end no ban.
+            if !self.keeper.has_deleted(&removed) {
+                self.lift_bans(&removed);
+            }
         }
         if std::mem::take(&mut self.model.plans.listed) {
             self.plan_store.doubt(|plan| self.model.plans.get(plan).is_some());

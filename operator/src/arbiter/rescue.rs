@@ -111,7 +111,8 @@ impl Arbiter {
                 },
                 Rescue::Hopeless(why) => {
                     let mut message = self.hopeless_told(&pod, &why);
-                    if let Some(sentence) = self.banned_nodes_in_words(&preemptor) {
+                    let victim = self.banned_victim_in_words(&preemptor, rescue::rank(priority));
+                    for sentence in self.banned_nodes_in_words(&preemptor).into_iter().chain(victim) {
                         message = format!("{message} {sentence}");
                     }
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);

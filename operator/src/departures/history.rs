@@ -101,6 +101,11 @@ impl Keeper {
         self.deletions.answered(call, ok, now);
     }
 
+    /// Returns true if the deletion of this object was requested here some moments ago.
+    pub fn has_deleted(&self, name: &SmolStr) -> bool {
+        self.deletions.holds(&CallKey::ForgetPlan(name.clone()))
+    }
+
     /// Finds the objects to delete. Returns the plans to end.
     fn check(
         &mut self,

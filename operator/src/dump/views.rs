@@ -235,7 +235,7 @@ struct WaitingEntry {
     message: Option<String>,
     /// Number of failed plans in a row.
     failures: u32,
-    /// Number of plans in a row that were cancelled because an eviction was refused.
+    /// Number of plans in a row that were cancelled because an eviction was refused or rejected.
     refusals: u32,
     /// In how many seconds the next plan may be made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,7 +243,7 @@ struct WaitingEntry {
     /// For how many seconds other preemptors come first.
     #[serde(skip_serializing_if = "Option::is_none")]
     others_first_seconds: Option<u64>,
-    /// Number of pods that are excluded as victims.
+    /// Number of pods that are excluded as victims for this preemptor, besides those with a ban.
     excluded_victims: usize,
 }
 

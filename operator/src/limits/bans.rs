@@ -1,6 +1,9 @@
 //! What is not tried again for a while, because it failed: evictions that were rejected, and placements that kube-scheduler does not bind.
 //! Pure: the caller passes the time, as wall-clock time, because bans outlast the leader that learned them.
 //!
+//! A ban of an eviction is about one pod, for every preemptor. It ends after ten minutes, or when the `Preemption` that has it is deleted. A
+//! refusal by a PodDisruptionBudget is no ban, because a budget changes by itself.
+//!
 //! A ban of a placement is about one pod, or about all pods that a controller makes from one version of its template: the replacement of a
 //! pod that cannot be bound cannot be bound either. It is about one node, and about every node after a second one. It ends after an hour,
 //! or earlier when a pod of the controller is bound there by a plan, when the template changes (its hash is another one then), or when an
@@ -8,12 +11,15 @@
 
 use giveway_crds::ban::{BanType, BannedController, LONGEST_MESSAGE, StoredBan};
 use giveway_planner::SmolStr;
+use giveway_planner::model::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// How long a placement is banned, in seconds.
 const PLACEMENT: i64 = 3_600;
+/// How long a pod is not evicted after its eviction was rejected, in seconds.
+const EVICTION: i64 = 600;
 /// Number of nodes on which the pods of a template are banned from which on they are banned on every node.
 const NODES: usize = 2;
 /// Maximum number of bans of each type. Those that end first are dropped.
@@ -76,8 +82,8 @@ pub struct Ban {
 pub struct Bans {
     /// By pods and node; `None` for every node.
     placements: BTreeMap<(Subject, Option<SmolStr>), Ban>,
-    /// By UID of the pod that is not evicted.
-    evictions: BTreeMap<SmolStr, Ban>,
+    /// By UID and name of the pod that is not evicted.
+    evictions: BTreeMap<(SmolStr, ObjectKey), Ban>,
 }
 
 impl Bans {
@@ -110,16 +116,16 @@ impl Bans {
         nodes.iter().map(|node| stored(BanType::Placement, &subject, node.as_deref(), &ban)).collect()
     }
 
-    /// Bans the eviction of a pod until this second. Returns the ban to store.
-    pub fn ban_eviction(&mut self, namespace: &str, uid: &str, why: &str, plan: &str, until: i64) -> StoredBan {
-        let ban = Ban { until, why: shortened(why), plan: plan.into() };
-        insert(&mut self.evictions, uid.into(), ban.clone());
-        let subject = Subject::Pod { namespace: namespace.into(), uid: uid.into() };
+    /// Bans the eviction of a pod from this second on. Returns the ban to store.
+    pub fn ban_eviction(&mut self, pod: &ObjectKey, uid: &str, why: &str, plan: &str, second: i64) -> StoredBan {
+        let ban = Ban { until: second.saturating_add(EVICTION), why: shortened(why), plan: plan.into() };
+        insert(&mut self.evictions, (uid.into(), pod.clone()), ban.clone());
+        let subject = Subject::Pod { namespace: pod.namespace.clone(), uid: uid.into() };
         stored(BanType::Eviction, &subject, None, &ban)
     }
 
-    /// Adds the bans of a stored plan that have not ended at this second.
-    pub fn restore(&mut self, plan: &str, bans: &[StoredBan], second: i64) {
+    /// Adds the bans of a stored plan that have not ended at this second. `named` returns the name of the pod with a UID, if it exists.
+    pub fn restore(&mut self, plan: &str, bans: &[StoredBan], second: i64, named: impl Fn(&str) -> Option<ObjectKey>) {
         for known in bans {
             let until = known.until.0.as_second();
             if until <= second {
@@ -130,7 +136,11 @@ impl Bans {
                 (Some(BanType::Placement), Some(subject)) => {
                     insert(&mut self.placements, (subject, known.node.as_deref().map(SmolStr::new)), ban);
                 }
-                (Some(BanType::Eviction), Some(Subject::Pod { uid, .. })) => insert(&mut self.evictions, uid, ban),
+                (Some(BanType::Eviction), Some(Subject::Pod { uid, .. })) => {
+                    if let Some(pod) = named(&uid) {
+                        insert(&mut self.evictions, (uid, pod), ban);
+                    }
+                }
                 _ => {}
             }
         }
@@ -159,7 +169,12 @@ impl Bans {
 
     /// Returns the UIDs of the pods that are not evicted.
     pub fn victims(&self) -> impl Iterator<Item = &SmolStr> {
-        self.evictions.keys()
+        self.evictions.keys().map(|(uid, _)| uid)
+    }
+
+    /// Returns the pods that are not evicted, with the UID and the ban of each.
+    pub fn evictions(&self) -> impl Iterator<Item = (&ObjectKey, &SmolStr, &Ban)> {
+        self.evictions.iter().map(|((uid, pod), ban)| (pod, uid, ban))
     }
 
     /// Returns true if no placement is banned.
@@ -271,17 +286,22 @@ mod tests {
         let mut bans = Bans::default();
         let mut stored = bans.ban_placement(pod("u"), "n1", "Rejected.", "p-1", 100);
         stored.extend(bans.ban_placement(pod("u"), "n2", "Rejected again.", "p-1", 200));
-        stored.push(bans.ban_eviction("default", "v", "Denied.", "p-1", 700));
+        let victim = ObjectKey::new("default", "victim");
+        stored.push(bans.ban_eviction(&victim, "v", "Denied.", "p-1", 100));
+        let named = |uid: &str| (uid == "v").then(|| victim.clone());
         let written: Vec<StoredBan> = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
         let mut next = Bans::default();
-        next.restore("p-1", &written, 300);
+        next.restore("p-1", &written, 300, named);
         assert_eq!((next.placements.clone(), next.evictions.clone()), (bans.placements, bans.evictions));
+        let mut without_pod = Bans::default();
+        without_pod.restore("p-1", &written, 300, |_| None);
+        assert_eq!((without_pod.victims().count(), nodes(&without_pod, &pod("u")).len()), (0, 2), "the victim is gone");
         let mut late = Bans::default();
-        late.restore("p-1", &written, 3_700);
+        late.restore("p-1", &written, 3_700, named);
         assert_eq!(nodes(&late, &pod("u")), ["n2"]);
         assert_eq!(late.victims().count(), 0);
         let unknown = StoredBan { type_: "Later".into(), ..written[0].clone() };
-        late.restore("p-2", &[unknown], 0);
+        late.restore("p-2", &[unknown], 0, named);
         assert_eq!(late.len(), 2, "this version does not know its type");
     }
 

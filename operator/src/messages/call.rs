@@ -207,6 +207,11 @@ impl Calls {
         }
     }
 
+    /// Returns true if a call was started here some moments ago.
+    pub fn holds(&self, key: &CallKey) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// Returns the number of calls without an answer.
     pub fn in_flight(&self) -> usize {
         self.0.values().filter(|call| call.pending()).count()

@@ -14,10 +14,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long a victim is excluded after a budget refused its eviction.
+/// How long a victim is excluded after a budget refused its eviction, or the eviction failed repeatedly. A victim whose eviction was rejected
+/// is [banned](crate::limits::bans).
 const SPARE: Duration = Duration::from_secs(30);
-/// How long a victim is excluded after its eviction was rejected for good. It is not requested again before that.
-pub const SPARE_REJECTED: Duration = Duration::from_secs(600);
 /// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
 /// How long a gang waits after its partially scheduled pods were evicted, and a critical add-on after it was not bound, so that others are
@@ -56,13 +55,11 @@ pub struct Waiting {
     pub failed_without_victims: bool,
     /// Why it is pending, by the last decision.
     pub wait_reason: Option<WaitReason>,
-    /// Victims whose eviction was refused, and until when they are excluded.
+    /// Victims whose eviction a budget refused, or failed repeatedly, and until when they are excluded.
     pub spared: BTreeMap<SmolStr, Instant>,
-    /// The last refusal, as a sentence, while victims are excluded.
+    /// The last such refusal, as a sentence, while victims are excluded.
     pub refusal: Option<String>,
-    /// True if the last refusal was one by a budget.
-    pub is_for_budget: bool,
-    /// Number of plans in a row that were cancelled because of a refusal.
+    /// Number of plans in a row that were cancelled because an eviction was refused or rejected.
     pub refusals: u32,
     /// Number of plans in a row that were cancelled because a member was deleted and enough members were left.
     pub again: u32,
@@ -112,23 +109,18 @@ impl Waiting {
         self.stands_back
     }
 
-    /// Returns true if this state is kept while the preemptor is not pending, which is for at most ten minutes.
+    /// Returns true if this state is kept while the preemptor is not pending.
     pub fn remembers(&self, now: Instant) -> bool {
         let mut times = self.spared.values().chain(&self.stands_back);
         times.any(|until| *until > now) || self.rejected.is_some()
     }
 
-    /// Records that evictions were refused, by budgets or (`forbidden`) for good. The next plan excludes these victims
-    /// and is made at once; after many refusals in a row the preemptor backs off.
-    pub fn refused<'a>(
-        &mut self,
-        uids: impl Iterator<Item = &'a SmolStr>,
-        forbidden: &BTreeSet<SmolStr>,
-        sentence: &str,
-        now: Instant,
-    ) {
-        self.is_for_budget = forbidden.is_empty();
-        self.refusal = Some(sentence.to_owned());
+    /// Records that evictions were refused or rejected. The next plan is made at once; after many such plans in a row the preemptor backs
+    /// off. It excludes the victims with these UIDs, whose evictions were not rejected. `sentence` is about one of them.
+    pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: Option<&str>, now: Instant) {
+        if let Some(sentence) = sentence {
+            self.refusal = Some(sentence.to_owned());
+        }
         self.refusals += 1;
         self.seen = None;
         self.not_before = None;
@@ -136,9 +128,8 @@ impl Waiting {
             self.back_off(now);
         }
         // The victims stay excluded until the next plan is made, even if that is delayed.
-        let start = self.not_before.unwrap_or(now);
-        let time = |uid: &SmolStr| if forbidden.contains(uid) { SPARE_REJECTED } else { SPARE };
-        self.spared.extend(uids.map(|uid| (uid.clone(), start + time(uid))));
+        let until = self.not_before.unwrap_or(now) + SPARE;
+        self.spared.extend(uids.map(|uid| (uid.clone(), until)));
     }
 
     /// Records that a call for a member was rejected: a dry run of it is made after a delay that doubles with each rejection.
@@ -343,12 +334,12 @@ mod tests {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         let uid = SmolStr::new("uid-db");
         for _ in 0..8 {
-            waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
+            waiting.refused([&uid].into_iter(), Some("Refused."), now);
             assert_eq!(waiting.not_before, None, "at once");
         }
         assert!(waiting.spared(now).contains(&uid));
         assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
-        waiting.refused([&uid].into_iter(), &BTreeSet::new(), "Refused.", now);
+        waiting.refused([&uid].into_iter(), Some("Refused."), now);
         assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
         assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
         assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());

@@ -2,7 +2,7 @@
 //! component, and the rejected call is tried again until it is accepted.
 
 use crate::driven::{Answer, Driven, Kind, gang, running};
-use giveway_crds::condition::types::INITIALLY_SCHEDULED;
+use giveway_crds::condition::types::{INITIALLY_SCHEDULED, SCHEDULED};
 use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
 use std::time::Duration;
@@ -114,4 +114,69 @@ fn a_victim_whose_eviction_is_rejected_is_left_out_for_ten_minutes_and_another_o
     let calls = driven.run(Duration::from_secs(30));
     assert_eq!(asked(&calls), 1, "{calls:?}");
     assert_eq!(driven.evicted(), ["low-n2"]);
+}
+
+/// Returns a full cluster of one node with an operator with these flags: the eviction of the pod on it is rejected, and the gang `train`
+/// has been pending for a minute.
+fn rejected_victim(flags: &[&'static str]) -> Driven {
+    let mut driven = Driven::new(flags);
+    driven.node("n1", 1);
+    driven.apply(Kind::Pod, running("low-n1", 10, "n1", None));
+    driven.answer(|command| match command {
+        Command::Evict(_) => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 1, 1_000), 1);
+    let mut calls = driven.settle();
+    calls.extend(driven.run(Duration::from_secs(60)));
+    assert_eq!(rehearsals(&calls), 1, "{calls:?}");
+    driven
+}
+
+/// Returns the number of dry runs of the eviction of the pod on the node.
+fn rehearsals(calls: &[String]) -> usize {
+    calls.iter().filter(|call| *call == "rehearse low-n1").count()
+}
+
+#[test]
+fn every_preemptor_reports_the_rejected_eviction_also_under_the_next_leader() {
+    let mut driven = rejected_victim(&[]);
+    driven.submit(gang("second", 1, 500), 1);
+    driven.settle();
+    driven.next_leader();
+    driven.run(Duration::from_secs(5));
+    for gang in ["train", "second"] {
+        let condition = driven.condition(gang, SCHEDULED);
+        let what =
+            "The eviction of pod default/low-n1 was rejected, and the pod is not evicted until 2027-01-15T08:10:00Z: ";
+        assert!(condition.starts_with("False Unschedulable: "), "{condition}");
+        assert!(condition.ends_with(&format!("{what}{WORDS}")), "{condition}");
+    }
+    // A preemptor that may not evict the pod in any case.
+    driven.submit(gang("third", 1, 10), 1);
+    driven.settle();
+    let condition = driven.condition("third", SCHEDULED);
+    assert!(condition.starts_with("False Unschedulable: ") && !condition.contains(WORDS), "{condition}");
+}
+
+#[test]
+fn a_rejected_victim_is_evicted_for_the_same_preemptor_when_the_preemption_is_deleted() {
+    let mut driven = rejected_victim(&[]);
+    driven.answer(|_| Answer::Succeed);
+    let plans: Vec<String> = driven.plans().into_iter().filter_map(|plan| plan.metadata.name).collect();
+    plans.iter().for_each(|plan| driven.delete(Kind::Preemption, plan));
+    driven.run(Duration::from_secs(5));
+    assert_eq!(driven.evicted(), ["low-n1"]);
+}
+
+#[test]
+fn a_rejected_victim_is_left_out_although_the_history_keeps_no_preemption() {
+    let mut driven = rejected_victim(&["--preemption-history-limit=0"]);
+    assert_eq!(driven.plans().len(), 0);
+    driven.submit(gang("second", 1, 500), 1);
+    let calls = driven.run(Duration::from_secs(500));
+    assert_eq!(rehearsals(&calls), 0, "{calls:?}");
+    let calls = driven.run(Duration::from_secs(60));
+    assert!(rehearsals(&calls) > 0, "{calls:?}");
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
 }
