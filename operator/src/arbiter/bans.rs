@@ -2,11 +2,12 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::limits::bans::{Ban, Subject};
+use crate::limits::bans::{Ban, Subject, ends_when_bound};
 use crate::plans::Flight;
 use crate::speaker::words::Sentence;
 use giveway_crds::ban::{MOST_BANS, StoredBan};
 use giveway_crds::plan::PlanState;
+use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Placement, Preemptor, SmolStr};
 use k8s_openapi::jiff::Timestamp;
@@ -28,7 +29,7 @@ impl Arbiter {
     /// placements that it bound. Returns the bans to store in the `Preemption`.
     pub(super) fn note_bans(&mut self, flight: &Flight, state: PlanState, why: &str, clock: Clock) -> Vec<StoredBan> {
         if state == PlanState::Completed {
-            self.end_bans_of_bound(flight);
+            self.end_bans_of_bound(flight, clock);
         }
         let unbound: BTreeMap<&SmolStr, &SmolStr> = flight.unbound.iter().map(|(uid, node)| (uid, node)).collect();
         let mut banned: BTreeSet<(Subject, &SmolStr)> = BTreeSet::new();
@@ -59,17 +60,43 @@ impl Arbiter {
     }
 
     /// Ends the bans of the members that kube-scheduler has bound to their placements.
-    fn end_bans_of_bound(&mut self, flight: &Flight) {
+    fn end_bans_of_bound(&mut self, flight: &Flight, clock: Clock) {
         if self.restraint.bans.has_no_placement() {
             return;
         }
+        let mut bound: Vec<(Subject, SmolStr)> = Vec::new();
         for member in &flight.members {
             let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
-            if let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_deref()?)))
-                && self.restraint.bans.bound(&self.model.subject_of(pod), node)
-            {
-                self.model.version += 1;
+            let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_ref()?))) else { continue };
+            let subject = self.model.subject_of(pod);
+            if self.restraint.bans.bound(&subject, node) {
+                bound.push((subject, node.clone()));
             }
+        }
+        if !bound.is_empty() {
+            self.model.version += 1;
+            self.end_stored_bans(&bound, clock);
+        }
+    }
+
+    /// Ends the bans of these bound pods in every `Preemption` that has them, because the next leader restores bans that have not ended. A
+    /// plan without victims, which is not stored, may have bound the pods.
+    fn end_stored_bans(&mut self, bound: &[(Subject, SmolStr)], clock: Clock) {
+        let ends = |ban: &StoredBan| {
+            bound.iter().any(|(subject, node)| ends_when_bound(ban, subject, node, clock.epoch_seconds))
+        };
+        let mut changed: Vec<(SmolStr, PreemptionStatus)> = Vec::new();
+        for (plan, record) in self.model.plans.iter() {
+            let shown = Some(&record.status).filter(|_| record.over());
+            let Some(last) = self.plan_store.last_status(plan).or(shown) else { continue };
+            if last.bans.iter().any(ends) {
+                changed.push((plan.clone(), last.clone()));
+            }
+        }
+        for (plan, mut last) in changed {
+            last.bans.iter_mut().filter(|ban| ends(ban)).for_each(|ban| ban.until = clock.time());
+            self.leadership.term().clone_into(&mut last.term);
+            self.plan_store.strike(&plan, last);
         }
     }
 

@@ -167,7 +167,7 @@ impl PlanStore {
         self.insert(&record.plan.id, Entry::of(record));
     }
 
-    /// Ends a stored plan that is not in memory, whatever its status is.
+    /// Writes the last status of a stored plan that is not in memory, whatever its status is.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
         let entry = Entry {
             create: None,
@@ -215,6 +215,11 @@ impl PlanStore {
     /// Returns true if a write of this plan is missing or in flight.
     pub fn holds(&self, plan: &str) -> bool {
         self.entries.contains_key(plan)
+    }
+
+    /// Returns the last status of an ended plan, if it is not acknowledged yet.
+    pub fn last_status(&self, plan: &str) -> Option<&PreemptionStatus> {
+        self.entries.get(plan).filter(|entry| entry.over).map(|entry| &entry.wanted)
     }
 
     /// Returns the calls to make now.

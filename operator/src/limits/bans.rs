@@ -185,10 +185,7 @@ impl Bans {
     /// Ends the bans of these pods on a node, and on every node, because one was bound there. Returns true if there were any.
     pub fn bound(&mut self, subject: &Subject, node: &str) -> bool {
         let before = self.len();
-        self.placements.retain(|(of, on), _| {
-            let is_there = on.as_ref().is_none_or(|on| on == node);
-            !(is_there && of.has_the_controller_of(subject))
-        });
+        self.placements.retain(|(of, on), _| !is_obsolete(of, on.as_deref(), subject, node));
         self.len() < before
     }
 
@@ -208,6 +205,17 @@ impl Bans {
         self.evictions.retain(|_, ban| stays(ban));
         self.len() < before
     }
+}
+
+/// Returns true if a ban of pods on a node, or on every node, ends when a pod of `subject` is bound to `node`.
+fn is_obsolete(of: &Subject, on: Option<&str>, subject: &Subject, node: &str) -> bool {
+    on.is_none_or(|on| on == node) && of.has_the_controller_of(subject)
+}
+
+/// Returns true if a stored ban has not ended at this second, and ends when a pod of `subject` is bound to `node`.
+pub fn ends_when_bound(ban: &StoredBan, subject: &Subject, node: &str, second: i64) -> bool {
+    let lasts = BanType::parse(&ban.type_) == Some(BanType::Placement) && ban.until.0.as_second() > second;
+    lasts && Subject::of(ban).is_some_and(|of| is_obsolete(&of, ban.node.as_deref(), subject, node))
 }
 
 /// Adds a ban. One that ends later is kept.
@@ -311,7 +319,10 @@ mod tests {
         for node in ["n1", "n2"] {
             bans.ban_placement(template("a"), node, "Rejected.", "p-1", 0);
         }
-        bans.ban_placement(pod("u"), "n1", "Rejected.", "p-2", 0);
+        let stored = bans.ban_placement(pod("u"), "n1", "Rejected.", "p-2", 0);
+        let ends = |subject: &Subject, node: &str, second| ends_when_bound(&stored[0], subject, node, second);
+        assert!(ends(&pod("u"), "n1", 3_599));
+        assert!(!ends(&pod("u"), "n1", 3_600) && !ends(&pod("u"), "n2", 0) && !ends(&pod("v"), "n1", 0));
         assert!(bans.bound(&template("b"), "n3"), "a pod of the controller was bound");
         assert_eq!(bans.everywhere(&template("a")), None);
         assert_eq!(nodes(&bans, &template("a")), ["n1", "n2"]);

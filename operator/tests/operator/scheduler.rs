@@ -168,6 +168,28 @@ fn a_pod_that_is_bound_at_last_is_not_banned_any_more() {
     assert_eq!(driven.evicted().len(), 2, "{}", driven.condition("train", SCHEDULED));
 }
 
+#[test]
+fn the_next_leader_does_not_restore_a_ban_that_ended_early() {
+    let mut driven = pending_gang(&["n1"]);
+    let node = reject(&mut driven, "train-0");
+    driven.pods_on(&node).iter().for_each(|pod| driven.delete(Kind::Pod, pod));
+    driven.run(seconds(5));
+    driven.bind();
+    driven.run(seconds(1));
+    assert_eq!(driven.bound("train"), ["train-0"]);
+    let term = driven.plans()[0].status.clone().unwrap().term;
+    driven.next_leader();
+    driven.run(seconds(1));
+    driven.delete(Kind::Pod, "train-0");
+    driven.apply(Kind::Pod, running("low-again", 10, &node, None));
+    driven.apply(Kind::Pod, of_job("train-1", "train:1"));
+    driven.run(seconds(10));
+    assert_eq!(driven.evicted().len(), 2, "{}", driven.condition("train", SCHEDULED));
+    let failed = driven.plans()[0].status.clone().unwrap();
+    assert_eq!((failed.state, failed.term), (PlanState::Failed, term), "nothing else of the earlier plan has changed");
+    assert_eq!(failed.bans.len(), 1);
+}
+
 /// Returns a pod that kube-scheduler reported as unschedulable.
 fn unschedulable(name: &str, priority: i32) -> Value {
     let mut pod = world::pod(name, priority, None, None);
