@@ -74,13 +74,16 @@ impl Arbiter {
                 }
             }
         };
+        if let Written::Failed(why) = &written {
+            self.not_written(plan, why);
+        }
         let answer = self.plan_store.answered(plan, status, written, now);
         self.observed_written(plan, &answer);
         match answer {
             Answer::Stored(state) => {
                 self.statuses.dirty.extend(self.departures.stored(plan));
                 let Some(flight) = self.plans.flights.with_id(plan) else { return };
-                flight.stored = Some(state);
+                (flight.stored, flight.unwritten) = (Some(state), None);
                 if let Preemptor::Group(key) = flight.preemptor.clone() {
                     self.statuses.dirty.insert(key);
                 }
@@ -99,6 +102,16 @@ impl Arbiter {
             }
             Answer::Deleted => self.plan_deleted(plan),
             Answer::Nothing => {}
+        }
+    }
+
+    /// Records why a write of a plan or departure failed, for the status of its PodGroup.
+    fn not_written(&mut self, plan: &str, why: &str) {
+        self.statuses.dirty.extend(self.departures.not_written(plan, why));
+        let Some(flight) = self.plans.flights.with_id(plan) else { return };
+        flight.unwritten = Some(why.to_owned());
+        if let Preemptor::Group(key) = &flight.preemptor {
+            self.statuses.dirty.insert(key.clone());
         }
     }
 

@@ -97,6 +97,7 @@ impl Arbiter {
                 last_plan: self.statuses.last_plans.get(&key),
                 wait_reason: self.preemption.waiting.get(&preemptor).and_then(|w| w.wait_reason.as_ref()),
                 victim_of: self.statuses.victims.get(&key),
+                unwritten: self.departures.unwritten(&key),
                 capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
                 finished: &finished,

@@ -49,6 +49,8 @@ pub struct Departure {
     stored: bool,
     /// True if the API server has rejected it several times in a row.
     cannot_be_stored: bool,
+    /// Why its last write failed, until one succeeds.
+    unwritten: Option<String>,
     /// True if its `Preemption` was deleted before it was committed. It ends when no eviction is in flight.
     deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
@@ -123,6 +125,7 @@ impl Departure {
             message,
             stored: false,
             cannot_be_stored: false,
+            unwritten: None,
             deleted: false,
             since: now,
             permission: CancellationToken::new(),
@@ -449,8 +452,22 @@ impl Departures {
     /// Records that the API server has acknowledged a departure. Returns its PodGroup.
     pub fn stored(&mut self, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
-        departure.stored = true;
+        (departure.stored, departure.unwritten) = (true, None);
         Some(departure.group.clone())
+    }
+
+    /// Records why a write of a departure failed. Returns its PodGroup.
+    pub fn not_written(&mut self, id: &str, why: &str) -> Option<ObjectKey> {
+        let departure = self.by_id(id)?;
+        departure.unwritten = Some(why.to_owned());
+        Some(departure.group.clone())
+    }
+
+    /// Returns why a departure of the PodGroup is not stored, if the last write failed.
+    pub fn unwritten(&self, group: &ObjectKey) -> Option<&str> {
+        let from = (group.clone(), String::new());
+        let mut of_group = self.0.range(from..).take_while(|((of, _), _)| of == group);
+        of_group.find_map(|(_, departure)| departure.unwritten.as_deref().filter(|_| !departure.stored))
     }
 
     /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends in the next

@@ -137,7 +137,7 @@ fn waits_for(flight: &Flight) -> &'static str {
         return "EvictedUnits";
     }
     match state {
-        PlanState::Planned if flight.evicts() && flight.stored.is_none() => "Storing",
+        _ if flight.waits_for_storing() => "Storing",
         PlanState::Planned if flight.held_back.is_some() => "EvictionsLimited",
         PlanState::Planned if flight.is_put_off() => "PreemptionDelay",
         PlanState::Planned => "Nominations",

@@ -180,6 +180,8 @@ pub struct Flight {
     /// The last state that the API server has confirmed as stored in this leader's term; `None` before the first
     /// confirmation.
     pub stored: Option<PlanState>,
+    /// Why its last write failed, until one succeeds.
+    pub unwritten: Option<String>,
     /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
     pub permission: CancellationToken,
     /// The members that the plan places.
@@ -301,6 +303,7 @@ impl Flight {
             message: Sentence::from(plan.message.as_str()),
             plan,
             stored: None,
+            unwritten: None,
             permission: CancellationToken::new(),
             members,
             victims,

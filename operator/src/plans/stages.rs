@@ -85,6 +85,12 @@ impl Flight {
         }
     }
 
+    /// Returns true if no pod is evicted before the API server has stored the current state of the plan in this leader's term.
+    pub fn waits_for_storing(&self) -> bool {
+        let is_stored = self.stored.is_some_and(|stored| stored >= self.plan.state);
+        self.evicts() && self.plan.state <= PlanState::Evicting && !is_stored
+    }
+
     /// Returns true if evictions may start: the plan is stored, and the delay of its preemptor has passed.
     pub(super) fn is_due(&self, cluster: &Cluster, clock: Clock) -> bool {
         let delay = self.delay_seconds(cluster);

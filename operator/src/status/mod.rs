@@ -70,6 +70,8 @@ pub struct Facts<'a> {
     pub wait_reason: Option<&'a WaitReason>,
     /// Set while it is being disrupted.
     pub victim_of: Option<&'a Victimhood>,
+    /// Why the `Preemption` of this disruption cannot be stored.
+    pub unwritten: Option<&'a str>,
     /// The state of its capacity request.
     pub capacity: Option<&'a Word>,
     /// A problem that prevents its scheduling.
@@ -250,7 +252,23 @@ pub fn waits_for(
     wait_reason.map(|word| (word.reason, word.message.clone()))
 }
 
+/// Returns the reason and message while a plan is in flight.
 fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
+    let (reason, mut message) = stage(model, flight);
+    if let Some(why) = flight.unwritten.as_deref().filter(|_| flight.waits_for_storing()) {
+        message.push_str(&not_stored(why));
+    }
+    (reason, message)
+}
+
+/// Returns a sentence about evictions that wait until their `Preemption` is stored. It ends with the words of the component that rejected
+/// the last write.
+fn not_stored(why: &str) -> String {
+    format!(" No pod is evicted until the Preemption is stored, which is retried: {why}")
+}
+
+/// Returns the reason and message for the stage of a plan.
+fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
     let (placed, within) = (flight.members.len(), within(flight.plan.domain.as_ref()));
     if flight.plan.state == PlanState::Releasing {
@@ -372,7 +390,8 @@ pub fn state_reason(state: PlanState) -> Reason {
 
 fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
-        return victim.whole.then(|| (true, victim.reason, facts.told(&victim.message)));
+        let unwritten = facts.unwritten.map(not_stored).unwrap_or_default();
+        return victim.whole.then(|| (true, victim.reason, facts.told(&victim.message) + &unwritten));
     }
     let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
     let target = found.is_some_and(|found| found.status == "True");

@@ -51,6 +51,7 @@ impl Case {
             last_plan: self.last_plan.as_ref(),
             wait_reason: self.wait_reason.as_ref(),
             victim_of: self.victim_of.as_ref(),
+            unwritten: None,
             capacity: None,
             problem: None,
             finished: &finished,

@@ -1,8 +1,9 @@
 //! Calls for a plan that admission rejects, driven step by step: no pod is evicted in vain, the status has the words of the rejecting
 //! component, and the rejected call is tried again until it is accepted.
 
+use crate::departures::{database, preempt};
 use crate::driven::{Answer, Driven, Kind, gang, running};
-use giveway_crds::condition::types::{INITIALLY_SCHEDULED, SCHEDULED};
+use giveway_crds::condition::types::{DISRUPTION_TARGET, INITIALLY_SCHEDULED, SCHEDULED};
 use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
 use std::time::Duration;
@@ -179,4 +180,90 @@ fn a_rejected_victim_is_left_out_although_the_history_keeps_no_preemption() {
     let calls = driven.run(Duration::from_secs(60));
     assert!(rehearsals(&calls) > 0, "{calls:?}");
     assert_eq!(driven.evicted(), Vec::<&str>::new());
+}
+
+/// Returns the end of the condition of a PodGroup whose evictions wait because their `Preemption` cannot be stored.
+fn not_stored() -> String {
+    format!(" No pod is evicted until the Preemption is stored, which is retried: {WORDS}")
+}
+
+#[test]
+fn a_plan_that_cannot_be_stored_reports_the_rejection_while_it_is_tried_again() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::StorePlan { .. } => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 1);
+    driven.settle();
+    driven.run(Duration::from_secs(2));
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    assert!(condition.starts_with("False WaitingForPreemption: ") && condition.ends_with(&not_stored()), "{condition}");
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    driven.answer(|_| Answer::Succeed);
+    driven.run(Duration::from_secs(10));
+    assert_eq!(driven.evicted(), ["low-n1", "low-n2"]);
+}
+
+#[test]
+fn a_plan_whose_state_before_the_first_eviction_cannot_be_stored_reports_the_rejection() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 1);
+    driven.settle();
+    driven.run(Duration::from_secs(60));
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    assert!(condition.starts_with("False WaitingForPreemption: ") && condition.ends_with(&not_stored()), "{condition}");
+    driven.answer(|_| Answer::Succeed);
+    driven.run(Duration::from_secs(10));
+    assert_eq!(driven.evicted(), ["low-n1", "low-n2"]);
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    assert!(!condition.contains(WORDS), "{condition}");
+}
+
+#[test]
+fn a_resumed_plan_that_cannot_be_stored_again_reports_the_rejection() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::Evict(call) if !call.rehearsal => Answer::Hold,
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 1);
+    driven.settle();
+    driven.answer(|command| match command {
+        Command::WritePlan { .. } => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.next_leader();
+    driven.settle();
+    driven.run(Duration::from_secs(2));
+    let condition = driven.condition("train", INITIALLY_SCHEDULED);
+    assert!(condition.ends_with(&not_stored()), "{condition}");
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_departure_that_cannot_be_stored_reports_the_rejection() {
+    let mut driven = database();
+    driven.answer(|command| match command {
+        Command::StorePlan { .. } => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.settle();
+    preempt(&mut driven, "db-0");
+    driven.settle();
+    driven.run(Duration::from_secs(20));
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    let condition = driven.condition("db", DISRUPTION_TARGET);
+    let begin = "True PreemptionByScheduler: Preempted by kube-scheduler: it preempted pod db-0, so the 2 other pods";
+    assert!(condition.starts_with(begin) && condition.ends_with(&not_stored()), "{condition}");
+    driven.answer(|_| Answer::Succeed);
+    driven.run(Duration::from_secs(10));
+    assert_eq!(driven.evicted(), ["db-1", "db-2"]);
+    let condition = driven.condition("db", DISRUPTION_TARGET);
+    assert!(!condition.contains(WORDS), "{condition}");
 }
