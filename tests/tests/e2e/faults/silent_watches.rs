@@ -3,7 +3,7 @@
 use super::stage;
 use crate::MINUTE;
 use giveway_tests::World;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{PodHandle, Shaped};
 use giveway_tests::proxy::{Call, Fault, no_faults};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -54,6 +54,16 @@ async fn wait_broken(world: &World) {
     .await;
 }
 
+/// Ends the faults: the operator observes the PodGroups again and evicts both pods of one of them for this pod.
+async fn preempts_a_whole_group_without_faults(world: &World, pod: &PodHandle) {
+    world.proxy().play(no_faults());
+    pod.wait_bound(MINUTE).await;
+    let planned = pod.wait_event("Planned", MINUTE).await;
+    assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
+    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
+    world.check_promises().await;
+}
+
 async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() {
     let mut world = stage().await;
     // The nodes are created first, because pods count as young for 20 s only.
@@ -66,12 +76,7 @@ async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() 
     assert!(event.ends_with(words), "{event}");
     wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    world.proxy().play(no_faults());
-    pod.wait_bound(MINUTE).await;
-    let planned = pod.wait_event("Planned", MINUTE).await;
-    assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
-    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
-    world.check_promises().await;
+    preempts_a_whole_group_without_faults(&world, &pod).await;
 }
 
 /// The operator has listed the PodGroups. Then their watch ends, so that they must be listed again, and their API is not
@@ -88,12 +93,7 @@ async fn no_pod_is_evicted_while_the_list_of_groups_is_answered_404() {
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     let (status, words) = world.operator_http("/healthz").await;
     assert_eq!((status, words.as_str()), (200, "ok"), "a broken watch is no reason to restart the operator");
-    world.proxy().play(no_faults());
-    pod.wait_bound(MINUTE).await;
-    let planned = pod.wait_event("Planned", MINUTE).await;
-    assert!(planned.starts_with("2 pods, among them 1 whole pod group, "), "{planned}");
-    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
-    world.check_promises().await;
+    preempts_a_whole_group_without_faults(&world, &pod).await;
 }
 
 async fn a_watch_on_a_silently_broken_connection_is_restarted() {
@@ -120,8 +120,5 @@ async fn a_watch_that_is_never_answered_is_reported_as_broken_and_restarted() {
     let pod = world.pod("vip").priority("high").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
-    world.proxy().play(no_faults());
-    pod.wait_bound(MINUTE).await;
-    assert_eq!(world.audit().await.evicted().len(), 2, "both pods of one group");
-    world.check_promises().await;
+    preempts_a_whole_group_without_faults(&world, &pod).await;
 }
