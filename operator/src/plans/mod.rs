@@ -88,6 +88,16 @@ pub struct Limits {
     pub look: bool,
 }
 
+/// What a plan is advanced by.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    model: &'a Model,
+    /// The other plans in flight.
+    context: &'a Context,
+    clock: Clock,
+    limits: Limits,
+}
+
 /// A member that the plan places.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -479,7 +489,7 @@ impl Flight {
     /// flight.
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
         let mut out = Advance::default();
-        let cluster = &model.cluster;
+        let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
         self.observe(model);
         self.spare_protected(cluster);
         if self.ending.is_none()
@@ -511,7 +521,7 @@ impl Flight {
             return out;
         }
         if self.plan.state == PlanState::Planned {
-            self.planned(model, context, clock, limits, &mut out);
+            self.planned(now, &mut out);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.keep_places(cluster, clock, &mut out);
@@ -525,10 +535,10 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
             self.keep_places(cluster, clock, &mut out);
-            self.await_victims(model, context, clock, limits);
+            self.await_victims(now);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {
-            self.release(model, context, clock, limits, &mut out);
+            self.release(now, &mut out);
         }
         if let Some(ending) = self.ending.clone()
             && out.ended.is_none()

@@ -20,7 +20,7 @@
 //! A member whose binding was rejected is unbindable in any case, also if its placement has been taken by another pod since then.
 
 use super::stages::beside_all_plans;
-use super::{Advance, Flight, Limits, current};
+use super::{Advance, Flight, Now, current};
 use crate::clock::Clock;
 use crate::model::Model;
 use crate::model::scheduler::{Progress, SILENCE};
@@ -82,14 +82,8 @@ impl Flight {
         self.released.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }
 
-    pub(super) fn release(
-        &mut self,
-        model: &Model,
-        context: &Context,
-        clock: Clock,
-        limits: Limits,
-        out: &mut Advance,
-    ) {
+    pub(super) fn release(&mut self, now: Now<'_>, out: &mut Advance) {
+        let Now { model, context, clock, limits } = now;
         let cluster = &model.cluster;
         if let Some(why) = self.asks_for_another(cluster) {
             self.drop_plan(PlanState::Cancelled, why);
@@ -102,7 +96,7 @@ impl Flight {
         }
         self.make_way_for_mates(cluster, clock, out);
         let waiting = self.waiting(cluster);
-        let progress = self.scheduler_progress(model, context, clock, limits, &waiting);
+        let progress = self.scheduler_progress(now, &waiting);
         let late = match &mut self.rescue {
             // A critical add-on has a time limit of its own.
             Some(rescue) => rescue.is_over(clock.now),
@@ -115,7 +109,7 @@ impl Flight {
         if !late && !reported {
             return;
         }
-        let looks = self.looks(model, clock, limits);
+        let looks = self.looks(now);
         // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
         // planned.
         let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
@@ -169,14 +163,8 @@ impl Flight {
 
     /// Returns how far kube-scheduler is with the members. The wait begins anew whenever it binds a member, reports on one
     /// for the first time, or a node that was not ready becomes ready.
-    fn scheduler_progress(
-        &mut self,
-        model: &Model,
-        context: &Context,
-        clock: Clock,
-        limits: Limits,
-        waiting: &[Placement],
-    ) -> Progress {
+    fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> Progress {
+        let Now { model, context, clock, limits } = now;
         let reported = waiting.iter().filter(|member| self.is_reported_anew(model, member)).count();
         // A member that was reported before it is bound counts as progress twice.
         let heard = 2 * self.bound(&model.cluster) + reported;

@@ -1,8 +1,7 @@
 //! The first stages of a plan, except `Evicting`: reserving placements, and waiting for the termination of victims.
 
-use super::{Advance, Check, Flight, Limits, VictimPod, current, is_gone};
+use super::{Advance, Check, Flight, Now, VictimPod, current, is_gone};
 use crate::clock::Clock;
-use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
 use giveway_planner::SmolStr;
@@ -20,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 impl Flight {
     /// Returns true if the planner may be asked now whether a better plan exists. It is not asked twice about the same
     /// version of the model.
-    pub(super) fn looks(&mut self, model: &Model, clock: Clock, limits: Limits) -> bool {
+    pub(super) fn looks(&mut self, Now { model, clock, limits, .. }: Now<'_>) -> bool {
         let since = |(at, version)| version != model.version && clock.now.duration_since(at) >= LOOK;
         let looks = limits.look && self.looked.is_none_or(since);
         if looks {
@@ -29,14 +28,8 @@ impl Flight {
         looks
     }
 
-    pub(super) fn planned(
-        &mut self,
-        model: &Model,
-        context: &Context,
-        clock: Clock,
-        limits: Limits,
-        out: &mut Advance,
-    ) {
+    pub(super) fn planned(&mut self, now: Now<'_>, out: &mut Advance) {
+        let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;
         if self.evicts() {
             if self.stored.is_none() {
@@ -46,7 +39,7 @@ impl Flight {
             let begins = self.is_due(cluster, clock) && any_may_begin;
             // A postponed plan reserves nothing. It is checked from time to time, and always right before it starts.
             let is_news = self.looked.is_none_or(|(_, version)| version != model.version);
-            if is_news && (begins || !self.put_off || self.looks(model, clock, limits)) {
+            if is_news && (begins || !self.put_off || self.looks(now)) {
                 self.looked = Some((clock.now, model.version));
                 if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
@@ -139,7 +132,8 @@ impl Flight {
         }
     }
 
-    pub(super) fn await_victims(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) {
+    pub(super) fn await_victims(&mut self, now: Now<'_>) {
+        let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;
         // A member that is not gated may have been bound to another node. The other members keep their placements.
         let elsewhere = |p: &Placement| {
@@ -172,7 +166,7 @@ impl Flight {
             if self.places_kept(cluster) {
                 self.plan.state = PlanState::Releasing;
             }
-        } else if clock.now.duration_since(since) >= PATIENCE && self.looks(model, clock, limits) {
+        } else if clock.now.duration_since(since) >= PATIENCE && self.looks(now) {
             // The containers of all victims that still exist have ended, so that they use no capacity that the members
             // need: the plan keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
