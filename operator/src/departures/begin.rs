@@ -1,11 +1,14 @@
-//! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin).
+//! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin), which is
+//! stored as a plan.
 
-use super::{evictable, is_evictable};
+use super::departure::{evictable, is_evictable};
+use super::plan_store::controller;
+use crate::clock::Clock;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
 use crate::plans::Rest;
 use crate::speaker::words::{Sentence, agree, counted, pods};
-use giveway_crds::plan::{Cause, StoredPreemptor};
+use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredPreemptor, StoredVictim, StoredVictimPod};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
@@ -115,4 +118,53 @@ pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
         preemptor: Some(preemptor.clone()),
         message: message.into(),
     })
+}
+
+/// Returns the stored form of a departure.
+pub(super) fn stored(
+    model: &Model,
+    group: &ObjectKey,
+    pods: &BTreeSet<SmolStr>,
+    request: &Request,
+    id: String,
+    term: &str,
+    clock: Clock,
+) -> StoredPlan {
+    let members = || model.cluster.members(group).filter(|pod| pods.contains(&pod.uid));
+    let priority = members().map(|pod| model.cluster.effective_priority(pod)).min().unwrap_or(0);
+    let owner = members().find_map(controller);
+    let pod = |pod: &Pod| StoredVictimPod {
+        name: pod.key.name.to_string(),
+        uid: pod.uid.to_string(),
+        node: pod.node.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    let unit = StoredVictim {
+        kind: "PodGroup".to_owned(),
+        namespace: group.namespace.to_string(),
+        name: group.name.to_string(),
+        priority,
+        owner,
+        guaranteed: request.guaranteed,
+        pods: members().map(pod).collect(),
+        ..StoredVictim::default()
+    };
+    let reason = request.message.to_string();
+    StoredPlan {
+        id,
+        term: term.to_owned(),
+        state: PlanState::Evicting,
+        cause: request.cause,
+        preemptor: request.preemptor.clone().unwrap_or_default(),
+        planned_at: Some(clock.time()),
+        message: reason.clone(),
+        reason,
+        cost: StoredCost {
+            budget_violations: 0,
+            highest_victim_priority: Some(priority),
+            victim_pods: i32::try_from(unit.pods.len()).unwrap_or(i32::MAX),
+            victim_groups: 1,
+        },
+        victims: vec![unit],
+        ..StoredPlan::default()
+    }
 }

@@ -1,13 +1,20 @@
-//! Departures: which pods they evict, how they treat budgets, and when they end.
+//! Departures: which pods they evict.
 
-use super::begin::{member_preempted, partially_disrupted, partially_scheduled};
-use super::plan_store::PlanStore;
-use super::*;
+mod endings;
+mod refusals;
+mod resuming;
+
+use super::begin::{self, Request, member_preempted, partially_disrupted, partially_scheduled};
+use super::departure::none_left;
+use super::plan_store::{self, PlanStore};
+use super::{Departures, Step};
+use crate::clock::Clock;
+use crate::messages::command::{Command, EvictOutcome};
 use crate::plans::Rest;
 use crate::testing::{TestPod, World};
-use giveway_crds::plan::StoredPreemptor;
+use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor};
 use giveway_crds::preemption::PreemptionStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
@@ -237,57 +244,6 @@ fn replacement_pods_and_gated_pods_are_not_evicted() {
 }
 
 #[test]
-fn after_a_preemption_by_kube_scheduler_a_budget_is_asked_again_and_never_violated() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.budget("db", "db", 1).pod(member("l1").guarded("db", 5000)).pod(member("l3").guarded("db", 5000));
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    run.scheduler(&mut world, now);
-    assert_eq!(run.evictions(&world, now), ["l1 ask"], "without l2 and l1 one is left, which has to stay");
-    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
-    world.remove_pod("l1");
-    let later = now + Duration::from_secs(1);
-    let step = run.pass(&world, later);
-    assert!(step.commands.is_empty(), "{:?}", step.commands);
-    assert_eq!(step.refused[0].3, "The disruption budget db needs 1 healthy pods and has 1 currently");
-    world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
-    assert_eq!(run.evictions(&world, later + Duration::from_secs(1)), ["l3 ask"]);
-    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), later);
-    assert_eq!(run.evictions(&world, later + Duration::from_secs(9)), ["l3 ask"]);
-}
-
-#[test]
-fn the_status_says_why_an_eviction_was_refused() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    run.scheduler(&mut world, now);
-    run.stored(now);
-    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
-    run.evictions(&world, now);
-    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
-    run.pass(&world, now);
-    let words = "Preempted by kube-scheduler: it preempted pod l2, so the 2 other pods of the PodGroup are evicted. \
-                 The eviction of pod default/l3 was refused and is retried: 0 allowed";
-    assert_eq!(run.stored(now), [format!("Evicting: {words}")]);
-}
-
-#[test]
-fn a_departure_ends_when_the_gang_has_enough_bound_members_again() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    run.scheduler(&mut world, now);
-    run.stored(now);
-    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
-    world.remove_pod("l2").pod(member("again").created(210));
-    assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"], "every pod is tried");
-    run.answer(&world, "l1", &EvictOutcome::Refused("0 allowed".into()), now);
-    assert!(run.pass(&world, now).ended.is_empty(), "l3 may have been evicted");
-    run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
-    assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
-    let words = "2 of 2 pods are not evicted, because the PodGroup has as many bound pods as it needs again.";
-    assert_eq!(run.stored(now), [format!("Completed: {words}")]);
-}
-
-#[test]
 fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_is_violated() {
     let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
     world.node("n1", 8).group("low", 4, 10, "PodGroup");
@@ -309,46 +265,6 @@ fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_
 }
 
 #[test]
-fn pods_whose_eviction_was_requested_do_not_count_as_bound() {
-    let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
-    world.node("n1", 8).group("low", 2, 10, "PodGroup");
-    world.pod(member("g0"));
-    world.pod(TestPod::new("g1", 10).of("low").created(100).unschedulable());
-    run.gang(&world, now);
-    assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask"]);
-    // The pod is bound before its eviction is answered, and the eviction of g0 is not answered either.
-    world.pod(member("g1"));
-    assert!(run.pass(&world, now).ended.is_empty(), "both may have been evicted");
-}
-
-#[test]
-fn a_partially_scheduled_gang_keeps_its_pods_if_evictions_are_switched_off_before_the_first_one() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    run.gang(&world, now);
-    let off = |run: &mut Run, world: &World| {
-        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
-    };
-    assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
-    run.gang(&world, now);
-    run.evictions(&world, now);
-    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
-    assert!(off(&mut run, &world).ended.is_empty(), "it is committed");
-}
-
-#[test]
-fn a_partially_scheduled_gang_keeps_its_pods_if_another_one_is_bound_before_the_first_eviction() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    world.pod(TestPod::new("l4", 10).of("low").created(100).unschedulable());
-    let request = partially_scheduled(&world.model, &world.key("low"), "Partially scheduled.".into());
-    run.begin_unstored(&world, request, now);
-    assert!(run.pass(&world, now).ended.is_empty());
-    world.pod(member("l4"));
-    assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
-}
-
-#[test]
 fn what_a_cancelled_plan_leaves_is_evicted_like_its_victims() {
     let (world, mut run, now) = (world(), Run::default(), Instant::now());
     assert!(run.rest(&world, &rest(&world, ["gone"]), now).is_none(), "no pod is left");
@@ -359,32 +275,6 @@ fn what_a_cancelled_plan_leaves_is_evicted_like_its_victims() {
     assert_eq!(run.evictions(&world, now), ["l2 force", "l3 force"]);
     let Some(Command::Evict(call)) = run.pass(&world, now + Duration::from_secs(9)).commands.pop() else { return };
     assert_eq!(call.priority, 100, "the priority of the plan");
-}
-
-#[test]
-fn a_cancelled_plan_violates_budgets_that_are_not_guaranteed_against_its_preemptor() {
-    for (threshold, how) in [(100, "force"), (101, "ask")] {
-        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-        world
-            .budget("db", "db", 2)
-            .pod(member("l2").guarded("db", threshold))
-            .pod(member("l3").guarded("db", threshold));
-        world.pod(TestPod::new("db-0", 500).on("n1").guarded("db", 5000));
-        run.rest(&world, &rest(&world, ["l2"]), now);
-        assert_eq!(run.evictions(&world, now), [format!("l2 {how}")], "threshold {threshold}");
-    }
-}
-
-#[test]
-fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_terminated() {
-    let (world, mut run, now) = (world(), Run::default(), Instant::now());
-    run.rest(&world, &Rest { guaranteed: true, ..rest(&world, ["l2", "l3"]) }, now);
-    assert_eq!(run.evictions(&world, now), ["l2 ask", "l3 ask"]);
-    // The next leader does the same.
-    let plan = run.departures.0.values().next().unwrap().plan.clone();
-    let mut next = Run::of_next_leader(&world, plan, now);
-    next.departures.stored("d-1");
-    assert_eq!(next.evictions(&world, now), ["l2 ask", "l3 ask"]);
 }
 
 #[test]
@@ -410,36 +300,6 @@ fn a_pod_is_a_member_of_one_departure_and_of_the_one_that_may_violate_budgets() 
     let mut evicted = run.evictions(&world, later + Duration::from_secs(60));
     evicted.sort();
     assert_eq!(evicted, ["l1 force", "l3 force", "l4 ask"]);
-}
-
-#[test]
-fn a_departure_whose_pods_another_one_takes_over_ends_when_its_evictions_are_answered() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    let id = run.gang(&world, now).unwrap();
-    run.stored(now);
-    let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-    run.store.answered(&id, record, plan_store::Written::Done, now);
-    let step = run.pass(&world, now);
-    let permissions = step.commands.iter().map(|command| match command {
-        Command::Evict(call) => call.permission.clone(),
-        other => panic!("{other:?}"),
-    });
-    let permissions: Vec<_> = permissions.collect();
-    assert_eq!(permissions.len(), 3);
-    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
-    assert!(permissions.iter().all(|permission| permission.is_cancelled()), "it may end before they are sent");
-    assert!(run.pass(&world, now).ended.is_empty(), "its evictions are in flight");
-    for (pod, outcome) in
-        [("l1", EvictOutcome::Withdrawn), ("l2", EvictOutcome::Accepted), ("l3", EvictOutcome::Withdrawn)]
-    {
-        run.answer(&world, pod, &outcome, now);
-    }
-    let step = run.pass(&world, now);
-    assert_eq!(step.ended, [world.key("low")]);
-    assert_eq!(step.commands.len(), 2, "the other departure evicts them: {:?}", step.commands);
-    let stored = run.stored(now);
-    assert!(stored.iter().any(|plan| plan == "Cancelled: Another Preemption evicts its pods."), "{stored:?}");
 }
 
 #[test]
@@ -473,302 +333,6 @@ fn evictions_that_wait_for_their_turn_are_taken_back_and_requested_again() {
     let step = run.pass(&world, now);
     let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
     assert!(call.pod.name == "l1" && !call.permission.is_cancelled());
-}
-
-#[test]
-fn no_pod_is_evicted_in_a_protected_namespace() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    world.model.cluster.protect_namespaces(["default".to_owned()].into());
-    assert!(run.scheduler(&mut world, now).is_empty() && run.gang(&world, now).is_none());
-    world.model.cluster.protect_namespaces(BTreeSet::new());
-    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
-    let step = run.pass(&world, now);
-    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
-    world.model.cluster.protect_namespaces(["default".to_owned()].into());
-    let step = run.pass(&world, now);
-    assert!(step.commands.is_empty() && call.permission.is_cancelled());
-    assert!(step.ended.is_empty(), "the answers are missing");
-    for pod in ["l1", "l3"] {
-        run.answer(&world, pod, &EvictOutcome::Withdrawn, now);
-    }
-    let step = run.pass(&world, now);
-    assert!(step.commands.is_empty());
-    assert_eq!(step.ended, [world.key("low")]);
-}
-
-/// Returns the number of evicted pods in the next write of the only stored departure.
-fn stored_as_evicted(run: &mut Run, now: Instant) -> i32 {
-    match run.store.pass(now).as_slice() {
-        [Command::StorePlan { status, .. } | Command::WritePlan { status, .. }] => status.evicted,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_departure_that_ends_counts_the_answers_to_its_evictions_in_flight() {
-    let protect = |world: &mut World| {
-        world.model.cluster.protect_namespaces(["default".to_owned()].into());
-    };
-    let bind = |world: &mut World| {
-        world.pods(["l1", "l2", "l3", "l4", "l5", "l6"].map(member));
-    };
-    for end in [protect as fn(&mut World), bind as fn(&mut World)] {
-        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-        world.group("low", 5, 10, "PodGroup");
-        let id = run.gang(&world, now).unwrap();
-        run.stored(now);
-        let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-        run.store.answered(&id, record, plan_store::Written::Done, now);
-        assert_eq!(run.evictions(&world, now).len(), 3);
-        run.answer(&world, "l2", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
-        run.answer(&world, "l3", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
-        end(&mut world);
-        let later = now + Duration::from_secs(1);
-        let step = run.pass(&world, later);
-        assert!(step.ended.is_empty() && step.commands.is_empty(), "the eviction of l1 is in flight: {step:?}");
-        run.answer(&world, "l1", &EvictOutcome::Accepted, later);
-        assert_eq!(run.pass(&world, later).ended, [world.key("low")]);
-        assert_eq!(stored_as_evicted(&mut run, later), 1);
-    }
-}
-
-#[test]
-fn a_departure_without_an_answer_to_an_eviction_is_committed() {
-    let (unanswered, error) = (EvictOutcome::Unanswered("timeout".into()), EvictOutcome::Error("500".into()));
-    let refused = EvictOutcome::Refused("it needs 5 healthy pods".into());
-    for (outcome, goes_on) in [(unanswered, true), (error, true), (refused, false)] {
-        let begun = || {
-            let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-            world.group("low", 5, 10, "PodGroup");
-            let id = run.gang(&world, now).unwrap();
-            run.evictions(&world, now);
-            for pod in ["l1", "l2", "l3"] {
-                run.answer(&world, pod, if pod == "l1" { &outcome } else { &EvictOutcome::Withdrawn }, now);
-            }
-            (world, run, id, now)
-        };
-        let (world, mut run, id, now) = begun();
-        run.departures.deleted(&mut run.store, &id);
-        run.pass(&world, now);
-        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "its Preemption is deleted: {outcome:?}");
-        assert_eq!(run.store.holds(&id), goes_on, "it is stored again: {outcome:?}");
-        let (world, mut run, id, now) = begun();
-        let observes = Some("Giveway only observes");
-        run.departures.pass(&world.model, &mut run.store, |_| false, observes, at(now));
-        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "evictions are switched off: {outcome:?}");
-    }
-}
-
-#[test]
-fn a_request_that_was_not_sent_does_not_change_that_the_one_before_was_refused() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    let id = run.gang(&world, now).unwrap();
-    let later = now + Duration::from_secs(9);
-    for (time, outcome) in [(now, EvictOutcome::Refused("0 allowed".into())), (later, EvictOutcome::Withdrawn)] {
-        assert_eq!(run.evictions(&world, time).len(), 3, "{outcome:?}");
-        for pod in ["l1", "l2", "l3"] {
-            run.answer(&world, pod, &outcome, time);
-        }
-    }
-    world.remove_pod("l1");
-    run.departures.deleted(&mut run.store, &id);
-    run.pass(&world, later);
-    assert!(run.departures.is_empty(), "no pod was evicted");
-}
-
-#[test]
-fn evictions_are_withdrawn_if_they_are_switched_off_before_the_first_one_is_answered() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    run.gang(&world, now);
-    let step = run.pass(&world, now);
-    let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
-    let off = |run: &mut Run, world: &World| {
-        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
-    };
-    assert!(off(&mut run, &world).ended.is_empty(), "the answers are missing");
-    assert!(call.permission.is_cancelled());
-    for pod in ["l1", "l2", "l3"] {
-        run.answer(&world, pod, &EvictOutcome::Withdrawn, now);
-    }
-    assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
-}
-
-#[test]
-fn a_pod_counts_as_leaving_while_its_eviction_is_retried_but_not_after_a_refusal_or_six_failures() {
-    let down = EvictOutcome::Unanswered("too many requests".into());
-    let error = EvictOutcome::Error("500".into());
-    let refused = EvictOutcome::Refused("0 allowed".into());
-    for (outcome, times, leaves) in
-        [(&down, 1, true), (&down, 20, true), (&error, 5, true), (&error, 6, false), (&refused, 1, false)]
-    {
-        let (world, mut run, mut now) = (world(), Run::default(), Instant::now());
-        run.rest(&world, &rest(&world, ["l2"]), now);
-        assert_eq!(run.departures.leaving().collect::<Vec<_>>(), ["uid-l2"]);
-        for _ in 0..times {
-            assert_eq!(run.evictions(&world, now), ["l2 force"]);
-            run.answer(&world, "l2", outcome, now);
-            now += Duration::from_secs(9);
-        }
-        assert_eq!(run.departures.leaving().count(), usize::from(leaves), "{outcome:?} {times} times");
-        assert_eq!(run.departures.has_asked("uid-l2"), leaves, "{outcome:?} {times} times");
-    }
-}
-
-#[test]
-fn an_eviction_that_a_policy_rejects_is_tried_again_after_a_minute() {
-    let (mut world, mut run, mut now) = (world(), Run::default(), Instant::now());
-    // A replacement pod that was bound before the plan ended.
-    world.pod(member("l4"));
-    run.rest(&world, &rest(&world, ["l1", "l2", "l3"]), now);
-    assert_eq!(run.pass(&world, now).commands.len(), 3);
-    for pod in ["l1", "l2", "l3"] {
-        run.answer(&world, pod, &EvictOutcome::Rejected("not on weekdays".into()), now);
-    }
-    now += Duration::from_secs(59);
-    assert_eq!(run.pass(&world, now).commands.len(), 0);
-    now += Duration::from_secs(8);
-    assert_eq!(run.pass(&world, now).commands.len(), 3);
-}
-
-#[test]
-fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    run.scheduler(&mut world, now);
-    let plan = run.departures.0.values().next().unwrap().plan.clone();
-    // A replacement pod that was created in the second of the preemption.
-    world.remove_pod("l2").pod(member("again").created(200));
-    let mut next = Run::of_next_leader(&world, plan, now);
-    assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");
-    next.departures.stored("d-1");
-    assert_eq!(next.evictions(&world, now), ["l1 ask", "l3 ask"]);
-}
-
-#[test]
-fn a_new_leader_evicts_no_replacement_pods_for_a_preemption_that_it_observed_as_a_standby() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(member("l2").preempted(200, THEIRS).terminating());
-    // The leader evicts the other pods, and replacement pods are created and bound within the same second.
-    for name in ["l1", "l2", "l3"] {
-        world.remove_pod(name).pod(member(&format!("{name}-again")).created(200));
-    }
-    run.scheduler(&mut world, now);
-    assert!(run.departures.is_empty());
-}
-
-#[test]
-fn a_committed_departure_is_stored_again_if_its_preemption_is_deleted_and_another_one_ends() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    let id = run.gang(&world, now).unwrap();
-    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
-    assert!(run.evictions(&world, now).is_empty(), "no pod was evicted");
-    assert!(run.departures.by_id(&id).is_none());
-    assert!(!run.store.holds(&id), "it is not created again, although the answer to its creation is missing");
-    let id = run.gang(&world, now).unwrap();
-    run.evictions(&world, now);
-    run.answer(&world, "l1", &EvictOutcome::Accepted, now);
-    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
-    assert!(run.evictions(&world, now + Duration::from_secs(9)).is_empty(), "it is not stored");
-    assert!(run.departures.by_id(&id).is_some());
-    assert_eq!(run.departures.deleted(&mut run.store, "other"), None);
-}
-
-#[test]
-fn a_departure_that_is_deleted_while_evictions_are_in_flight_ends_only_if_none_of_them_is_accepted() {
-    for (outcome, goes_on) in [(EvictOutcome::Withdrawn, false), (EvictOutcome::Accepted, true)] {
-        let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-        world.group("low", 5, 10, "PodGroup");
-        let id = run.gang(&world, now).unwrap();
-        run.evictions(&world, now);
-        run.departures.deleted(&mut run.store, &id);
-        assert!(run.evictions(&world, now).is_empty(), "no further eviction is requested");
-        assert!(run.departures.by_id(&id).is_some(), "the answers are missing");
-        for pod in ["l1", "l2", "l3"] {
-            run.answer(&world, pod, if pod == "l1" { &outcome } else { &EvictOutcome::Withdrawn }, now);
-        }
-        run.evictions(&world, now);
-        assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "{outcome:?}");
-        assert_eq!(run.store.holds(&id), goes_on, "{outcome:?}");
-    }
-}
-
-#[test]
-fn a_replacement_pod_is_evicted_while_a_budget_refuses_the_eviction_of_a_bound_member() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 3, 10, "PodGroup").remove_pod("l2").remove_pod("l3");
-    world.pod(TestPod::new("l2", 10).of("low").created(100).unschedulable());
-    let first = run.gang(&world, now).unwrap();
-    run.evictions(&world, now);
-    run.answer(&world, "l1", &EvictOutcome::Refused("it needs 1 healthy pod".into()), now);
-    run.answer(&world, "l2", &EvictOutcome::Accepted, now);
-    world.remove_pod("l2").pod(TestPod::new("l3", 10).of("low").created(200).unschedulable());
-    let second = run.gang(&world, now).unwrap();
-    assert_eq!(run.evictions(&world, now), ["l3 ask"], "l1 was bound before");
-    assert!(run.departures.by_id(&first).is_some() && run.departures.by_id(&second).is_some());
-}
-
-#[test]
-fn a_pod_that_leaves_before_its_eviction_is_answered_counts_as_evicted() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    let id = run.gang(&world, now).unwrap();
-    run.stored(now);
-    let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-    run.store.answered(&id, record, plan_store::Written::Done, now);
-    run.evictions(&world, now);
-    run.answer(&world, "l1", &EvictOutcome::Unanswered("timeout".into()), now);
-    for name in ["l1", "l2", "l3"] {
-        world.remove_pod(name);
-    }
-    run.evictions(&world, now);
-    assert!(!run.departures.is_empty(), "two answers are missing");
-    run.answer(&world, "l2", &EvictOutcome::Gone, now);
-    run.answer(&world, "l3", &EvictOutcome::Error("500".into()), now);
-    run.evictions(&world, now);
-    assert!(run.departures.is_empty());
-    let writes = run.store.pass(now);
-    let evicted = writes.iter().map(|command| match command {
-        Command::StorePlan { status, .. } | Command::WritePlan { status, .. } => status.evicted,
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(evicted.collect::<Vec<_>>(), [3]);
-}
-
-#[test]
-fn a_pod_that_leaves_after_its_eviction_was_refused_does_not_count_as_evicted() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 5, 10, "PodGroup");
-    let id = run.gang(&world, now).unwrap();
-    run.evictions(&world, now);
-    for pod in ["l1", "l2", "l3"] {
-        run.answer(&world, pod, &EvictOutcome::Refused("it needs 3 healthy pods".into()), now);
-    }
-    world.remove_pod("l1");
-    run.pass(&world, now);
-    run.departures.deleted(&mut run.store, &id);
-    run.pass(&world, now);
-    assert!(run.departures.is_empty(), "it is not committed, so it is not stored again");
-}
-
-#[test]
-fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
-    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.group("low", 3, 10, "PodGroup").remove_pod("l2").remove_pod("l3");
-    run.gang(&world, now).unwrap();
-    world.pod(TestPod::new("l3", 10).of("low").created(200).unschedulable());
-    run.gang(&world, now).unwrap();
-    let mut plans: Vec<StoredPlan> = run.departures.0.values().map(|departure| departure.plan.clone()).collect();
-    plans.reverse();
-    let mut next = Run::default();
-    for plan in plans {
-        next.departures.resume(&world.model, &mut next.store, plan, now).unwrap();
-    }
-    next.departures.resumed();
-    assert!(next.pass(&world, now).ended.is_empty());
 }
 
 #[test]

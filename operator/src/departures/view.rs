@@ -1,6 +1,7 @@
 //! What metrics and a dump of the state show of a departure.
 
-use super::{Departure, Departures};
+use super::Departures;
+use super::departure::Departure;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::model::ObjectKey;
 
