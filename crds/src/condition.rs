@@ -114,6 +114,8 @@ pub enum Reason {
     EvictionsLimited,
     /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is accepted.
     Rejected,
+    /// Plans evicted pods and their preemptors were not bound: no pod is evicted for this preemptor, or for any, for some minutes.
+    CircuitBreakerOpen,
     /// The ConfigMap that sets Giveway's mode has an unknown value (event on it).
     ModeUnknown,
 }
@@ -167,6 +169,7 @@ impl Reason {
             Self::Protected => "Protected",
             Self::EvictionsLimited => "EvictionsLimited",
             Self::Rejected => "Rejected",
+            Self::CircuitBreakerOpen => "CircuitBreakerOpen",
             Self::ModeUnknown => "ModeUnknown",
         }
     }

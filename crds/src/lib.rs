@@ -4,13 +4,14 @@
 //! [`Workload`] and [`Preemption`]; the [`keys`] of Giveway's labels and annotations on other objects; the [`kinds`] of
 //! owners whose pods a label makes a gang; Giveway's [`mode`]; how a priority class is [resolved](priority), and that a
 //! PodGroup [cannot raise the priority of its pods](lending); which pods are [critical add-ons](critical); which
-//! [labels] of a pod are kept in memory; the [conditions and reasons](condition); which kinds are [optional]; how
-//! [responses](answers) with objects that any user may have written are parsed; and how sentences with counts are
-//! [worded](wording). The controllers can therefore reconcile what admission accepts.
+//! [labels] of a pod are kept in memory; the [conditions and reasons](condition); when a [circuit breaker](breaker) is open;
+//! which kinds are [optional]; how [responses](answers) with objects that any user may have written are parsed; and how
+//! sentences with counts are [worded](wording). The controllers can therefore reconcile what admission accepts.
 
 pub mod answers;
 pub mod autoscaling;
 pub mod ban;
+pub mod breaker;
 pub mod brief;
 pub mod condition;
 pub mod constraints;

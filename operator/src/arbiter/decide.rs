@@ -266,40 +266,7 @@ impl Arbiter {
                     waiting.put_off_since = None;
                 }
             }
-            Decision::Preempt(plan) => {
-                if let Some(foreign) = self.foreign_scheduler(preemptor) {
-                    let message =
-                        format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
-                    self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
-                    return;
-                }
-                if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &plan.victims) {
-                    self.word(preemptor, Some(reserved), clock.now);
-                    return;
-                }
-                if let Some(message) = self.banned(&plan.placements) {
-                    self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
-                    return;
-                }
-                if !plan.victims.is_empty()
-                    && let Some(message) = self.too_many_plans(preemptor)
-                {
-                    self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
-                    return;
-                }
-                match self.restraint.reason().filter(|_| !plan.victims.is_empty()) {
-                    None => {}
-                    Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, &plan, clock),
-                    Some(_) => return self.observe(preemptor, &plan, clock),
-                }
-                self.word(preemptor, None, clock.now);
-                if !plan.victims.is_empty() {
-                    for line in &plan.trace {
-                        tracing::debug!(%preemptor, "{line}");
-                    }
-                }
-                self.start(preemptor, &plan, clock);
-            }
+            Decision::Preempt(plan) => self.preempt(preemptor, &plan, clock),
             Decision::Unschedulable(shortfall) => {
                 if let Some(flaw) = &shortfall.flaw {
                     tracing::error!(%preemptor, flaw, "a plan does not stand its own check and was dropped");
@@ -325,6 +292,48 @@ impl Arbiter {
             }
             Decision::Nothing => self.word(preemptor, None, clock.now),
         }
+    }
+
+    /// Begins to carry out a plan, or reports why it must not be carried out now.
+    fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+        if let Some(foreign) = self.foreign_scheduler(preemptor) {
+            let message =
+                format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
+            self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+            return;
+        }
+        if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &plan.victims) {
+            self.word(preemptor, Some(reserved), clock.now);
+            return;
+        }
+        if let Some(message) = self.banned(&plan.placements) {
+            self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+            return;
+        }
+        if !plan.victims.is_empty()
+            && let Some(message) = self.too_many_plans(preemptor)
+        {
+            self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
+            return;
+        }
+        match self.restraint.reason().filter(|_| !plan.victims.is_empty()) {
+            None => {}
+            Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, plan, clock),
+            Some(_) => return self.observe(preemptor, plan, clock),
+        }
+        if !plan.victims.is_empty()
+            && let Some(word) = self.stopped_by_breaker(preemptor, clock)
+        {
+            self.word(preemptor, Some(word), clock.now);
+            return;
+        }
+        self.word(preemptor, None, clock.now);
+        if !plan.victims.is_empty() {
+            for line in &plan.trace {
+                tracing::debug!(%preemptor, "{line}");
+            }
+        }
+        self.start(preemptor, plan, clock);
     }
 
     /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
@@ -437,8 +446,13 @@ impl Arbiter {
             if word.reason == Reason::UnschedulableGuaranteedBudget {
                 self.metrics.guaranteed(RefusedBy::Planner);
             }
-            let warning =
-                matches!(word.reason, Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Rejected);
+            let warning = matches!(
+                word.reason,
+                Reason::Unschedulable
+                    | Reason::UnschedulableGuaranteedBudget
+                    | Reason::Rejected
+                    | Reason::CircuitBreakerOpen
+            );
             self.tell(preemptor, warning, word.reason, "Deciding", word.message);
         }
     }

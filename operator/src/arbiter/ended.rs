@@ -103,7 +103,18 @@ impl Arbiter {
         if flight.evicts() {
             let mut record = Record::from(&flight);
             record.status.bans = bans;
+            // Victims that left by themselves count while the plan is in flight.
+            if !flight.may_have_evicted() {
+                record.status.evicted = 0;
+            }
             self.plan_store.close(&record, clock.time());
+            self.note_outcome(&record, clock);
+            if !is_another
+                && ending.state != PlanState::Completed
+                && let Some(word) = self.stopped_by_breaker(preemptor, clock)
+            {
+                self.word(preemptor, Some(word), clock.now);
+            }
         }
         if let Preemptor::Group(key) = preemptor {
             if flight.evicts() && !is_another {

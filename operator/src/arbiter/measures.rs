@@ -104,5 +104,7 @@ impl Arbiter {
         let bans = &self.restraint.bans;
         let victims = bans.victims().count();
         self.metrics.bans(victims, bans.len() - victims);
+        let breakers = self.restraint.breakers.open();
+        self.metrics.breakers(breakers.preemptors.len(), breakers.cluster.is_some());
     }
 }

@@ -6,6 +6,7 @@
 
 mod advance;
 mod bans;
+mod breakers;
 mod capacity;
 mod decide;
 mod departures;

@@ -39,6 +39,7 @@ impl Arbiter {
         }
         self.model.drop_old_marks(clock.epoch_seconds);
         self.expire_bans(clock);
+        self.follow_breakers(clock);
         self.forget_the_dead();
         self.plans.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.statuses.dirty.append(&mut self.model.touched);

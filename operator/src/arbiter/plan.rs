@@ -26,9 +26,10 @@ impl Arbiter {
     pub(super) fn store_plans(&mut self, clock: Clock) {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
-            // The limits of the history end no ban.
+            // The limits of the history end no ban, and close no breaker.
             if !self.keeper.has_deleted(&removed) {
                 self.lift_bans(&removed);
+                self.restraint.breakers.lift(&removed);
             }
         }
         if std::mem::take(&mut self.model.plans.listed) {

@@ -4,7 +4,7 @@
 //! every cancelled plan, because the pods of a PodGroup are disrupted together. While Giveway observes, a plan whose evictions were all
 //! accepted continues, so that its preemptor can use the capacity.
 
-use super::Arbiter;
+use super::{Arbiter, breakers};
 use crate::clock::Clock;
 use crate::departures::plan_store::{Answer, Record};
 use crate::messages::command::Command;
@@ -52,11 +52,13 @@ impl Arbiter {
         }
     }
 
-    /// Cancels the plans that must not continue in this mode or in their namespace. A change of the mode or of a namespace wakes all
-    /// plans, and a new plan is awake, so the others need not be examined.
+    /// Cancels the plans that must not continue in this mode or in their namespace, or must not begin because of the circuit breaker of the
+    /// cluster. A change of the mode, of a namespace or of this breaker wakes all plans, and a new plan is awake, so the others need not be
+    /// examined.
     pub(super) fn restrain(&mut self) {
         let awake: Vec<Preemptor> = self.plans.flights.awake().cloned().collect();
         let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
+        let breaker = self.restraint.breakers.stop_all().map(breakers::reason);
         for preemptor in awake {
             let is_unserved = self.is_unserved(&preemptor);
             let Some(flight) = self.plans.flights.get_mut(&preemptor) else { continue };
@@ -69,6 +71,13 @@ impl Arbiter {
             {
                 let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
                 flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
+            }
+            if let Some(reason) = &breaker
+                && flight.rescue.is_none()
+                && flight.evicts()
+                && flight.plan.state == PlanState::Planned
+            {
+                flight.drop_plan(PlanState::Cancelled, format!("No pod was evicted for this plan: {reason}"));
             }
         }
     }

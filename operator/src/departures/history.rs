@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of deletions in flight.
 const IN_FLIGHT: usize = 100;
-/// Maximum number of plans that are kept before later ones because bans in them have not ended.
-const MOST_WITH_BANS: usize = 200;
+/// Maximum number of plans that are kept before later ones because bans in them have not ended, or because circuit breakers depend on them.
+const MOST_REMEMBERED: usize = 200;
 /// Approximate limit on the size of the history in etcd, in bytes: plans of thousands of pods are deleted earlier.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// How long a `Preemption` must be without a plan in memory before it is ended: longer than a watch may lag without being considered
@@ -176,12 +176,18 @@ fn excess(mut over: Vec<Over<'_>>, keep: Keep, second: i64) -> Vec<Parts<'_>> {
     over.sort_by_key(|plan| Reverse(plan.age));
     let before = |age: Duration| second.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let (oldest, needed) = (before(keep.age), before(keep.least));
-    // Within the limits, the latest plans with bans that have not ended come first.
-    let mut with_bans = 0;
+    // Within the limits, the latest plans come first of which a new leader learns bans that have not ended, or circuit breakers: the plans
+    // that evicted pods in vain, and the last one that completed.
+    let (mut remembered, mut has_completed) = (0, false);
     let (mut first, rest): (Vec<_>, Vec<_>) = over.into_iter().partition(|plan| {
-        let mut bans = plan.parts.iter().flat_map(|(_, record)| &record.status.bans);
-        let is_first = with_bans < MOST_WITH_BANS && bans.any(|ban| ban.until.0.as_second() > second);
-        with_bans += usize::from(is_first);
+        let records = || plan.parts.iter().map(|(_, record)| record);
+        let bans = records().flat_map(|record| &record.status.bans).any(|ban| ban.until.0.as_second() > second);
+        let outcomes = records().filter_map(|record| record.outcome.as_ref());
+        let counts = outcomes
+            .filter(|outcome| outcome.counts_at(second))
+            .any(|outcome| !outcome.is_bound || !std::mem::replace(&mut has_completed, true));
+        let is_first = remembered < MOST_REMEMBERED && (bans || counts);
+        remembered += usize::from(is_first);
         is_first
     });
     first.extend(rest);
@@ -369,6 +375,25 @@ mod tests {
         model.apply(Input::Preemption(Update::Applied(Box::new(serde_json::from_value(object).unwrap()))));
         assert_eq!(forgotten(&pass(&model, KEEP, 599)), ["b", "c"], "the ban ends at second 600");
         assert_eq!(forgotten(&pass(&model, KEEP, 600)), ["a", "b"]);
+    }
+
+    #[test]
+    fn within_the_limits_plans_that_count_for_circuit_breakers_are_kept_before_later_ones() {
+        let over = |name, state, finished| (name, 1, Some(state), finished);
+        let mut model = world(&[over("e", "Cancelled", 500), over("f", "Observed", 600)]);
+        for (name, state, finished) in
+            [("a", "Failed", 100), ("b", "Completed", 200), ("c", "Cancelled", 300), ("d", "Completed", 400)]
+        {
+            let status = json!({"state": state, "term": "t", "evicted": 1, "finishedAt": time(finished)});
+            store(&mut model, name, 1, &status);
+        }
+        let keep = Keep { age: Duration::from_secs(86_400), count: 3, least: Duration::ZERO };
+        assert_eq!(
+            forgotten(&pass(&model, keep, 700)),
+            ["b", "e", "f"],
+            "the failed ones and the last completed one stay"
+        );
+        assert_eq!(forgotten(&pass(&model, keep, 10_000)), ["a", "b", "c"], "no breaker depends on them any more");
     }
 
     #[test]

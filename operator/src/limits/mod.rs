@@ -1,16 +1,18 @@
-//! What limits evictions: the mode and the number per minute, which administrators set, and bans of what failed.
+//! What limits evictions: the mode and the number per minute, which administrators set, and bans and circuit breakers after failures.
 
 pub mod bans;
+pub mod breakers;
 pub mod rates;
 pub mod switch;
 
 use bans::Bans;
+use breakers::Breakers;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use rates::{Most, Rates};
 use switch::Switch;
 
-/// What restrains evictions: the mode, the limits on evictions per minute, and bans.
+/// What restrains evictions: the mode, the limits on evictions per minute, bans, and circuit breakers.
 #[derive(Debug)]
 pub struct Restraint {
     /// The mode.
@@ -19,12 +21,19 @@ pub struct Restraint {
     pub rates: Rates,
     /// What is not tried again for a while.
     pub bans: Bans,
+    /// Which preemptors get no evictions after plans that failed.
+    pub breakers: Breakers,
 }
 
 impl Restraint {
     /// Starts in the mode of the chart, and with these limits.
     pub fn new(chart: Mode, most: Most) -> Self {
-        Self { switch: Switch::new(chart), rates: Rates::new(most), bans: Bans::default() }
+        Self {
+            switch: Switch::new(chart),
+            rates: Rates::new(most),
+            bans: Bans::default(),
+            breakers: Breakers::default(),
+        }
     }
 
     /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.

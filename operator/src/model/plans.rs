@@ -2,6 +2,7 @@
 //! plans, only the fields that the history needs are kept.
 
 use crate::limits::rates::Need;
+use giveway_crds::breaker::Outcome;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_crds::{Preemption, critical};
@@ -23,6 +24,8 @@ pub struct PlanRecord {
     pub node: Option<SmolStr>,
     /// Its status; only the first part of a plan has one.
     pub status: PreemptionStatus,
+    /// How it ended, if that counts for a circuit breaker.
+    pub outcome: Option<Outcome>,
     /// When it was created, in seconds since the epoch.
     pub created: i64,
     /// Approximate size in etcd, in bytes.
@@ -41,6 +44,8 @@ pub struct Plans {
     records: BTreeMap<SmolStr, PlanRecord>,
     /// Plans that were deleted since the last pass.
     pub removed: Vec<SmolStr>,
+    /// The outcomes that the watch has shown since the last pass and that count for circuit breakers, by name of the plan.
+    pub outcomes: BTreeMap<SmolStr, Outcome>,
     /// True if a complete list arrived since the last pass.
     pub listed: bool,
     resumed: bool,
@@ -69,6 +74,7 @@ impl Plans {
     /// Updates an object; `None` if it was deleted. Returns false, because no decision depends on it.
     pub(super) fn take(&mut self, name: &SmolStr, object: Option<Box<Preemption>>) -> bool {
         let Some(object) = object else {
+            self.outcomes.remove(name);
             if self.records.remove(name).is_some() && plan_of_part(name) == name {
                 self.removed.push(name.clone());
             }
@@ -78,9 +84,14 @@ impl Plans {
         let lines = 5 + spec.placements.len() + spec.victims.iter().map(|unit| 1 + unit.pods.len()).sum::<usize>();
         let is_completed = !self.resumed && status.state == PlanState::Completed;
         let placed = spec.placements.iter().filter(|_| is_completed).map(|place| SmolStr::new(&place.uid));
+        let preemptor = spec.preemptor.clone().unwrap_or_default();
+        let outcome = Outcome::of(&spec.cause, &preemptor, &status);
+        if let Some(outcome) = &outcome {
+            self.outcomes.insert(name.clone(), outcome.clone());
+        }
         let record = PlanRecord {
             uid: object.uid().unwrap_or_default().into(),
-            preemptor: spec.preemptor.clone().unwrap_or_default(),
+            preemptor,
             critical: critical::tainted_for(spec).is_some(),
             node: critical::tainted_for(spec).and_then(|_| Some(spec.placements.first()?.node.as_str().into())),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
@@ -89,6 +100,7 @@ impl Plans {
             placed: placed.collect(),
             object: (!self.resumed && status.state.in_flight()).then_some(object),
             status,
+            outcome,
         };
         self.records.insert(name.clone(), record);
         false

@@ -182,6 +182,14 @@ pub(super) const BANS: About = About::gauge(
         "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
     )],
 );
+pub(super) const BREAKERS: About = About::gauge(
+    "giveway_operator_breakers_open",
+    "Circuit breakers that are open: plans evicted pods, and their preemptors were not bound. Counted every two seconds by the leader",
+    &[label(
+        "kind",
+        "`preemptor`: no pod is evicted for a certain preemptor; `cluster`: no pod is evicted for any preemptor, or for one at a time",
+    )],
+);
 
 /// All metrics of the operator, without those that every process has.
 pub const CATALOGUE: &[About] = &[
@@ -221,4 +229,5 @@ pub const CATALOGUE: &[About] = &[
     EVICTED_NOT_BOUND,
     REHEARSALS,
     BANS,
+    BREAKERS,
 ];

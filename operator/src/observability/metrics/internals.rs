@@ -68,6 +68,7 @@ pub(super) struct Internals {
     evicted_not_bound: Family<PreemptorLabels, Counter>,
     rehearsals: Family<OutcomeLabels, Counter>,
     bans: Family<BanLabels, Gauge>,
+    breakers: Family<KindLabels, Gauge>,
 }
 
 impl Internals {
@@ -83,6 +84,7 @@ impl Internals {
             evicted_not_bound: new.shown(&catalogue::EVICTED_NOT_BOUND, Family::default()),
             rehearsals: new.shown(&catalogue::REHEARSALS, Family::default()),
             bans: new.shown(&catalogue::BANS, Family::default()),
+            breakers: new.shown(&catalogue::BREAKERS, Family::default()),
         }
     }
 
@@ -165,6 +167,13 @@ impl Metrics {
             self.internals.bans.get_or_create(&BanLabels { ban }).set(count(number));
         }
     }
+
+    /// Sets the number of open circuit breakers: of preemptors, and of the cluster.
+    pub fn breakers(&self, preemptors: usize, cluster: bool) {
+        for (kind, number) in [("preemptor", preemptors), ("cluster", usize::from(cluster))] {
+            self.internals.breakers.get_or_create(&KindLabels { kind: Cow::Borrowed(kind) }).set(count(number));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,12 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn rehearsals_and_bans_are_shown_as_they_were_set() {
+    fn rehearsals_bans_and_breakers_are_shown_as_they_were_set() {
         let metrics = Metrics::default();
         metrics.rehearsed(Rehearsal::Rejected);
         metrics.rehearsed(Rehearsal::Rejected);
         metrics.rehearsed(Rehearsal::Passed);
         metrics.bans(3, 1);
+        metrics.breakers(2, true);
         metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
         metrics.statuses_waiting(7);
         metrics.passed(Duration::from_millis(2));
@@ -228,6 +238,8 @@ mod tests {
                 r#"giveway_operator_rehearsals_total{outcome="passed"} 1"#,
                 r#"giveway_operator_bans{ban="victim"} 3"#,
                 r#"giveway_operator_bans{ban="node"} 1"#,
+                r#"giveway_operator_breakers_open{kind="preemptor"} 2"#,
+                r#"giveway_operator_breakers_open{kind="cluster"} 1"#,
                 r#"giveway_operator_evicted_not_bound_total{preemptor_class="high"} 1"#,
                 "giveway_operator_statuses_waiting 7",
                 r#"giveway_operator_pass_duration_seconds_bucket{le="0.004"} 1"#,

@@ -1,0 +1,126 @@
+//! Circuit breakers in the arbiter: after plans that evicted pods and whose preemptors were not bound, no plan with evictions is made for a
+//! while. Free capacity is used meanwhile.
+//!
+//! Critical add-ons neither open a breaker nor are stopped by one: one of them has a plan at a time, and its placements are
+//! [banned](super::bans) after the first failure. Nor are [departures](crate::departures) stopped, because what was begun is finished.
+
+use super::Arbiter;
+use crate::clock::Clock;
+use crate::departures::plan_store::Record;
+use crate::model::Model;
+use crate::status::WaitReason;
+use giveway_crds::breaker::{ClusterBreaker, Outcome, PLANS, TIME};
+use giveway_crds::condition::Reason;
+use giveway_crds::plan::StoredPreemptor;
+use giveway_crds::preemption::PreemptionStatus;
+use giveway_planner::Preemptor;
+use giveway_planner::model::{ObjectKey, Pod};
+use k8s_openapi::jiff::Timestamp;
+use std::time::Duration;
+
+/// How long a plan may take before the next one may be made, while one is made at a time.
+const TRIAL: Duration = Duration::from_secs(600);
+
+/// Returns true if a preemptor exists and has pods that are not bound.
+fn waits(model: &Model, preemptor: &StoredPreemptor) -> bool {
+    let key = ObjectKey::new(&preemptor.namespace, &preemptor.name);
+    if preemptor.kind == "Pod" {
+        let is_pending = |pod: &Pod| pod.uid == preemptor.uid && pod.live() && !pod.bound();
+        return model.cluster.pod(&key).is_some_and(is_pending);
+    }
+    let exists = model.groups.get(&key).is_some_and(|group| group.uid == preemptor.uid);
+    exists && model.pending.of_group(&key).next().is_some()
+}
+
+/// Returns a time as messages contain it.
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap_or_default()
+}
+
+/// Returns the sentence about the breaker of the cluster: why it is open.
+pub(super) fn reason(breaker: &ClusterBreaker) -> String {
+    format!("Plans for {} preemptors in a row evicted pods, and none of them was bound.", breaker.preemptors())
+}
+
+impl Arbiter {
+    /// Takes the outcomes that the watch has shown, and opens and closes breakers.
+    pub(super) fn follow_breakers(&mut self, clock: Clock) {
+        for (plan, outcome) in std::mem::take(&mut self.model.plans.outcomes) {
+            self.restraint.breakers.note(&plan, outcome);
+        }
+        self.compute_breakers(clock);
+    }
+
+    /// Records the outcome of a plan that has ended, if it is stored, before the watch shows it.
+    pub(super) fn note_outcome(&mut self, record: &Record<'_>, clock: Clock) {
+        let status = PreemptionStatus { finished_at: Some(clock.time()), ..record.status.clone() };
+        let outcome = Outcome::of(record.plan.cause.as_str(), &record.plan.preemptor, &status);
+        if let Some(outcome) = outcome.filter(|_| self.plan_store.holds(&record.plan.id)) {
+            self.restraint.breakers.note(&record.plan.id, outcome);
+            self.compute_breakers(clock);
+        }
+    }
+
+    /// Computes which breakers are open. Preemptors are decided again when one has opened or closed, and plans that have evicted no pod are
+    /// cancelled when that of the cluster has opened.
+    fn compute_breakers(&mut self, clock: Clock) {
+        let was_open = self.restraint.breakers.stop_all().is_some();
+        let model = &self.model;
+        if !self.restraint.breakers.compute(clock.epoch_seconds, |preemptor| waits(model, preemptor)) {
+            return;
+        }
+        self.model.version += 1;
+        if let Some(breaker) = self.restraint.breakers.stop_all().filter(|_| !was_open) {
+            let until = time(breaker.until);
+            tracing::warn!(preemptors = breaker.preemptors(), %until, "no pod is evicted for any preemptor until then");
+            self.plans.flights.wake_all();
+        }
+    }
+
+    /// Returns the wait reason of a preemptor for which a breaker permits no plan with evictions now.
+    pub(super) fn stopped_by_breaker(&self, preemptor: &Preemptor, clock: Clock) -> Option<WaitReason> {
+        let uid = self.model.uid_of(preemptor)?;
+        let breakers = &self.restraint.breakers;
+        let message = match (breakers.of_preemptor(uid), breakers.of_cluster()) {
+            (Some(breaker), _) => {
+                let (minutes, until) = (TIME / 60, time(breaker.until));
+                format!(
+                    "{PLANS} plans within {minutes} minutes evicted pods for this preemptor, and it was not bound. No pod is evicted for it until {until}: its events say how each plan ended, and capacity that becomes free is used at once."
+                )
+            }
+            (None, Some(breaker)) => self.stopped_by_cluster(breaker, uid, clock)?,
+            (None, None) => return None,
+        };
+        Some(WaitReason { reason: Reason::CircuitBreakerOpen, message })
+    }
+
+    /// Returns why the breaker of the cluster permits no plan with evictions for the preemptor with this UID now; `None` if it permits one.
+    fn stopped_by_cluster(&self, breaker: &ClusterBreaker, uid: &str, clock: Clock) -> Option<String> {
+        let (reason, permitted) = (reason(breaker), breaker.permits_from(uid));
+        if breaker.stops_all() {
+            let until = time(breaker.until);
+            return Some(format!(
+                "{reason} No pod is evicted for any preemptor until {until}: an administrator finds the cause with `kubectl giveway check`, and capacity that becomes free is used at once."
+            ));
+        }
+        let next = if permitted > clock.epoch_seconds {
+            format!("this preemptor is considered after {}", time(permitted))
+        } else if self.has_trial(clock) {
+            "this preemptor is considered after the current one".to_owned()
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{reason} One plan with evictions is made at a time until one completes: {next}, and capacity that becomes free is used at once."
+        ))
+    }
+
+    /// Returns true if a plan that evicts pods was made a short time ago and is in flight.
+    fn has_trial(&self, clock: Clock) -> bool {
+        let flights = &self.plans.flights;
+        flights.with_victims(i32::MIN) > 0
+            && flights.values().any(|flight| {
+                flight.evicts() && flight.rescue.is_none() && clock.now.duration_since(flight.started) < TRIAL
+            })
+    }
+}

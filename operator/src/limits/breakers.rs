@@ -1,0 +1,153 @@
+//! The circuit breakers: the outcomes from which they are computed, and which of them are open. Pure: the caller passes the time, as
+//! wall-clock time, because outcomes outlast the leader that observed them.
+//!
+//! [`giveway_crds::breaker`] says when a breaker is open. Nothing is stored for it: each leader gets the outcomes from the `Preemption`
+//! objects, and those of its own plans as soon as they end.
+
+use giveway_crds::breaker::{ClusterBreaker, OpenBreakers, Outcome, PreemptorBreaker};
+use giveway_crds::plan::StoredPreemptor;
+use giveway_planner::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcomes of plans, and the breakers that are open.
+#[derive(Debug, Default)]
+pub struct Breakers {
+    /// By name of the plan.
+    outcomes: BTreeMap<SmolStr, Outcome>,
+    open: OpenBreakers,
+    /// The second at which `open` was computed; `None` if an outcome has changed since then.
+    computed: Option<i64>,
+}
+
+impl Breakers {
+    /// Records how a plan ended.
+    pub fn note(&mut self, plan: &str, outcome: Outcome) {
+        self.computed = None;
+        self.outcomes.insert(plan.into(), outcome);
+    }
+
+    /// Removes the outcome of a plan whose `Preemption` was deleted.
+    pub fn lift(&mut self, plan: &str) {
+        if self.outcomes.remove(plan).is_some() {
+            self.computed = None;
+        }
+    }
+
+    /// Computes which breakers are open at this second. `waits` returns true for a preemptor that exists and has pods that are not bound.
+    /// Returns true if one has opened or closed, or if it is the turn of another preemptor.
+    pub fn compute(&mut self, second: i64, waits: impl Fn(&StoredPreemptor) -> bool) -> bool {
+        if self.computed.replace(second) == Some(second) {
+            return false;
+        }
+        self.forget(second);
+        let open = OpenBreakers::at(second, self.outcomes.values(), waits);
+        let differs = open != self.open;
+        self.open = open;
+        differs
+    }
+
+    /// Removes the outcomes that do not count any more, and those of completed plans that end no count of failures.
+    fn forget(&mut self, second: i64) {
+        self.outcomes.retain(|_, outcome| outcome.counts_at(second));
+        let (bound, failed): (Vec<&Outcome>, Vec<&Outcome>) =
+            self.outcomes.values().partition(|outcome| outcome.is_bound);
+        let last = bound.into_iter().map(|outcome| outcome.ended).max();
+        let failed: BTreeSet<String> = failed.into_iter().map(|outcome| outcome.preemptor.uid.clone()).collect();
+        self.outcomes.retain(|_, outcome| {
+            !outcome.is_bound || Some(outcome.ended) == last || failed.contains(&outcome.preemptor.uid)
+        });
+    }
+
+    /// Returns the open breakers.
+    pub fn open(&self) -> &OpenBreakers {
+        &self.open
+    }
+
+    /// Returns the open breaker of the preemptor with this UID.
+    pub fn of_preemptor(&self, uid: &str) -> Option<&PreemptorBreaker> {
+        self.open.preemptors.get(uid)
+    }
+
+    /// Returns the breaker of the cluster, if it is open.
+    pub fn of_cluster(&self) -> Option<&ClusterBreaker> {
+        self.open.cluster.as_ref()
+    }
+
+    /// Returns the breaker of the cluster while it permits no evictions for any preemptor.
+    pub fn stop_all(&self) -> Option<&ClusterBreaker> {
+        self.of_cluster().filter(|breaker| breaker.stops_all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(uid: &str, ended: i64, is_bound: bool) -> Outcome {
+        let preemptor = StoredPreemptor { kind: "PodGroup".into(), uid: uid.into(), ..StoredPreemptor::default() };
+        Outcome { preemptor, ended, is_bound }
+    }
+
+    /// Returns the breakers after three plans for preemptor `a` failed at second 100.
+    fn open() -> Breakers {
+        let mut breakers = Breakers::default();
+        for plan in ["p-1", "p-2", "p-3"] {
+            breakers.note(plan, outcome("a", 100, false));
+        }
+        assert!(breakers.compute(100, |_| true));
+        breakers
+    }
+
+    #[test]
+    fn a_breaker_closes_when_its_time_has_passed_or_a_preemption_is_deleted() {
+        let mut breakers = open();
+        assert_eq!(breakers.of_preemptor("a").map(|open| open.until), Some(700));
+        assert!(breakers.of_preemptor("b").is_none() && breakers.of_cluster().is_none());
+        assert!(!breakers.compute(100, |_| panic!("it was computed at this second")));
+        assert!(!breakers.compute(699, |_| true));
+        assert!(breakers.compute(700, |_| true) && breakers.of_preemptor("a").is_none());
+        let mut breakers = open();
+        breakers.lift("p-4");
+        assert!(!breakers.compute(100, |_| true), "another Preemption");
+        breakers.lift("p-2");
+        assert!(breakers.compute(100, |_| true) && breakers.of_preemptor("a").is_none());
+    }
+
+    #[test]
+    fn an_outcome_that_the_watch_shows_again_counts_once() {
+        let mut breakers = Breakers::default();
+        for _ in 0..3 {
+            breakers.note("p-1", outcome("a", 100, false));
+        }
+        breakers.compute(100, |_| true);
+        assert!(breakers.of_preemptor("a").is_none());
+    }
+
+    #[test]
+    fn outcomes_of_completed_plans_are_kept_only_where_they_end_a_count() {
+        let mut breakers = open();
+        for number in 0..1_000 {
+            breakers.note(&format!("done-{number}"), outcome(&format!("u{number}"), 200 + number, true));
+        }
+        breakers.note("earlier", outcome("a", 50, true));
+        breakers.compute(1_300, |_| true);
+        let kept: Vec<&str> = breakers.outcomes.keys().map(SmolStr::as_str).collect();
+        assert_eq!(kept, ["done-999", "earlier", "p-1", "p-2", "p-3"]);
+        breakers.compute(10_000, |_| true);
+        assert!(breakers.outcomes.is_empty());
+    }
+
+    #[test]
+    fn the_breaker_of_the_cluster_stops_all_and_then_permits_one_plan_at_a_time() {
+        let mut breakers = Breakers::default();
+        for uid in ["a", "b", "c", "d", "e"] {
+            breakers.note(uid, outcome(uid, 100, false));
+        }
+        assert!(breakers.compute(100, |_| true));
+        assert!(breakers.stop_all().is_some());
+        assert!(breakers.compute(700, |_| true));
+        assert!(breakers.stop_all().is_none() && breakers.of_cluster().is_some());
+        breakers.note("f", outcome("f", 701, true));
+        assert!(breakers.compute(701, |_| true) && breakers.of_cluster().is_none());
+    }
+}
