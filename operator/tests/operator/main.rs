@@ -1,6 +1,7 @@
 //! Tests of the operator through its public interface, and of its module layers. They share one binary, which is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
+mod breakers;
 mod departures;
 mod driven;
 mod event_times;

@@ -191,7 +191,7 @@ fn the_next_leader_does_not_restore_a_ban_that_ended_early() {
 }
 
 /// Returns a pod that kube-scheduler reported as unschedulable.
-fn unschedulable(name: &str, priority: i32) -> Value {
+pub fn unschedulable(name: &str, priority: i32) -> Value {
     let mut pod = world::pod(name, priority, None, None);
     pod["spec"]["schedulingGates"] = json!([]);
     let message = "0/3 nodes are available: 3 Insufficient cpu.";

@@ -1,0 +1,223 @@
+//! Circuit breakers, driven step by step: a preemptor whose evictions lead to no binding, and a cluster in which none does, evict no more
+//! pods for a while, also under the next leader, and use free capacity meanwhile.
+
+use crate::driven::{Driven, Kind, gang, member, running};
+use crate::scheduler::unschedulable;
+use giveway_crds::condition::types::SCHEDULED;
+use giveway_crds::plan::PlanState;
+use serde_json::json;
+use std::time::Duration;
+
+const FIVE: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
+const WHY: &str = "Plans for 5 preemptors in a row evicted pods, and none of them was bound.";
+
+fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+/// Returns a cluster in which a pod of lower priority fills each of these nodes.
+fn full(nodes: &[&str]) -> Driven {
+    let mut driven = Driven::new(&[]);
+    for node in nodes {
+        driven.node(node, 1);
+        driven.apply(Kind::Pod, running(&format!("low-{node}"), 10, node, None));
+    }
+    driven
+}
+
+/// Lets the victims terminate, and lets another pod of low priority take the capacity of each of these nodes at once.
+fn take_capacity(driven: &mut Driven, nodes: &[&str]) {
+    driven.terminate();
+    let count = driven.evictions().len();
+    for node in nodes {
+        assert_eq!(driven.pods_on(node), Vec::<String>::new(), "a pod was evicted from {node}");
+        driven.apply(Kind::Pod, running(&format!("low-{node}-{count}"), 10, node, None));
+    }
+    driven.settle();
+}
+
+/// Returns a cluster in which three plans for PodGroup `train`, which runs on the only node, evicted a pod in vain.
+fn three_in_vain() -> Driven {
+    let mut driven = full(&["n1"]);
+    driven.submit(gang("train", 1, 1_000), 1);
+    driven.settle();
+    for _ in 0..3 {
+        take_capacity(&mut driven, &["n1"]);
+        driven.run(seconds(5));
+    }
+    assert_eq!(driven.evicted().len(), 3, "{:#?}", driven.stored());
+    driven
+}
+
+/// Returns a cluster with a sixth node, in which plans for five gangs evicted pods in vain.
+fn five_in_vain() -> Driven {
+    let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
+    FIVE.iter().for_each(|node| driven.submit_for(node, &format!("train-{node}"), 1_000));
+    driven.settle();
+    take_capacity(&mut driven, &FIVE);
+    driven
+}
+
+/// Expects that this number of breakers of each kind are open.
+fn expect_open(driven: &Driven, preemptors: usize, cluster: usize) {
+    let metrics = driven.metrics();
+    for (kind, number) in [("preemptor", preemptors), ("cluster", cluster)] {
+        let line = format!("giveway_operator_breakers_open{{kind=\"{kind}\"}} {number}");
+        assert!(metrics.lines().any(|there| there == line), "{line} is not in:\n{metrics}");
+    }
+}
+
+#[test]
+fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes() {
+    let mut driven = three_in_vain();
+    let told = driven.condition("train", SCHEDULED);
+    let begin = "False CircuitBreakerOpen: 3 plans within 10 minutes evicted pods for this preemptor, and it was not bound. No pod is \
+                 evicted for it until 2027-01-15T08:10:";
+    assert!(told.starts_with(begin), "{told}");
+    let events = driven.events.iter().filter(|event| event.starts_with("PodGroup default/train CircuitBreakerOpen: "));
+    assert_eq!(events.count(), 1, "{:#?}", driven.events);
+    expect_open(&driven, 1, 0);
+    driven.run(seconds(290));
+    // The next leader.
+    driven.next_leader();
+    driven.run(seconds(290));
+    assert_eq!(driven.evicted().len(), 3, "{:#?}", driven.stored());
+    assert_eq!(driven.condition("train", SCHEDULED), told);
+    expect_open(&driven, 1, 0);
+    driven.run(seconds(30));
+    assert_eq!(driven.evicted().len(), 4, "it closed by itself: {}", driven.condition("train", SCHEDULED));
+    expect_open(&driven, 0, 0);
+}
+
+#[test]
+fn a_preemptor_with_an_open_breaker_uses_free_capacity() {
+    let mut driven = three_in_vain();
+    driven.node("n2", 1);
+    driven.run(seconds(5));
+    driven.bind();
+    driven.run(seconds(3));
+    assert_eq!(driven.bound("train"), ["train-0"]);
+    assert_eq!(driven.evicted().len(), 3);
+    expect_open(&driven, 0, 0);
+}
+
+#[test]
+fn a_breaker_closes_when_the_preemptions_are_deleted() {
+    let mut driven = three_in_vain();
+    let plans: Vec<String> = driven.plans().into_iter().filter_map(|plan| plan.metadata.name).collect();
+    plans.iter().for_each(|plan| driven.delete(Kind::Preemption, plan));
+    driven.run(seconds(5));
+    assert_eq!(driven.evicted().len(), 4, "{}", driven.condition("train", SCHEDULED));
+}
+
+#[test]
+fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_trial_completes() {
+    let mut driven = five_in_vain();
+    driven.run(seconds(5));
+    driven.submit_for("n6", "other", 1_000);
+    driven.run(seconds(5));
+    assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
+    for group in ["other", "train-n1", "train-n5"] {
+        let told = driven.condition(group, SCHEDULED);
+        let stopped = "No pod is evicted for any preemptor until 2027-01-15T08:10:00Z: ";
+        assert!(told.starts_with(&format!("False CircuitBreakerOpen: {WHY} {stopped}")), "{told}");
+    }
+    expect_open(&driven, 0, 1);
+    driven.next_leader();
+    driven.run(seconds(580));
+    assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
+    driven.run(seconds(15));
+    assert_eq!(
+        driven.evictions().last().map(|eviction| eviction.pod.as_str()),
+        Some("low-n6"),
+        "it has not failed yet"
+    );
+    driven.run(seconds(300));
+    assert_eq!(driven.evicted().len(), 6, "one at a time: {:#?}", driven.stored());
+    let told = driven.condition("train-n1", SCHEDULED);
+    let next = "One plan with evictions is made at a time until one completes: this preemptor is considered after the current one";
+    assert!(told.starts_with(&format!("False CircuitBreakerOpen: {WHY} {next}")), "{told}");
+    driven.terminate();
+    driven.settle();
+    driven.bind();
+    driven.run(seconds(5));
+    assert_eq!(driven.bound("other"), ["other-0"]);
+    assert_eq!(driven.evicted().len(), 11, "each of the five: {:#?}", driven.stored());
+    expect_open(&driven, 0, 0);
+}
+
+#[test]
+fn a_trial_that_fails_opens_the_breaker_again_and_the_next_one_is_for_another_preemptor() {
+    let mut driven = five_in_vain();
+    driven.run(seconds(655));
+    assert_eq!(driven.evicted().len(), 5, "those that failed wait for their turn: {:#?}", driven.stored());
+    driven.run(seconds(10));
+    assert_eq!(driven.evictions()[5..].iter().map(|it| it.pod.as_str()).collect::<Vec<_>>(), ["low-n1-5"]);
+    take_capacity(&mut driven, &["n1"]);
+    driven.run(seconds(650));
+    assert_eq!(driven.evicted().len(), 6, "{:#?}", driven.stored());
+    driven.run(seconds(20));
+    assert_eq!(driven.evictions()[6..].iter().map(|it| it.pod.as_str()).collect::<Vec<_>>(), ["low-n2-5"]);
+}
+
+#[test]
+fn deleted_preemptors_do_not_keep_the_breaker_of_the_cluster_open() {
+    let mut driven = five_in_vain();
+    driven.run(seconds(5));
+    driven.delete(Kind::Pod, "train-n1-0");
+    driven.delete(Kind::Group, "train-n1");
+    driven.run(seconds(5));
+    assert_eq!(driven.evicted().len(), 9, "the four others: {:#?}", driven.stored());
+}
+
+#[test]
+fn a_plan_that_has_evicted_no_pod_is_cancelled_when_the_breaker_of_the_cluster_opens() {
+    let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
+    FIVE.iter().for_each(|node| driven.submit_for(node, &format!("train-{node}"), 1_000));
+    let mut late = gang("late", 1, 1_000);
+    late["spec"]["preemptionDelaySeconds"] = json!(30);
+    driven.apply(Kind::Group, late);
+    let mut pod = member("late-0", 1_000, "late", 1);
+    pod["spec"]["nodeSelector"] = json!({"pool": "n6"});
+    driven.apply(Kind::Pod, pod);
+    driven.settle();
+    assert_eq!(driven.plans().len(), 6);
+    take_capacity(&mut driven, &FIVE);
+    driven.run(seconds(60));
+    assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
+    let cancelled = format!("Preemptor Cancelled: No pod was evicted for this plan: {WHY}");
+    assert!(driven.stored().contains(&cancelled), "{:#?}", driven.stored());
+    assert!(driven.condition("late", SCHEDULED).starts_with("False CircuitBreakerOpen: "));
+}
+
+#[test]
+fn pods_are_evicted_for_a_critical_add_on_although_the_breaker_of_the_cluster_is_open() {
+    let mut driven = five_in_vain();
+    driven.apply(Kind::Pod, unschedulable("dns", 2_000_000_000));
+    driven.apply(Kind::Pod, unschedulable("other", 0));
+    driven.run(seconds(25));
+    // kube-scheduler runs.
+    driven.report_unbound("other", "Unschedulable", "0/6 nodes are available: 6 Insufficient memory.");
+    driven.run(seconds(10));
+    expect_open(&driven, 0, 1);
+    assert_eq!(driven.evicted().len(), 6, "{:#?}", driven.stored());
+}
+
+#[test]
+fn victims_that_left_by_themselves_are_no_evictions() {
+    let mut driven = full(&["n1"]);
+    let mut late = gang("late", 1, 1_000);
+    late["spec"]["preemptionDelaySeconds"] = json!(600);
+    driven.submit(late, 1);
+    driven.settle();
+    for number in 0..3 {
+        let before = driven.pods_on("n1");
+        before.iter().for_each(|pod| driven.delete(Kind::Pod, pod));
+        driven.apply(Kind::Pod, running(&format!("other-{number}"), 10, "n1", None));
+        driven.run(seconds(5));
+    }
+    let ended = driven.plans().into_iter().filter_map(|plan| plan.status).filter(|status| !status.state.in_flight());
+    let ended: Vec<(PlanState, i32)> = ended.map(|status| (status.state, status.evicted)).collect();
+    assert_eq!(ended, [(PlanState::Cancelled, 0); 3], "{:#?}", driven.stored());
+    assert!(!driven.condition("late", SCHEDULED).contains("CircuitBreakerOpen"), "no pod was evicted");
+}
