@@ -1,6 +1,7 @@
 //! Excuses: breaches of promises that a fault or an event from outside explains. Each excuse names the pods, PodGroups or plans that it
 //! covers, and follows from a disturbance that the world recorded.
 
+use crate::simulation::breakers::is_stopped_by_breaker;
 use crate::simulation::object::Kind;
 use crate::simulation::server::time_of;
 use crate::simulation::world::World;
@@ -222,7 +223,11 @@ fn reason(world: &World, history: &History, outcome: &Outcome) -> Option<String>
     let made =
         history.plans.iter().find(|record| record.plan.id == outcome.plan).map_or(outcome.first, |made| made.asked);
     let during = |at: Timestamp| (made.min(outcome.first)..=end).contains(&at);
-    overtaken(history, plan, during)
+    let breaker = || {
+        let is_unbound = outcome.complete.is_none();
+        (is_unbound && is_stopped_by_breaker(world, &outcome.name)).then(|| "a circuit breaker is open".to_owned())
+    };
+    overtaken(history, plan, during).or_else(breaker)
 }
 
 /// Returns the first disturbance that may have taken pods or capacity from a plan between these times, or that the leader may not have

@@ -2,6 +2,7 @@
 //! clock. A seed determines all events: workloads, deletions, cordons, failed calls, process crashes and watch lag. `make simulation SEED=7
 //! CASES=1` runs one seed.
 
+mod breakers;
 mod calls;
 mod evictions;
 mod excuses;

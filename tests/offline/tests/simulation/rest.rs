@@ -1,10 +1,12 @@
 //! The state at rest: the promises of the end-to-end tests hold in the audit log, and no plan or pending preemptor is left that could
 //! continue.
 
+use crate::simulation::breakers::is_stopped_by_breaker;
 use crate::simulation::excuses::Excuses;
-use crate::simulation::object::{Kind, Pod, terminating, text};
+use crate::simulation::object::{Kind, Pod, number, terminating, text};
 use crate::simulation::owners::Bond;
 use crate::simulation::process::model;
+use crate::simulation::server::EPOCH;
 use crate::simulation::world::World;
 use giveway_crds::keys;
 use giveway_operator::plans::Flights;
@@ -46,6 +48,7 @@ fn something_to_do(world: &World) -> Vec<String> {
                 if plan.placements.iter().any(|placement| {
                     unbound.contains(placement.uid.as_str()) || is_of_refused_owner(world, &placement.pod.name)
                 }) || was_in_vain(world, &preemptor)
+                    || is_stopped_by_breaker(world, &preemptor.key().name)
                     || is_kept_by_denial(world, &plan) =>
             {
                 broken.extend(unexplained(world, &preemptor))
@@ -86,7 +89,7 @@ fn is_kept_by_denial(world: &World, plan: &Plan) -> bool {
 /// Returns true if the budget of an owner refuses the next eviction.
 fn is_kept_by_budget(world: &World, owner: &str) -> bool {
     let budget = world.server.get(Kind::Budget, owner);
-    budget.is_some_and(|budget| crate::simulation::object::number(budget, "/status/disruptionsAllowed") == 0)
+    budget.is_some_and(|budget| number(budget, "/status/disruptionsAllowed") == 0)
 }
 
 /// Returns a message for each gang that has been partially scheduled for longer than the time limit, unless a budget refuses the evictions.
@@ -157,7 +160,7 @@ fn groups(world: &World) -> Vec<String> {
                 text(status, "/preemption/state")
             ));
         }
-        let counted = crate::simulation::object::number(status, "/pods/scheduled");
+        let counted = number(status, "/pods/scheduled");
         if counted != bound && total > 0 {
             broken.push(format!("PodGroup {name} has {bound} bound pods, and its status has {counted}"));
         }
@@ -189,7 +192,7 @@ pub fn history(world: &World) -> History {
     let mut history = audit::unanswered::history_of(&world.server.audit);
     for (uid, failed) in &world.thwarted {
         let Some(pod) = history.pods.get_mut(uid) else { continue };
-        let failed = crate::simulation::server::EPOCH * 1000 + *failed as i64;
+        let failed = EPOCH * 1000 + *failed as i64;
         let soon = |at: Timestamp| (0..60_000).contains(&(at.as_millisecond() - failed));
         pod.preempted = pod.preempted.or(pod.removed.filter(|at| soon(*at)));
     }
