@@ -1,5 +1,6 @@
 //! Observed state of an installation: plain values, collected by [`super::gather`] and evaluated by [`super::judge`].
 
+use giveway_crds::breaker::OpenBreakers;
 use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -56,6 +57,8 @@ pub(super) struct Facts {
     pub(super) held: Known<usize>,
     /// PriorityClasses, and pods with a threshold and a budget.
     pub(super) exposure: Known<Exposure>,
+    /// The open circuit breakers.
+    pub(super) breakers: Known<OpenBreakers>,
 }
 
 /// A cluster autoscaler, detected by its API.

@@ -4,7 +4,7 @@ use super::facts::{
     Admission, Autoscaler, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
     Renewer, Switched, Toleration,
 };
-use super::tolerations;
+use super::{breakers, tolerations};
 use crate::adopt::form;
 use crate::adopt::store::Store;
 use crate::connect::{Api, Got};
@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::live;
 use crate::switch;
 use crate::world::World;
+use giveway_crds::breaker::OpenBreakers;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_THRESHOLD, GROUP};
 use giveway_crds::mode::{KEY, Mode};
 use giveway_crds::policy::PreemptionPolicy;
@@ -54,12 +55,13 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
     let serving: Known<Option<Secret>> = get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
     let provisioning = deployments.as_deref().ok().and_then(provisioning);
     let world = world(api).await?;
+    let now = Timestamp::now();
     let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
     let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         namespace: namespace.to_owned(),
-        now: Timestamp::now(),
+        now,
         resources: resources.map(|list| list.map(names).unwrap_or_default()),
         admission: admission(&Store { api, namespace }).await?,
         renewer: mutating.iter().flatten().map(|configuration| configuration.renewer).next().unwrap_or_default(),
@@ -77,6 +79,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         provisioning,
         tolerations: tolerations(api).await?,
         interrupted: interrupted(&Store { api, namespace }).await?,
+        breakers: breakers(api, &world, now).await?,
         held: world.as_ref().map(held).map_err(String::clone),
         exposure: world.map(|world| exposure(&world)),
     })
@@ -334,6 +337,24 @@ async fn world(api: &Api) -> Result<Known<World>, CliError> {
         Err(CliError::Cluster { problem, .. }) => Ok(Err(problem)),
         Err(error) => Err(error),
     }
+}
+
+/// Reads PodGroups and Preemptions, and computes which circuit breakers are open.
+async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Known<OpenBreakers>, CliError> {
+    let world = match world {
+        Ok(world) => world,
+        Err(problem) => return Ok(Err(problem.clone())),
+    };
+    let wanted = ["PodGroup", "Preemption"];
+    let objects = match live::read_kinds(api, |kind| wanted.contains(&kind)).await {
+        Ok(objects) => objects,
+        Err(CliError::Cluster { problem, .. }) => return Ok(Err(problem)),
+        Err(error) => return Err(error),
+    };
+    Ok(match objects.notes.into_iter().next() {
+        Some(note) => Err(note),
+        None => Ok(breakers::open(&objects.items, world, now)),
+    })
 }
 
 fn held(world: &World) -> usize {

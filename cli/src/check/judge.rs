@@ -1,5 +1,6 @@
 //! Evaluates the collected facts: passed checks, warnings, failures and remedies. Pure functions.
 
+use super::breakers;
 use super::certificate;
 use super::exposure;
 use super::facts::{Admission, Autoscaler, Configuration, Facts, Known, Switched};
@@ -40,6 +41,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found.extend(certificate::findings(facts));
     found.extend(operator(facts));
     found.push(mode(facts));
+    found.extend(breakers::findings(facts));
     found.extend(versions(facts));
     found.push(in_tree(facts));
     found.extend(autoscalers(facts));

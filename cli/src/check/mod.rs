@@ -4,6 +4,7 @@
 //! [`gather`] reads from the API server, [`judge`] turns the result into findings. Nothing is written, unless a
 //! [`gang`] is requested.
 
+mod breakers;
 mod certificate;
 mod exposure;
 mod facts;

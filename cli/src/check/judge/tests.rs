@@ -3,6 +3,7 @@
 use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer, Switched};
 use super::super::finding::Status;
 use super::*;
+use giveway_crds::breaker::OpenBreakers;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,6 +105,7 @@ pub(in super::super) fn healthy() -> Facts {
         interrupted: Ok(Vec::new()),
         held: Ok(3),
         exposure: Ok(Exposure::default()),
+        breakers: Ok(OpenBreakers::default()),
     }
 }
 

@@ -1,0 +1,183 @@
+//! Circuit breakers: after plans that evicted pods in vain, the operator evicts no more pods for a while. They are computed from the stored
+//! plans, exactly as by the operator.
+
+use super::facts::Facts;
+use super::finding::Finding;
+use crate::world::World;
+use giveway_crds::breaker::{OpenBreakers, Outcome, PLANS, PreemptorBreaker, TIME};
+use giveway_crds::keys::GROUP;
+use giveway_crds::plan::StoredPreemptor;
+use giveway_crds::wording::counted;
+use giveway_crds::{PodGroup, Preemption};
+use giveway_planner::ObjectKey;
+use giveway_planner::model::Pod;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Maximum number of preemptors that a line names.
+const NAMED: usize = 5;
+/// What to do about an open breaker.
+const REMEDY: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these Preemptions: \
+                      that closes the breaker at once.";
+
+/// Computes which breakers are open now. `objects` are the PodGroups and Preemptions; those that cannot be read are skipped.
+pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBreakers {
+    let of_kind = |kind: &'static str| {
+        objects.iter().filter(move |object| {
+            let version = object["apiVersion"].as_str().unwrap_or_default();
+            object["kind"] == kind && version.split('/').next() == Some(GROUP)
+        })
+    };
+    let groups = of_kind("PodGroup").filter_map(|object| crate::world::read::<PodGroup>(object, "cluster").ok());
+    let groups: BTreeSet<String> = groups.filter_map(|group| group.metadata.uid).collect();
+    let stored = of_kind("Preemption").filter_map(|object| crate::world::read::<Preemption>(object, "cluster").ok());
+    let outcomes: Vec<Outcome> = stored.filter_map(|stored| outcome(&stored)).collect();
+    let waits = |preemptor: &StoredPreemptor| {
+        let key = ObjectKey::new(&preemptor.namespace, &preemptor.name);
+        let is_pending = |pod: &Pod| pod.live() && !pod.bound();
+        if preemptor.kind == "Pod" {
+            return world.cluster.pod(&key).is_some_and(|pod| pod.uid == preemptor.uid && is_pending(pod));
+        }
+        let is_member = |pod: &Pod| pod.group_key().is_some_and(|group| group == key);
+        groups.contains(&preemptor.uid) && world.cluster.pods().any(|pod| is_pending(pod) && is_member(pod))
+    };
+    OpenBreakers::at(now.as_second(), outcomes.iter(), waits)
+}
+
+fn outcome(stored: &Preemption) -> Option<Outcome> {
+    Outcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
+}
+
+/// Returns one finding for the breaker of the cluster if it is open, and one for those of preemptors.
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    let open = match &facts.breakers {
+        Ok(open) => open,
+        Err(why) => return vec![Finding::unknown("breakers", "Whether circuit breakers are open", why)],
+    };
+    let mut found = Vec::new();
+    if let Some(breaker) = &open.cluster {
+        let effect = match breaker.stops_all() {
+            true => format!("no pod is evicted for any preemptor until {}", time(breaker.until)),
+            false => "one plan with evictions is made at a time until one completes".to_owned(),
+        };
+        let count = breaker.preemptors();
+        let message =
+            format!("Plans for {count} preemptors in a row evicted pods, and none of them was bound: {effect}.");
+        found.push(Finding::fail("breakers", message, REMEDY));
+    }
+    if !open.preemptors.is_empty() {
+        let count = counted(open.preemptors.len(), "preemptor", "preemptors");
+        let named: Vec<String> = open.preemptors.values().take(NAMED).map(named).collect();
+        let more = match open.preemptors.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "No pod is evicted for {count}, after {PLANS} plans within {} minutes that evicted pods in vain: {}{more}.",
+            TIME / 60,
+            named.join(", ")
+        );
+        found.push(Finding::warn("breakers", message, REMEDY));
+    }
+    found
+}
+
+/// Returns the name of a preemptor with the end of its breaker.
+fn named(breaker: &PreemptorBreaker) -> String {
+    let StoredPreemptor { kind, namespace, name, .. } = &breaker.preemptor;
+    format!("{}/{namespace}/{name} until {}", kind.to_lowercase(), time(breaker.until))
+}
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Status;
+    use super::super::judge::tests::healthy;
+    use super::*;
+    use crate::live::Objects;
+    use serde_json::json;
+
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    fn group(name: &str) -> Value {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "ml", "uid": format!("uid-{name}")},
+            "spec": {"schedulingPolicy": {"basic": {}}, "priority": 100}
+        })
+    }
+
+    /// Returns a plan for a PodGroup that ended at this time after it had evicted a pod.
+    fn plan(group: &str, number: usize, state: &str, ended: &str) -> Value {
+        let name = format!("{group}-{number}");
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name, "uid": name},
+            "spec": {
+                "cause": "Preemptor", "strategy": "least-cost",
+                "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": group, "uid": format!("uid-{group}"), "priority": 100}
+            },
+            "status": {"state": state, "evicted": 1, "finishedAt": ended}
+        })
+    }
+
+    fn pod(group: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("{group}-0"), "namespace": "ml", "uid": format!("uid-{group}-0"),
+                "labels": {"scheduling.giveway.dev/pod-group": group}
+            },
+            "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}
+        })
+    }
+
+    /// Returns the findings with these objects, of which the pods and PodGroups with these names exist and are pending.
+    fn found(pending: &[&str], mut objects: Vec<Value>) -> Vec<(Status, String)> {
+        let items = pending.iter().map(|group| pod(group)).collect();
+        let world = World::new(Objects { live: true, items, ..Objects::default() }).unwrap();
+        objects.extend(pending.iter().map(|name| group(name)));
+        let breakers = Ok(open(&objects, &world, NOW.parse().unwrap()));
+        let findings = findings(&Facts { breakers, ..healthy() });
+        assert!(findings.iter().all(|finding| finding.check == "breakers" && finding.remedy == REMEDY), "{findings:?}");
+        findings.into_iter().map(|finding| (finding.status, finding.message)).collect()
+    }
+
+    fn three(group: &str) -> Vec<Value> {
+        (1..=3).map(|number| plan(group, number, "Failed", "2026-11-21T11:55:00Z")).collect()
+    }
+
+    #[test]
+    fn the_open_breaker_of_a_preemptor_is_a_warning_that_names_it() {
+        let words = "No pod is evicted for 1 preemptor, after 3 plans within 10 minutes that evicted pods in vain: \
+                     podgroup/ml/train until 2026-11-21T12:05:00Z.";
+        assert_eq!(found(&["train"], three("train")), [(Status::Warn, words.to_owned())]);
+        assert_eq!(found(&[], three("train")), [], "it was deleted");
+        assert_eq!(found(&["train"], three("train").split_off(1)), [], "only two plans");
+    }
+
+    #[test]
+    fn the_open_breaker_of_the_cluster_is_a_failure() {
+        let names = ["a", "b", "c", "d", "e"];
+        let at = |ended: &str| names.map(|name| plan(name, 1, "Cancelled", ended)).to_vec();
+        let begin = "Plans for 5 preemptors in a row evicted pods, and none of them was bound: ";
+        let stopped = format!("{begin}no pod is evicted for any preemptor until 2026-11-21T12:05:00Z.");
+        assert_eq!(found(&names, at("2026-11-21T11:55:00Z")), [(Status::Fail, stopped)]);
+        let trials = format!("{begin}one plan with evictions is made at a time until one completes.");
+        assert_eq!(found(&names, at("2026-11-21T11:45:00Z")), [(Status::Fail, trials)]);
+        let mut plans = at("2026-11-21T11:55:00Z");
+        plans.push(plan("f", 1, "Completed", "2026-11-21T11:56:00Z"));
+        assert_eq!(found(&names, plans), []);
+    }
+
+    #[test]
+    fn a_healthy_installation_has_no_finding_and_unknown_breakers_are_a_warning() {
+        assert!(findings(&healthy()).is_empty());
+        let unknown = findings(&Facts { breakers: Err("forbidden".to_owned()), ..healthy() });
+        let message = "Whether circuit breakers are open is not known: forbidden";
+        assert_eq!((unknown.len(), unknown[0].status, unknown[0].message.as_str()), (1, Status::Warn, message));
+    }
+}
