@@ -105,13 +105,13 @@ pub struct PreemptionStatus {
     /// One sentence: what happens, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Pods whose eviction was accepted so far, or that left by themselves.
+    /// Pods whose eviction was accepted so far, or that left by themselves; 0 if it ended before an eviction was requested.
     #[serde(default)]
     pub evicted: i32,
     /// When the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_at: Option<Time>,
-    /// When it ended.
+    /// When it ended. Circuit breakers are computed from this time, the state and the number of evicted pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// What Giveway does not try again for a while because of it. Deleting the Preemption ends these bans.
