@@ -129,11 +129,12 @@ request.userInfo.username != {{ include "giveway.operatorUser" . | squote }}
 {{- end }}
 
 {{/*
-CEL: this user has break-glass access in the namespace of the request. Cluster administrators have it, and users to whom it was
-granted explicitly. One check costs a third of what an expression may cost, so it comes last.
+CEL: this user has break-glass access in the namespace of the request. No API serves the subresource "breakglass": it exists in RBAC
+only, so that no controller has the right because it needs it for something else. Cluster administrators have it, and users to whom it
+was granted explicitly. One check costs a third of what an expression may cost, so it comes last.
 */}}
 {{- define "giveway.mayBreakGlass" -}}
-authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('finalizers').namespace(request.?namespace.orValue('')).check('update').allowed()
+authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('breakglass').namespace(request.?namespace.orValue('')).check('update').allowed()
 {{- end }}
 
 {{/*

@@ -152,7 +152,7 @@ fn operator(facts: &Facts) -> Vec<Finding> {
             "held",
             format!("{pods} held by the gate {GATE}, and nobody releases {}.", agree(held, "it", "them")),
             format!(
-                "Start the operator. Whoever may update podgroups/finalizers can release a pod by hand: kubectl -n NAMESPACE \
+                "Start the operator. Users who may update podgroups/breakglass can release a pod by hand: kubectl -n NAMESPACE \
                  patch pod NAME -p '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
             ),
         ));

@@ -27,7 +27,8 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// User `tenant` has role `edit` in namespace `team`; user `glass` also has the break-glass right there. User `wide` has all
-/// verbs on these resources in the whole cluster, but not the break-glass right.
+/// verbs on these resources in the whole cluster, among them the finalizers that ordinary controllers may update, but not the
+/// break-glass right.
 const USERS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -36,14 +37,9 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: User, name: tenant}, {kind: User, name: glass}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: glass, namespace: team}
-rules: [{apiGroups: [scheduling.giveway.dev], resources: [podgroups/finalizers], verbs: [update]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: glass, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: glass}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: giveway-break-glass}
 subjects: [{kind: User, name: glass}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -54,7 +50,7 @@ rules:
   resources: [pods, pods/status, pods/binding, pods/ephemeralcontainers, pods/resize, bindings]
   verbs: ['*']
 - apiGroups: [scheduling.giveway.dev]
-  resources: [podgroups, podgroups/status, workloads, workloads/status, preemptions, preemptions/status]
+  resources: [podgroups, podgroups/status, podgroups/finalizers, workloads, workloads/status, preemptions, preemptions/status]
   verbs: ['*']
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -88,6 +84,22 @@ fn immutable(map: &str, key: &str, value: &str) -> String {
 /// Returns a patch that removes one scheduling gate.
 fn ungate(gate: &str) -> Value {
     json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}})
+}
+
+/// Returns a merge patch that removes all finalizers.
+fn no_finalizers() -> Value {
+    json!({"metadata": {"finalizers": null}})
+}
+
+/// Replaces a PodGroup by itself without finalizers, as `kubectl replace` does, and returns the answer.
+async fn replace_without_finalizers(group: &str, user: &Client) -> Value {
+    // The operator may write the status between the read and the update.
+    wait_for("the PodGroup is replaced", MINUTE, async || {
+        let mut whole = Call::get(group).make(user).await?;
+        whole["metadata"].as_object_mut().unwrap().remove("finalizers");
+        Call::put(group, &whole).make(user).await
+    })
+    .await
 }
 
 /// Namespace `team` with the gang `train`, whose only pod `train-0` is gated, the pod `single`, and clients of the users.
@@ -201,10 +213,13 @@ async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
     }
 
     let group = format!("{GROUPS}/train");
-    let finalizer = "metadata.finalizers: the finalizer scheduling.giveway.dev/pod-group-protection is removed by Giveway when the last pod of the group has ended: keep it in the list, or change the group with `kubectl apply`";
-    for user in [tenant, wide] {
-        let removal = Call::merge(&group, &json!({"metadata": {"finalizers": null}}));
-        removal.refused(user, "a user that removes the finalizer", finalizer).await;
+    // An update without the finalizer is admitted and keeps it, also for an administrator.
+    let admin = fixture.world.client();
+    for user in [tenant, wide, &fixture.glass, &admin] {
+        let patched = Call::merge(&group, &no_finalizers()).allowed(user, "a patch that removes the finalizer").await;
+        assert_eq!(patched["metadata"]["finalizers"], json!([keys::FINALIZER_PROTECTION]));
+        let replaced = replace_without_finalizers(&group, user).await;
+        assert_eq!(replaced["metadata"]["finalizers"], json!([keys::FINALIZER_PROTECTION]));
     }
     let status = json!({"status": {"conditions": [], "preemptedBy": "podgroup/default/other"}});
     Call::merge(&format!("{group}/status"), &status)
@@ -269,12 +284,21 @@ async fn only_the_operator_writes_preemptions_and_break_glass_rights_work() {
     foreign.refused(&glass, "a gate of another namespace", "cannot patch resource \"pods\"").await;
     Call::patch(&pod("train-0"), &ungate(GATE)).allowed(&glass, "a break-glass change").await;
     assert_eq!(scheduling_gates(&fixture.gated.get().await.unwrap()), Vec::<String>::new());
-    let no_finalizers = json!({"metadata": {"finalizers": null}});
-    Call::merge(&format!("{GROUPS}/train"), &no_finalizers).allowed(&glass, "a break-glass change").await;
+    let train = format!("{GROUPS}/train");
+    let removal = Call::merge(&train, &no_finalizers());
+    let kept = removal.allowed(&glass, "a patch of a PodGroup that is not being deleted").await;
+    assert_eq!(kept["metadata"]["finalizers"], json!([keys::FINALIZER_PROTECTION]));
+    Call::delete(&train).allowed(&admin, "a deletion").await;
+    let words = "metadata.finalizers: the finalizer scheduling.giveway.dev/pod-group-protection is removed by Giveway when the last pod of the group has ended: keep it in the list, or change the group with `kubectl apply`";
+    removal.refused(&wide, "a user with the right to update podgroups/finalizers", words).await;
+    removal.allowed(&glass, "a break-glass change").await;
+    Call::get(&train).refused(&admin, "a read of the deleted PodGroup", "not found").await;
+    let bare = GroupBuilder::new(fixture.team.clone(), "bare", 2).create_group().await;
+    let bare = format!("{GROUPS}/{}", bare.name);
     let back = json!({"metadata": {"finalizers": [keys::FINALIZER_PROTECTION]}});
     let words = "is added by Giveway when the group has pods: leave it out";
-    Call::merge(&format!("{GROUPS}/train"), &back).refused(&glass, "a finalizer put back", words).await;
-    let status = Call::merge(&format!("{GROUPS}/train/status"), &json!({"status": {"conditions": []}}));
+    Call::merge(&bare, &back).refused(&glass, "a finalizer that the operator did not add", words).await;
+    let status = Call::merge(&format!("{bare}/status"), &json!({"status": {"conditions": []}}));
     status.refused(&admin, "a status", "only Giveway's operator writes it").await;
     foreign.allowed(&admin, "a break-glass change").await;
 

@@ -96,11 +96,11 @@ async fn allow_plans(world: &World) {
 async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     let (mut world, gang, plan) = planned().await;
     world.operator().kill();
+    gang.delete().await;
     world
         .kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#])
         .await
         .unwrap();
-    gang.delete().await;
     let again = world.gang("train", 4).priority("low").without_pods().create().await;
     world.operator().start().await;
     let (state, message) = ended(&wait_ended(&world, &plan.id).await);

@@ -1,13 +1,18 @@
-//! PodGroup, create and update: class, priority and preemption policy are filled (design, section 3, rule 1).
+//! PodGroup, create and update: class, priority and preemption policy are filled, and the finalizer is kept (design, section 3, rules 1
+//! and 5).
 
 use super::priority::{self, Given, Place};
-use crate::object::{self, Map, Metadata};
+use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
+use giveway_crds::keys::FINALIZER_PROTECTION;
 use json_patch::Patch;
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use std::fmt;
 
 /// The fields of a PodGroup that this rule reads. The API server validates the others.
 #[derive(Debug, Deserialize)]
@@ -18,18 +23,96 @@ struct Facts<'a> {
     spec: Option<Map<Given<'a>>>,
 }
 
-/// Fills in the fields that follow from the priority class. On an update, stored values are kept.
+/// The fields of a PodGroup that say whether it keeps its finalizer.
+#[derive(Debug, Deserialize)]
+struct Lifetime<'a> {
+    #[serde(borrow, default)]
+    metadata: Map<LifetimeMetadata<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LifetimeMetadata<'a> {
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<Text<'a>>,
+    #[serde(default)]
+    finalizers: Option<Finalizers>,
+}
+
+impl Lifetime<'_> {
+    fn is_protected(&self) -> bool {
+        self.metadata.finalizers.is_some_and(|finalizers| finalizers.protect)
+    }
+}
+
+/// A list of finalizers; its items are not stored.
+#[derive(Clone, Copy, Debug)]
+struct Finalizers {
+    /// True if it contains [`FINALIZER_PROTECTION`].
+    protect: bool,
+}
+
+impl<'de> Deserialize<'de> for Finalizers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FinalizersVisitor;
+
+        impl<'de> Visitor<'de> for FinalizersVisitor {
+            type Value = Finalizers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Finalizers, A::Error> {
+                let mut protect = false;
+                while let Some(finalizer) = list.next_element::<Text<'de>>()? {
+                    protect |= &*finalizer == FINALIZER_PROTECTION;
+                }
+                Ok(Finalizers { protect })
+            }
+        }
+
+        deserializer.deserialize_seq(FinalizersVisitor)
+    }
+}
+
+/// Fills in the fields that follow from the priority class. On an update, stored values are kept, and the finalizer.
 pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let group: Facts = object::read("PodGroup", request.object)?;
-    let Some(given) = group.spec.filter(|_| group.metadata.deletion_timestamp.is_none()) else { return Ok(None) };
+    let mut changes = Changes::default();
+    keep_finalizer(request, view, &mut changes)?;
+    let is_being_deleted = group.metadata.deletion_timestamp.is_some();
+    let Some(given) = group.spec.filter(|_| !is_being_deleted) else { return Ok(changes.finish()) };
     let stored = match request.operation {
         Operation::Update => Some(object::read::<Facts>("PodGroup", request.old_object)?.spec.unwrap_or_default()),
         _ => None,
     };
-    let (spec, mut changes) = (Place::spec(), Changes::default());
+    let spec = Place::spec();
     let resolved = priority::fill(&spec, &given, stored.as_deref(), view, &mut changes, notes)?;
     if let (Some(resolved), None) = (resolved, &given.preemption_policy) {
         spec.set("preemptionPolicy", resolved.policy.as_str(), &mut changes);
     }
     Ok(changes.finish())
+}
+
+/// Puts the finalizer back that an update of a user leaves out, for example one with a manifest from before the group had pods. Only the
+/// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides who may.
+fn keep_finalizer(request: &Request<'_>, view: &Known<'_>, changes: &mut Changes) -> Result<(), Refusal> {
+    if request.operation != Operation::Update || view.settings.is_operator(request.user()) {
+        return Ok(());
+    }
+    let stored: Lifetime = object::read("PodGroup", request.old_object)?;
+    if stored.metadata.deletion_timestamp.is_some() || !stored.is_protected() {
+        return Ok(());
+    }
+    let group: Lifetime = object::read("PodGroup", request.object)?;
+    if group.is_protected() {
+        return Ok(());
+    }
+    changes.map_at(&["metadata"], group.metadata.is_there());
+    match group.metadata.finalizers {
+        Some(_) => changes.set(&["metadata", "finalizers", "-"], FINALIZER_PROTECTION),
+        None => changes.set(&["metadata", "finalizers"], json!([FINALIZER_PROTECTION])),
+    }
+    Ok(())
 }

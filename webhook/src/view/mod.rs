@@ -20,6 +20,9 @@ use std::collections::BTreeMap;
 /// Namespace of the cluster's own components; Giveway never changes anything in it.
 pub const KUBE_SYSTEM: &str = "kube-system";
 
+/// Name of the operator's ServiceAccount.
+const OPERATOR: &str = "giveway-operator";
+
 /// Settings that are fixed while the webhook runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -37,6 +40,12 @@ impl Settings {
     /// Returns true if Giveway does not act on this namespace.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
         namespace == KUBE_SYSTEM || namespace == self.namespace
+    }
+
+    /// Returns true if this is the user name of Giveway's operator.
+    pub fn is_operator(&self, user: &str) -> bool {
+        let account = user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+        account == Some((self.namespace.as_str(), OPERATOR))
     }
 }
 

@@ -310,7 +310,7 @@ fn pods_that_are_held_are_told_with_the_way_out_when_no_operator_leads() {
         found[1].message,
         "3 pods are held by the gate scheduling.giveway.dev/pod-group, and nobody releases them."
     );
-    assert!(found[1].remedy.starts_with("Start the operator. Whoever may update podgroups/finalizers can release"));
+    assert!(found[1].remedy.starts_with("Start the operator. Users who may update podgroups/breakglass can release"));
     assert!(
         found[1].remedy.ends_with(
             r#"patch pod NAME -p '{"spec":{"schedulingGates":[{"$patch":"delete","name":"scheduling.giveway.dev/pod-group"}]}}'"#

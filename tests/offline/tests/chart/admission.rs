@@ -86,6 +86,39 @@ fn in_its_own_updates_giveway_allows_what_another_plugin_adds_to_metadata() {
     }
 }
 
+/// Returns the names of the roles whose rules contain this resource of Giveway, and the rendered roles.
+fn roles_with(manifests: &str, resource: &str) -> Vec<(String, Value)> {
+    let documents = manifests.split("\n---\n").filter(|text| text.contains("\nkind: ClusterRole\n"));
+    let roles = documents.map(|text| serde_yaml_ng::from_str::<Value>(text).unwrap());
+    let contains = |rule: &Value| {
+        let of_giveway = rule["apiGroups"] == json!(["scheduling.giveway.dev"]);
+        of_giveway && rule["resources"].as_array().unwrap().iter().any(|one| one == resource || one == "*")
+    };
+    let found = roles.filter(|role| role["rules"].as_array().unwrap().iter().any(contains));
+    found.map(|role| (role["metadata"]["name"].as_str().unwrap().to_owned(), role)).collect()
+}
+
+#[test]
+fn policies_check_rights_that_exist_in_rbac_only_and_that_one_role_for_people_grants() {
+    let manifests = rendered(&[]);
+    let mut checks = 0;
+    for (_, check) in manifests.lines().filter_map(|line| line.split_once("authorizer.group('scheduling.giveway.dev')"))
+    {
+        let invented = [".resource('podgroups').subresource('breakglass').", ".resource('namespaces')."];
+        assert!(invented.iter().any(|right| check.starts_with(right)), "{check}");
+        checks += 1;
+    }
+    assert!(checks >= 4, "{checks}");
+    for (resource, name) in [("podgroups/breakglass", "giveway-break-glass"), ("namespaces", "giveway-namespace-admin")]
+    {
+        let roles = roles_with(&manifests, resource);
+        let [(found, role)] = roles.as_slice() else { panic!("{resource}: {roles:?}") };
+        assert_eq!(found, name);
+        let labels = role["metadata"]["labels"].as_object().unwrap();
+        assert!(!labels.keys().any(|key| key.contains("aggregate-to")), "{name} is part of no other role: {labels:?}");
+    }
+}
+
 #[test]
 fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     let usual = rendered(&[]);

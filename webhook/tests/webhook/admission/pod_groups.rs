@@ -238,3 +238,43 @@ fn a_template_reference_that_leads_nowhere_is_warned_about() {
     assert!(unknown.notes.warnings[0].contains("Workload \"none\" not found"));
     assert!(unknown.notes.missing.contains(&Reference::Workload { namespace: "team".into(), name: "none".into() }));
 }
+
+#[test]
+fn an_update_that_leaves_out_the_finalizer_keeps_it_for_every_user_but_the_operator() {
+    let with = |finalizers: Value| {
+        let mut object = group(json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}));
+        object["metadata"]["finalizers"] = finalizers;
+        object
+    };
+    let ours = "scheduling.giveway.dev/pod-group-protection";
+    let stored = with(json!(["example.com/f", ours]));
+    for (left, kept) in [
+        (json!(null), json!([ours])),
+        (json!([]), json!([ours])),
+        (json!(["example.com/f"]), json!(["example.com/f", ours])),
+        (json!([ours]), json!([ours])),
+    ] {
+        let object = mutated(&update("podgroups", with(left.clone()), stored.clone()), &cluster());
+        assert_eq!(object["metadata"]["finalizers"], kept, "{left}");
+    }
+    let without = update("podgroups", with(json!(null)), stored.clone());
+    let by = |user: &str| {
+        let user_info = UserInfo { username: Some(user.to_owned()), groups: Vec::new() };
+        mutated(&Request { user_info, ..without.clone() }, &cluster())["metadata"]["finalizers"].clone()
+    };
+    assert_eq!(by("system:serviceaccount:giveway-system:giveway-operator"), Value::Null);
+    for other in ["system:admin", "system:serviceaccount:team:giveway-operator", "giveway-operator"] {
+        assert_eq!(by(other), json!([ours]), "{other}");
+    }
+    // A PodGroup that had no finalizer gets none.
+    assert_untouched(&mutate(&update("podgroups", with(json!(null)), with(json!(["example.com/f"]))), &cluster()));
+}
+
+#[test]
+fn the_finalizer_of_a_group_that_is_being_deleted_is_not_put_back() {
+    let mut stored = group(json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}));
+    stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let without = stored.clone();
+    stored["metadata"]["finalizers"] = json!(["scheduling.giveway.dev/pod-group-protection"]);
+    assert_untouched(&mutate(&update("podgroups", without, stored), &cluster()));
+}
