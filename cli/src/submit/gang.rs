@@ -103,12 +103,13 @@ pub(super) struct Member {
     mode: DisruptionMode,
 }
 
-/// Returns the gang settings of a pod, or `None` if it does not ask for a gang.
+/// Returns the gang settings of a pod, or `None` if it does not ask for a gang, or if its own labels name its group
+/// (`is_named`).
 ///
 /// # Errors
-/// An invalid value, a pod without an owner, or an owner of a kind whose gang size is unknown; the message is the same
-/// as in admission.
-pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
+/// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
+/// is unknown. The message is the same as in admission.
+pub(super) fn member(pod: &Pod, is_named: bool) -> Result<Option<Member>, String> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str);
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
     if settings::gang(label(LABEL_GANG)).map_err(|error| error.to_string())? != Some(true) {
@@ -116,6 +117,9 @@ pub(super) fn member(pod: &Pod) -> Result<Option<Member>, String> {
     }
     let min_count = settings::min_count(annotation(ANNOTATION_MIN_COUNT)).map_err(|error| error.to_string())?;
     let mode = settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).map_err(|error| error.to_string())?;
+    if is_named {
+        return Ok(None);
+    }
     let origin = origin::of_pod(pod).map_err(|error| error.to_string())?;
     if origin.row.is_none() && min_count.is_none() {
         return Err(format!(

@@ -326,3 +326,16 @@ fn one_label_on_an_owner_is_planned_as_the_groups_that_giveway_would_make() {
     ));
     assert!(!plain.contains("podgroup/default/train"), "{plain}");
 }
+
+#[test]
+fn a_pod_that_names_its_group_is_planned_without_an_owner() {
+    let group = "{apiVersion: scheduling.giveway.dev/v1alpha1, kind: PodGroup, metadata: {name: train}, \
+                 spec: {schedulingPolicy: {gang: {minCount: 1}}, priorityClassName: high}}";
+    let labels = "{scheduling.giveway.dev/gang: 'true', scheduling.giveway.dev/pod-group: train}";
+    let pod = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: copy, labels: {labels}}}, spec: {{priorityClassName: high, \
+         containers: [{{name: c, resources: {{requests: {{cpu: '1'}}}}}}]}}}}"
+    );
+    let printed = planned(&format!("{group}\n---\n{pod}"));
+    assert!(printed.contains("podgroup/default/train"), "{printed}");
+}

@@ -31,10 +31,7 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
         return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
     }
     let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
-    // The user's own labels take precedence over the label copied from the owner. The webhook runs twice: the second
-    // time the label already names the group.
-    let origin = pod_gang::origin_of(&pod)?;
-    let origin = origin.filter(|origin| named.as_ref().is_none_or(|named| named.group == origin.group));
+    let origin = pod_gang::origin_of(&pod, named.as_ref())?;
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
     let member = named.or_else(of_owner);
     if let Some(native) = pod.native_group() {

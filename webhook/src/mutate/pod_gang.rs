@@ -6,12 +6,18 @@ use crate::verdict::Refusal;
 use crate::view::Group;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::{Controller, Origin, PodFacts, origin, settings};
+use giveway_crds::membership::Membership;
 
 /// Returns the origin of a pod that is to be a member of its owner's gang, or `None` if it does not ask for that.
 ///
+/// `named` is the group that the pod's own labels name. It takes precedence over the label copied from the owner: the
+/// origin is then returned only if it leads to the same group, as in the second call for a pod, and a pod that was
+/// copied or restored without its owner has none.
+///
 /// # Errors
-/// An invalid value, a pod without an owner, or an owner of a kind whose gang size is unknown (422).
-pub fn origin_of(pod: &Facts<'_>) -> Result<Option<Origin>, Refusal> {
+/// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
+/// is unknown (422).
+pub fn origin_of(pod: &Facts<'_>, named: Option<&Membership>) -> Result<Option<Origin>, Refusal> {
     let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
     if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
         return Ok(None);
@@ -26,7 +32,11 @@ pub fn origin_of(pod: &Facts<'_>) -> Result<Option<Origin>, Refusal> {
     });
     let name = pod.metadata.name.as_deref();
     let facts = PodFacts { name, label: |key: &str| pod.metadata.label(key), controller };
-    let origin = origin::of(&facts).map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    let found = origin::of(&facts);
+    if let Some(named) = named {
+        return Ok(found.ok().filter(|origin| origin.group == named.group));
+    }
+    let origin = found.map_err(|error| Refusal::unprocessable(error.to_string()))?;
     if origin.row.is_none() && min_count.is_none() {
         return Err(Refusal::unprocessable(format!(
             "{}: Required value: how many pods of {} {:?} start together? Giveway does not know that kind: say it here, on the \

@@ -248,6 +248,24 @@ fn pods_of_unknown_kinds_say_how_many_start_together_and_pods_of_nobody_are_refu
     assert!(bare.message.contains("the pod has no controller that could be the owner of a gang"), "{}", bare.message);
 }
 
+/// Pods that Velero restores, or that `kubectl debug --copy-to --keep-labels` copies, have the labels of a member and no owner.
+#[test]
+fn a_pod_that_names_its_group_needs_no_owner() {
+    let copied = |annotations: Value| pod(json!({LABEL_GANG: "true", LABEL_POD_GROUP: "gang"}), annotations);
+    let object = mutated(&create("pods", copied(json!({}))), &cluster());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "gang");
+    assert_eq!(object["spec"]["schedulingGates"], json!([{"name": GATE}]));
+    let labels = json!({LABEL_GANG: "true", LABEL_WORKLOAD: "work", LABEL_TEMPLATE: "gang"});
+    let object = mutated(&create("pods", pod(labels, json!({}))), &cluster());
+    assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "work-gang");
+    let invalid = refusal(mutate(&create("pods", copied(json!({ANNOTATION_MIN_COUNT: "many"}))), &cluster()));
+    assert!(
+        invalid.message.starts_with("metadata.annotations[scheduling.giveway.dev/min-count]"),
+        "{}",
+        invalid.message
+    );
+}
+
 #[test]
 fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
     let mut view = cluster();
