@@ -35,12 +35,14 @@ pub const MOST_TEMPLATES: usize = 8;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[x_kube(validation = Rule::new("has(self.controllerRef) == has(oldSelf.controllerRef) && (!has(self.controllerRef) || self.controllerRef == oldSelf.controllerRef)").message("controllerRef: field is immutable").field_path(".controllerRef"))]
+#[x_kube(validation = Rule::new("oldSelf.podGroupTemplates.all(old, self.podGroupTemplates.exists(template, template.name == old.name))").message("podGroupTemplates: templates cannot be removed: keep them all, or create another Workload").field_path(".podGroupTemplates"))]
 pub struct WorkloadSpec {
     /// The object that owns this workload, such as a Job or a LeaderWorkerSet. For people and tools; Giveway does
     /// not read it. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_ref: Option<ControllerRef>,
-    /// The templates, at most 8, each with a name of its own.
+    /// The templates, at most 8, each with a name of its own. Templates can be added, but not removed: a template that is added again could have
+    /// another priority class.
     #[schemars(length(max = MOST_TEMPLATES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_group_templates: Vec<PodGroupTemplate>,
 }

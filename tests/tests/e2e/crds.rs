@@ -237,10 +237,9 @@ async fn immutable_fields_cannot_be_changed_and_other_fields_can() {
         merge(&mut spec, owner(name));
         spec
     };
-    let two = json!({"podGroupTemplates": [
-        {"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}},
-        {"name": "u", "schedulingPolicy": {"basic": {}}}
-    ]});
+    let first = json!({"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}});
+    let second = json!({"name": "u", "schedulingPolicy": {"basic": {}}});
+    let two = json!({"podGroupTemplates": [&first, &second]});
     let workloads: Vec<Change> = vec![
         ("minCount", one(json!({})), one(json!({"schedulingPolicy": {"gang": {"minCount": 3}}})), Ok(())),
         ("the choice", one(json!({})), one(json!({"schedulingPolicy": {"basic": {}}})), Err(CHOICE)),
@@ -255,7 +254,10 @@ async fn immutable_fields_cannot_be_changed_and_other_fields_can() {
         ("the priority", one(json!({"priority": 1})), one(json!({"priority": 2})), Err("priority: field is immutable")),
         ("the priority, filled in", one(json!({})), one(json!({"priority": 2})), Ok(())),
         ("one more template", one(json!({})), two.clone(), Ok(())),
-        ("one template less", two, one(json!({})), Ok(())),
+        ("the templates in another order", two.clone(), json!({"podGroupTemplates": [&second, &first]}), Ok(())),
+        ("one template less", two.clone(), one(json!({})), Err(TEMPLATES)),
+        ("no template", two, json!({"podGroupTemplates": []}), Err(TEMPLATES)),
+        ("another name of a template", one(json!({})), json!({"podGroupTemplates": [second]}), Err(TEMPLATES)),
         ("the owner", owned("a"), owner("b"), Err("controllerRef: field is immutable")),
         ("the owner, removed", owned("a"), json!({"controllerRef": null}), Err("controllerRef: field is immutable")),
         ("the owner, added", one(json!({})), owner("a"), Err("controllerRef: field is immutable")),
@@ -321,6 +323,7 @@ fn constraint_changes(with: impl Fn(Value) -> Value) -> Vec<Change> {
 }
 
 const CLASS: &str = "priorityClassName: field is immutable";
+const TEMPLATES: &str = "podGroupTemplates: templates cannot be removed: keep them all, or create another Workload";
 const REFERENCE: &str = "podGroupTemplateRef: field is immutable";
 
 async fn the_schema_of_workloads_accepts_valid_specs_and_names_the_fault_of_others() {
