@@ -120,6 +120,26 @@ fn policies_check_rights_that_exist_in_rbac_only_and_that_one_role_for_people_gr
 }
 
 #[test]
+fn a_kept_node_is_open_to_namespaces_of_critical_add_ons_and_to_the_uid_of_its_add_on() {
+    for (values, namespaces) in [
+        (&[][..], r#"["kube-system"]"#),
+        (&["criticalAddons.namespaces={monitoring}"][..], r#"["kube-system","monitoring"]"#),
+        (&["criticalAddons.namespaces={kube-system,monitoring}"][..], r#"["kube-system","monitoring"]"#),
+    ] {
+        let policy = object(&rendered(values), "ValidatingAdmissionPolicy", "giveway-kept-nodes");
+        let condition = &policy["spec"]["matchConditions"][2];
+        assert_eq!(condition["name"], "is-not-where-critical-add-ons-are");
+        assert_eq!(condition["expression"], format!("!(request.?namespace.orValue('') in {namespaces})"));
+        let expression = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
+        assert!(
+            expression.ends_with("|| object.metadata.?uid.orValue('') == params.spec.preemptor.uid"),
+            "{expression}"
+        );
+        assert!(!expression.contains("preemptor.name"), "another pod can have the name: {expression}");
+    }
+}
+
+#[test]
 fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     let usual = rendered(&[]);
     let operator = document(&usual, "ClusterRole", "giveway-operator");

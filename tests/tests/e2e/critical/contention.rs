@@ -1,17 +1,18 @@
 //! Other pods that fit on the node of an add-on, while the node has the taint and afterwards.
 
-use super::{addon, after, wait_plan, wait_tainted, wait_untainted};
+use super::{addon, after, system, wait_plan, wait_tainted, wait_untainted};
 use crate::MINUTE;
 use crate::forbidden::deny_bindings;
 use giveway_crds::plan::PlanState;
 use giveway_crds::{Preemption, keys};
 use giveway_tests::audit::Promises;
-use giveway_tests::cluster::Shaped;
+use giveway_tests::cluster::{PodBuilder, Shaped};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -46,6 +47,10 @@ async fn no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterward
         nodes[0], dns.uid
     );
     assert!(direct.as_ref().is_some_and(|refusal| refusal.contains(&words)), "{direct:?}");
+    // A pod of kube-system, such as an agent of the node's network, is not.
+    let agent = PodBuilder::new(system(&world), "agent").on(&nodes[0]).build();
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    system(&world).api::<Pod>().create(&dry, &agent).await.unwrap();
     assert!(slow.get().await.is_some(), "the second victim has not terminated, so the node still has the taint");
     let bound = dns.wait_bound(MINUTE).await;
     assert_eq!(bound, nodes[0], "{why}");
@@ -108,13 +113,14 @@ async fn two_add_ons_are_placed_one_at_a_time_in_order_of_priority() {
 
 async fn an_add_on_that_is_never_bound_gives_its_turn_to_the_next_one() {
     let world = after("2s").start().await;
-    let nodes = world.nodes(1).cpus(1).create().await;
+    let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;
     deny_bindings(&world, "stuck", &nodes[0]).await;
-    let stuck = addon(&world, "stuck").create().await;
+    let on = |name: &str, node: &str| addon(&world, name).node_selector("kubernetes.io/hostname", node);
+    let stuck = on("stuck", &nodes[0]).create().await;
     assert_eq!(wait_tainted(&world, &stuck).await, nodes[0]);
-    let dns = addon(&world, "dns").create().await;
-    assert_eq!(dns.wait_bound(3 * MINUTE).await, nodes[0], "after a minute");
+    let dns = on("dns", &nodes[1]).create().await;
+    assert_eq!(dns.wait_bound(3 * MINUTE).await, nodes[1], "after a minute");
     let plan = wait_plan(&world, &stuck, PlanState::Failed).await;
     assert!(plan.message.contains("stuck pods are not bound"), "{}", plan.message);
     let stored = Api::<Preemption>::all(world.client()).get(&plan.id).await.unwrap();
