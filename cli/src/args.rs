@@ -155,8 +155,8 @@ pub(crate) struct PlanArgs {
 /// What the operator's flags --critical-addons-namespaces and --critical-addons-stranded say.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CriticalFlags {
-    /// Namespaces in which an annotation makes a pod a critical add-on, separated by commas: the operator's
-    /// --critical-addons-namespaces. [default: kube-system]
+    /// Namespaces of critical add-ons, separated by commas: the operator's --critical-addons-namespaces.
+    /// [default: kube-system]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical", value_parser = names::label)]
     pub(crate) critical_namespaces: Option<Vec<String>>,
 

@@ -31,7 +31,7 @@ impl CriticalFlags {
 /// # Errors
 /// The pod is not a critical add-on.
 pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answer, CliError> {
-    let pod = world.cluster.pod(key).filter(|pod| terms.is_critical(pod));
+    let pod = world.cluster.pod(key).filter(|pod| terms.evicts_for(pod));
     let pod =
         pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key, terms) })?;
     Ok(decide(world, pod, terms))
@@ -156,6 +156,12 @@ fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
         [one] => format!("namespace {one}"),
         more => format!("namespaces {}", more.join(", ")),
     };
+    if terms.is_critical(pod) {
+        return format!(
+            "pod/{key} is no critical add-on: its priority {} counts only in {places} (--critical-namespaces)",
+            pod.priority
+        );
+    }
     let annotation = format!("annotation {}: \"true\"", keys::ANNOTATION_CRITICAL);
     let lacks = match pod.asks_critical {
         true => format!("its {annotation} counts only in {places}"),

@@ -104,8 +104,8 @@ pub struct Config {
     #[arg(long)]
     pub names_across_namespaces: bool,
 
-    /// Preempt for critical add-ons that kube-scheduler cannot schedule: pods with a priority of 2000000000 or more,
-    /// and annotated pods in some namespaces.
+    /// Preempt for critical add-ons that kube-scheduler cannot schedule: in some namespaces, pods with a priority of
+    /// 2000000000 or more, and annotated pods.
     #[arg(long, action = clap::ArgAction::Set, default_value_t = true)]
     pub critical_addons: bool,
 
@@ -113,8 +113,8 @@ pub struct Config {
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub critical_addons_after: Duration,
 
-    /// Namespaces in which the annotation scheduling.giveway.dev/critical-addon: "true" is respected, separated by
-    /// commas.
+    /// Namespaces of critical add-ons, separated by commas: pods are evicted only for pods there, and only there the
+    /// annotation scheduling.giveway.dev/critical-addon: "true" is respected.
     #[arg(long, value_delimiter = ',', default_value = "kube-system")]
     pub critical_addons_namespaces: Vec<String>,
 

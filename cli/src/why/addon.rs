@@ -31,7 +31,7 @@ pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
 /// add-on.
 fn is_addon(world: &World, pod: &Pod) -> bool {
     let helped = |plan: &StoredPlan| plan.critical_addon.is_some() && plan.preemptor.uid == pod.uid.as_str();
-    pod.group.is_none() && (critical::usual_terms().is_critical(pod) || world.plans.values().any(helped))
+    pod.group.is_none() && (critical::usual_terms().evicts_for(pod) || world.plans.values().any(helped))
 }
 
 impl Facts {

@@ -143,6 +143,19 @@ fn a_pod_that_is_none_is_refused_with_what_it_lacks() {
 }
 
 #[test]
+fn a_pod_of_a_system_class_in_another_namespace_is_refused() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        "spec": {"priority": 2_000_000_000, "containers": [{"name": "c"}]}});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod]}).to_string();
+    let args = ["plan", "--critical", "--for", "pod/web", "-n", "shop", "--snapshot", "-"];
+    let printed = crate::common::giveway_with(&args, None, &list);
+    let words = "pod/shop/web is no critical add-on: its priority 2000000000 counts only in namespace kube-system \
+                 (--critical-namespaces)";
+    assert_eq!(printed.status, Some(2));
+    assert!(printed.err.contains(words), "{}", printed.err);
+}
+
+#[test]
 fn flags_that_do_not_go_together() {
     refused(
         &["--for", "podgroup/pair"],

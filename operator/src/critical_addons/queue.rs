@@ -47,7 +47,7 @@ impl Rescues {
         let in_flight = |pod: &Pod| flights.contains(&Preemptor::Pod(pod.key.clone()));
         let waits = |pod: &&Pod| {
             pod.unschedulable
-                && terms.is_critical(pod)
+                && terms.evicts_for(pod)
                 && !pod.placeholder()
                 && !pod.held
                 && !pod.gated_by_others
@@ -150,6 +150,7 @@ mod tests {
         world.pod(TestPod::new("fresh", 2_000_000_000)).pod(addon("nominated", 0).nominated("n1"));
         world.pod(addon("held", 0).held()).pod(addon("foreign", 0).scheduler("other"));
         world.pod(addon("member", 0).of("g")).pod(addon("elsewhere", 0).in_namespace("tenant"));
+        world.pod(TestPod::new("system-elsewhere", 2_000_000_000).unschedulable().in_namespace("tenant"));
         world.pod(addon("going", 0).terminating()).pod(addon("bound", 0).on("n1"));
         assert_eq!(due(&mut rescues, &world, now), Vec::<String>::new(), "not at once");
         assert_eq!(rescues.count(), 2);

@@ -209,7 +209,7 @@ impl Flight {
     pub(super) fn must_stay(&self, model: &Model) -> Option<Sentence> {
         let rescue = self.rescue.as_ref()?;
         let key = self.preemptor.key();
-        if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.is_critical(pod)) {
+        if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.evicts_for(pod)) {
             return Some(Sentence::default().object("pod", key, &pod.uid).text(" is no critical add-on any more."));
         }
         let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();

@@ -223,7 +223,7 @@ fn refill(driven: &mut Driven, nodes: &[&str]) {
 #[test]
 fn a_critical_add_on_that_is_never_bound_gives_its_turn_to_the_next_one_and_is_banned() {
     const NODES: [&str; 3] = ["n1", "n2", "n3"];
-    let mut driven = Driven::new(&[]);
+    let mut driven = Driven::new(&["--critical-addons-namespaces=default"]);
     NODES.iter().for_each(|node| driven.node(node, 1));
     refill(&mut driven, &NODES);
     driven.apply(Kind::Pod, unschedulable("stuck", 2_000_000_001));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// The administrator's configuration of critical add-ons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Namespaces in which an annotation makes a pod a critical add-on.
+    /// The namespaces of critical add-ons: pods are evicted only for pods there, and only there an annotation makes a pod critical.
     pub namespaces: BTreeSet<String>,
     /// True if a critical add-on that can run on one node only may displace critical pods of its own priority that fit on another node.
     pub stranded: bool,
@@ -25,9 +25,16 @@ pub enum Fate {
 }
 
 impl Terms {
-    /// Whether a pod is a critical add-on: by its own priority, or by an annotation where that counts.
+    /// Returns true if a pod is critical: by its own priority, or by an annotation where that counts.
     pub fn is_critical(&self, pod: &Pod) -> bool {
         pod.is_critical_addon(&self.namespaces)
+    }
+
+    /// Returns true if pods are evicted for this pod: it is critical, and in a namespace of critical add-ons. Elsewhere a tenant may be able to
+    /// create pods of a `system-` class. kube-scheduler preempts for them, and neither shortens grace periods nor evicts pods of the same
+    /// priority.
+    pub fn evicts_for(&self, pod: &Pod) -> bool {
+        self.namespaces.contains(pod.key.namespace.as_str()) && self.is_critical(pod)
     }
 
     /// Returns whether a pod on the node of `addon` may be evicted; `only_node` says that the add-on can run on no other node, `grouped`

@@ -57,6 +57,19 @@ fn a_pod_of_a_system_priority_class_is_spared_for_a_preemptor_of_a_higher_one() 
 }
 
 #[test]
+fn pods_are_evicted_for_a_critical_pod_only_in_the_namespaces_of_critical_addons() {
+    let cluster = cluster(&[addon("dns"), pod("system").priority(2_000_000_000), pod("plain").priority(1_999_999_999)]);
+    let in_namespace = |name: &str| Terms { namespaces: [name.to_owned()].into(), stranded: false };
+    let (here, elsewhere) = (in_namespace(NAMESPACE), in_namespace("kube-system"));
+    for (name, critical) in [("dns", true), ("system", true), ("plain", false)] {
+        let pod = cluster.pod(&key(name)).unwrap();
+        assert_eq!((here.evicts_for(pod), elsewhere.evicts_for(pod)), (critical, false), "{name}");
+    }
+    // It is protected from ordinary plans in every namespace.
+    assert!(elsewhere.is_critical(cluster.pod(&key("system")).unwrap()));
+}
+
+#[test]
 fn a_group_that_is_disrupted_as_a_whole_is_spared_with_its_critical_addon() {
     let member = |name: &str, on: &str| pod(name).group("low").on(on);
     let mut objects = vec![node("a", 1), node("b", 1), gang("low", 0, 2).whole(), member("low-1", "b")];

@@ -128,6 +128,8 @@ fn limited(seed: u64, config: &Config) -> Config {
         evictions_per_minute_per_cluster: most.filter(|_| in_cluster),
         evictions_per_minute_per_namespace: most.filter(|_| !in_cluster),
         critical_addons: true,
+        // The only namespace of the simulation.
+        critical_addons_namespaces: vec!["default".to_owned()],
         critical_addons_after: Duration::from_secs(5),
         ..config.clone()
     }
