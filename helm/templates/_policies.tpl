@@ -158,6 +158,13 @@ request.operation == 'CREATE'
 && 'system:nodes' in request.userInfo.?groups.orValue([])
 {{- end }}
 
+{{/*
+CEL: the taint t has the form of Giveway's: the UID of a pod. Taints of node pools have the same key permanently, and other values.
+*/}}
+{{- define "giveway.isOwnTaint" -}}
+t.key == 'CriticalAddonsOnly' && t.effect == 'NoSchedule' && t.?value.orValue('').matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+{{- end }}
+
 {{/* CEL: a pod has Giveway's scheduling gate. Call with the name of the variable. */}}
 {{- define "giveway.isHeld" -}}
 dyn({'name': 'scheduling.giveway.dev/pod-group'}) in {{ . }}.spec.?schedulingGates.orValue([])

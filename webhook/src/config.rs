@@ -70,6 +70,15 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,
 
+    /// Open nodes that are kept for critical add-ons when their time has passed, if no operator runs that would do so.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
+    pub critical_addons: bool,
+
+    /// Seconds after which such a node is opened, from when this webhook first saw that it is kept. An operator opens it after ten
+    /// minutes at the latest.
+    #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub kept_node_seconds: u64,
+
     /// Bytes of request bodies that may be in memory at the same time; further requests wait until memory is free.
     #[arg(long, default_value_t = 64 << 20, value_parser = clap::value_parser!(u32).range(1 << 20..), value_name = "BYTES")]
     pub body_budget_bytes: u32,
@@ -119,6 +128,7 @@ mod tests {
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 30));
+        assert_eq!((config.critical_addons, config.kept_node_seconds), (true, 900));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! functions from a request and a read-only [`view`] of the cluster to a [`verdict`]: they have no client, no clock
 //! and no environment. What the view does not know yet is looked up once by [`lookup`], then the rules run again.
 //!
-//! The [`guard`] has a path of its own: it judges what schedulers do to pods, and answers slowly.
+//! The [`guard`] has a path of its own: it judges what schedulers do to pods, and answers slowly. [`kept_nodes`] answers no
+//! request: it cleans up while no operator runs.
 //!
 //! Each module imports from lower layers only; `tests/webhook/layers.rs` lists the layers.
 
@@ -17,6 +18,7 @@ pub mod error;
 pub mod guard;
 pub mod health;
 pub mod judge;
+pub mod kept_nodes;
 pub mod lookup;
 pub mod metrics;
 pub mod mutate;

@@ -14,6 +14,7 @@ use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::ApiLedger;
 use giveway_webhook::guard::hold::Holds;
 use giveway_webhook::health::Health;
+use giveway_webhook::kept_nodes;
 use giveway_webhook::lookup::ApiLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::notice;
@@ -70,6 +71,10 @@ async fn main() -> anyhow::Result<()> {
     // Separate queues, so that events that any user can cause do not displace the guard's events.
     let (notices, queue) = notice::queue();
     tasks.start("the writer of events on owners", notice::write_on_owners(client.clone(), queue));
+    if config.critical_addons {
+        let longest = Duration::from_secs(config.kept_node_seconds);
+        tasks.start("the opening of kept nodes", kept_nodes::open_late(client.clone(), longest));
+    }
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
     let admission = Arc::new(admission);
     let mut limits = Limits::default();

@@ -4,7 +4,7 @@
 use crate::MINUTE;
 use crate::cli::{giveway, run};
 use crate::rights::{FOREIGN, OURS, client_with_token_of, label};
-use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, TAINT_CRITICAL};
+use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, LABEL_KEEPS_NODE, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
@@ -22,8 +22,10 @@ use std::path::PathBuf;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node;
+            the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node,
+            the_webhook_may_only_remove_the_taint_with_a_pod_uid_from_a_node;
         own:
+            without_an_operator_the_webhook_opens_a_kept_node_after_its_time,
             pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart,
             the_uninstall_hook_removes_only_taints_of_the_operator;
     ]
@@ -300,6 +302,71 @@ async fn pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart() 
         addon["spec"]["priorityClassName"] = json!("system-cluster-critical");
         Call::post(&pods(namespace), &addon).allowed(&admin, "an add-on without the webhook").await;
     }
+    world.check_promises().await;
+}
+
+async fn the_webhook_may_only_remove_the_taint_with_a_pod_uid_from_a_node(world: &mut World) {
+    let dedicated = taint("dedicated", "a", "NoSchedule");
+    world.nodes(1).prefix("kept").taint("dedicated", "a", "NoSchedule").label("pool", "a").create().await;
+    let name = "kept-000";
+    let (admin, webhook) = (world.client(), client_with_token_of(world, "giveway-webhook").await);
+    tainted(name, &[dedicated.clone(), ours(ONE)]).allowed(&admin, "a taint").await;
+    let taints = "spec.taints: Giveway's webhook only removes CriticalAddonsOnly=UID:NoSchedule, with the UID of a pod";
+    let spec = "spec: Giveway's webhook changes of a node only spec.taints";
+    let labels = "metadata.labels: Giveway's webhook may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
+    let change = |body: Value| Call::merge(&node(name), &body);
+    for (what, call, words) in [
+        ("the taint for another pod", tainted(name, &[dedicated.clone(), ours(TWO)]), taints),
+        ("a taint added", tainted(name, &[dedicated.clone(), ours(ONE), taint("a", "b", "NoSchedule")]), taints),
+        ("a foreign taint removed", tainted(name, &[ours(ONE)]), taints),
+        ("a cordoned node", change(json!({"spec": {"unschedulable": true}})), spec),
+        ("a label", change(label("pool", &json!("b"))), labels),
+    ] {
+        let denied = "'giveway-webhook-nodes' with binding 'giveway-webhook-nodes' denied request: ";
+        call.dry().refused(&webhook, what, &format!("{denied}{words}")).await;
+    }
+    tainted(name, std::slice::from_ref(&dedicated)).allowed(&webhook, "the taint removed").await;
+    assert_eq!(taints_of(&admin, name).await, json!([dedicated]));
+    world.check_promises().await;
+}
+
+async fn without_an_operator_the_webhook_opens_a_kept_node_after_its_time() {
+    let mut world = World::builder().webhook_flag("--kept-node-seconds=1").start().await;
+    world.operator().kill();
+    let nodes = world.nodes(1).cpus(1).create().await;
+    let (admin, operator) = (world.client(), world.client_of(OPERATOR).await);
+    let foreign = taint(TAINT_CRITICAL, ONE, "PreferNoSchedule");
+    tainted(&nodes[0], &[foreign.clone(), ours(ONE)]).allowed(&admin, "taints").await;
+    let plan = json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
+        "metadata": {"name": "critical", "labels": {LABEL_KEEPS_NODE: "true"}},
+        "spec": {
+            "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": ONE, "priority": 0},
+            "strategy": "critical-addon", "placements": [{"pod": "dns", "uid": ONE, "node": nodes[0]}], "victims": [],
+            "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
+        }
+    });
+    Call::post(LEDGER, &plan).allowed(&operator, "a plan").await;
+    let one = format!("{LEDGER}/critical");
+    wait_for("the Preemption keeps no node", MINUTE, async || {
+        let labels = Call::get(&one).make(&admin).await?["metadata"]["labels"].take();
+        if labels.get(LABEL_KEEPS_NODE).is_none() { Ok(()) } else { Err(labels.to_string()) }
+    })
+    .await;
+    assert_eq!(taints_of(&admin, &nodes[0]).await, json!([foreign]), "the taint is removed before the label");
+    world.pod("direct").on(&nodes[0]).create().await;
+
+    let webhook = client_with_token_of(&mut world, "giveway-webhook").await;
+    let words = "a Preemption is what Giveway decided: only its operator writes it, and pods are evicted by it.";
+    for (what, metadata) in [
+        ("a finalizer", json!({"finalizers": ["example.com/f"]})),
+        ("the label of a kept node", json!({"labels": {LABEL_KEEPS_NODE: "true"}})),
+        ("an owner", json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]})),
+    ] {
+        Call::merge(&one, &json!({"metadata": metadata})).refused(&webhook, what, words).await;
+    }
+    Call::delete(&one).refused(&webhook, "a deletion", "cannot delete resource \"preemptions\"").await;
+    Call::delete(&one).allowed(&admin, "a break-glass change").await;
     world.check_promises().await;
 }
 

@@ -360,7 +360,8 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
             "patch resource \"podgroups\"",
             Call::merge(&format!("{groups}/train"), &json!({"metadata": {"finalizers": null}})),
         ),
-        ("patch resource \"nodes\"", Call::merge("/api/v1/nodes/n", &json!({"spec": {"taints": []}}))),
+        ("patch resource \"nodes/status\"", Call::merge("/api/v1/nodes/n/status", &json!({}))),
+        ("delete resource \"nodes\"", Call::delete("/api/v1/nodes/n")),
     ];
     for (words, call) in for_the_webhook {
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;

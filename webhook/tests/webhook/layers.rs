@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers from the lowest to the highest. A new module must be added here.
 const LAYERS: [&[&str]; 10] = [
-    &["deadline", "error", "metrics", "namespaced", "notice"],
+    &["deadline", "error", "kept_nodes", "metrics", "namespaced", "notice"],
     &["body", "supervise", "tls", "verdict", "view"],
     &["config", "lookup", "object", "watch"],
     &["health", "patch", "review", "tree"],

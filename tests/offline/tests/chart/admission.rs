@@ -59,6 +59,7 @@ fn in_its_own_updates_giveway_allows_what_another_plugin_adds_to_metadata() {
         "giveway-operator-groups",
         "giveway-operator-webhooks",
         "giveway-webhook",
+        "giveway-webhook-nodes",
     ];
     assert_eq!(names, expected);
     for (name, validations) in &policies {

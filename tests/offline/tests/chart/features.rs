@@ -15,7 +15,10 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     has_flags(operator, &flags);
     assert!(!operator.contains("--critical-addons-stranded"), "{operator}");
     let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
-    assert!(document(&usual, "ClusterRole", "giveway-operator").contains(on_nodes));
+    for role in ["giveway-operator", "giveway-webhook"] {
+        assert!(document(&usual, "ClusterRole", role).contains(on_nodes), "{role}");
+    }
+    has_flags(document(&usual, "Deployment", "giveway-webhook"), &["--critical-addons=true"]);
     let lease = document(&usual, "Role", "giveway-operator-scheduler-lease");
     assert!(lease.contains("namespace: \"kube-system\"\n"), "{lease}");
     assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
@@ -44,8 +47,16 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     let operator = document(&off, "Deployment", "giveway-operator");
     assert!(operator.contains("            - --critical-addons=false\n"), "{operator}");
     assert!(!operator.contains("--critical-addons-") && !operator.contains("--scheduler-lease"), "{operator}");
-    assert!(!document(&off, "ClusterRole", "giveway-operator").contains(on_nodes));
-    for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-critical-pods"] {
+    has_flags(document(&off, "Deployment", "giveway-webhook"), &["--critical-addons=false"]);
+    for role in ["giveway-operator", "giveway-webhook"] {
+        let role = document(&off, "ClusterRole", role);
+        assert!(
+            !role.contains(on_nodes) && !role.contains("resources: [preemptions]\n    verbs: [list, patch]\n"),
+            "{role}"
+        );
+    }
+    for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-webhook-nodes", "giveway-critical-pods"]
+    {
         assert!(usual.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
     }
     // A tenant's annotation is still rejected, and a Job removes the existing taints.
