@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The lowest priority of a critical pod: that of `system-cluster-critical`.
 pub const PRIORITY: i32 = MAX_THRESHOLD;
 
-/// The namespace in which an annotation makes a pod a critical add-on, by default.
+/// The namespace of critical add-ons, by default.
 pub const NAMESPACE: &str = "kube-system";
 
 /// Name of the strategy of plans for critical add-ons.
