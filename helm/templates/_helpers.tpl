@@ -223,11 +223,15 @@ matchConditions:
       || object.metadata.?annotations != oldObject.metadata.?annotations
 {{- end }}
 
-{{/* Annotation by which cert-manager fills caBundle. */}}
-{{- define "giveway.injectCA" -}}
+{{/* Annotations of both webhook configurations: those of the values, and the one by which cert-manager fills caBundle. */}}
+{{- define "giveway.configurationAnnotations" -}}
+{{- $annotations := merge (dict) (.Values.webhook.configurationAnnotations | default dict) }}
 {{- if eq (include "giveway.certificates" .) "cert-manager" }}
+{{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/giveway-webhook" .Release.Namespace) }}
+{{- end }}
+{{- with $annotations -}}
 annotations:
-  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/giveway-webhook
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -240,13 +244,16 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{/* Security context of both pods. */}}
+{{/* Security context of the pods of Deployments and Jobs. Without a user in the values, the image or the cluster chooses it. */}}
 {{- define "giveway.podSecurity" -}}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  {{- if not (kindIs "invalid" .Values.security.runAsUser) }}
+  {{- /* helm reads a number of a file as a float, which it would print as 1.00065e+09. */}}
+  runAsUser: {{ int64 .Values.security.runAsUser }}
+  runAsGroup: {{ int64 .Values.security.runAsUser }}
+  fsGroup: {{ int64 .Values.security.runAsUser }}
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
 {{- end }}

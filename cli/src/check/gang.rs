@@ -128,7 +128,8 @@ fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
     cluster.serves_groups_in(namespace.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Returns a member with minimal requests that ends at once and is accepted by the Pod Security level `restricted`.
+/// Returns a member with minimal requests that ends at once and is accepted by the Pod Security level `restricted` and by OpenShift's
+/// `restricted-v2`, which chooses the user: without one it is that of the image.
 fn pod(index: usize, image: &str) -> Value {
     let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let requests = json!({"cpu": "1m", "memory": "1Mi"});
@@ -137,7 +138,7 @@ fn pod(index: usize, image: &str) -> Value {
         "metadata": {"name": format!("{NAME}-{index}"), "labels": {LABEL_POD_GROUP: NAME}},
         "spec": {
             "restartPolicy": "Never", "automountServiceAccountToken": false,
-            "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"name": "member", "image": image, "command": ["kubectl-giveway", "--version"],
                 "resources": {"requests": requests}, "securityContext": security}]
         }
@@ -151,6 +152,13 @@ fn held(pod: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cluster_may_choose_the_user_of_a_member() {
+        let member = pod(0, "image");
+        let expected = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+        assert_eq!(member["spec"]["securityContext"], expected);
+    }
 
     #[test]
     fn a_namespace_is_served_when_the_selector_matches_its_name_and_labels() {

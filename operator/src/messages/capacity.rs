@@ -23,8 +23,6 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("karpenter.sh/do-not-disrupt", "true"),
     ("sidecar.istio.io/inject", "false"),
 ];
-/// The UID under which a placeholder runs: `nobody`, an unprivileged user.
-const NOBODY: i64 = 65_535;
 
 /// A gang for which capacity is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,9 +211,9 @@ impl Placeholder {
                 // Short, because the container does nothing and its capacity is needed. Not 0, because the capacity
                 // must not be used before the kubelet has stopped the pod.
                 termination_grace_period_seconds: Some(1),
+                // Without a user: that of the image, or the one that the cluster chooses in this namespace, as OpenShift does.
                 security_context: Some(PodSecurityContext {
                     run_as_non_root: Some(true),
-                    run_as_user: Some(NOBODY),
                     seccomp_profile: Some(SeccompProfile {
                         type_: "RuntimeDefault".to_owned(),
                         ..SeccompProfile::default()

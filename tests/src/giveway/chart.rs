@@ -1,5 +1,8 @@
 //! Values of the chart that the rendering tests and the end-to-end test `chart` share.
 
+use crate::paths;
+use std::path::PathBuf;
+
 /// `--set` values for almost every option of the chart.
 pub const EVERY_VALUE: &[&str] = &[
     "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
@@ -29,3 +32,11 @@ pub const EVERY_VALUE: &[&str] = &[
 
 /// The namespace of `helm test` for a release in `giveway-system`.
 pub const TEST_NAMESPACE: &str = "giveway-test-3252bef2";
+
+/// The platforms that have a values file in the chart's folder.
+pub const PLATFORMS: [&str; 4] = ["aks", "eks", "gke", "openshift"];
+
+/// Returns the path of the values file of a platform.
+pub fn values_file(platform: &str) -> PathBuf {
+    paths::repository().join("helm").join(format!("values-{platform}.yaml"))
+}

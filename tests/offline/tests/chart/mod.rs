@@ -4,5 +4,7 @@ mod admission;
 mod features;
 mod namespaces;
 mod network;
+mod platforms;
 mod pods;
+mod security;
 mod validation;

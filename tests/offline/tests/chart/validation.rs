@@ -53,6 +53,11 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
         (&["operator.leaseDurationSeconds=3601"], "'/operator/leaseDurationSeconds': maximum: got 3,601, want 3,600"),
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
+        (&["security.runAsUser=0"], "'/security/runAsUser': minimum: got 0, want 1"),
+        (
+            &["webhook.configurationAnnotations.a=true"],
+            "'/webhook/configurationAnnotations/a': got boolean, want string",
+        ),
         (&["image.digests.cli=sha256:12"], "'/image/digests/cli': 'sha256:12' does not match pattern"),
         (&["operator.extraArgs={debug}"], "'/operator/extraArgs/0': 'debug' does not match pattern"),
         (&["network.listenOn=::"], "'/network/listenOn': '::' does not match pattern"),

@@ -1,0 +1,173 @@
+//! Security contexts of the rendered pods, against the rules of the Pod Security level `restricted` and of OpenShift's
+//! SecurityContextConstraints `restricted-v2`.
+
+use crate::helm::{pods, rendered, rendered_for};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// The kinds of volumes that both allow.
+const VOLUMES: [&str; 8] =
+    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"];
+/// The users of a namespace, as OpenShift chooses them.
+const USERS: RangeInclusive<i64> = 1_000_650_000..=1_000_659_999;
+
+fn containers(pod: &Value) -> Vec<&Value> {
+    ["initContainers", "containers"].into_iter().flat_map(|list| pod[list].as_array().into_iter().flatten()).collect()
+}
+
+/// Returns the fields of a pod that the Pod Security level `restricted` rejects.
+fn rejected_by_restricted(pod: &Value) -> BTreeSet<&'static str> {
+    let mut found = BTreeSet::new();
+    let mut rule = |field: &'static str, holds: bool| {
+        if !holds {
+            found.insert(field);
+        }
+    };
+    for field in ["hostNetwork", "hostPID", "hostIPC"] {
+        rule(field, pod[field] != true);
+    }
+    for volume in pod["volumes"].as_array().into_iter().flatten() {
+        let mut sources = volume.as_object().unwrap().keys().filter(|key| *key != "name");
+        rule("volumes", sources.all(|source| VOLUMES.contains(&source.as_str())));
+    }
+    let security = &pod["securityContext"];
+    rule("sysctls", security["sysctls"].is_null());
+    for container in containers(pod) {
+        let own = &container["securityContext"];
+        let effective = |field: &str| if own[field].is_null() { &security[field] } else { &own[field] };
+        let is = |value: &Value, allowed: &[&str]| value.as_str().is_some_and(|text| allowed.contains(&text));
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        rule("privileged", own["privileged"] != true);
+        rule("procMount", own["procMount"].is_null());
+        rule("seLinuxOptions", effective("seLinuxOptions").is_null());
+        rule("allowPrivilegeEscalation", own["allowPrivilegeEscalation"] == false);
+        rule("runAsNonRoot", effective("runAsNonRoot") == true);
+        rule("runAsUser", effective("runAsUser") != 0);
+        rule("seccompProfile", is(&effective("seccompProfile")["type"], &["RuntimeDefault", "Localhost"]));
+        let capabilities = &own["capabilities"];
+        rule("capabilities.drop", list(&capabilities["drop"]).iter().any(|name| name == "ALL"));
+        rule("capabilities.add", list(&capabilities["add"]).iter().all(|name| name == "NET_BIND_SERVICE"));
+        rule("hostPort", list(&container["ports"]).iter().all(|port| port["hostPort"].is_null()));
+    }
+    found
+}
+
+/// Returns the fields of a pod that the SCC `restricted-v2` rejects in a namespace with the users [`USERS`].
+fn rejected_by_restricted_v2(pod: &Value) -> BTreeSet<&'static str> {
+    let mut found = rejected_by_restricted(pod);
+    let contexts = containers(pod).into_iter().map(|container| &container["securityContext"]);
+    for context in contexts.chain([&pod["securityContext"]]) {
+        for field in ["runAsUser", "fsGroup"] {
+            let allowed = context[field].as_i64().is_some_and(|id| USERS.contains(&id));
+            if !context[field].is_null() && !allowed {
+                found.insert(field);
+            }
+        }
+        let seccomp = &context["seccompProfile"]["type"];
+        if !seccomp.is_null() && seccomp != "RuntimeDefault" {
+            found.insert("seccompProfile");
+        }
+    }
+    found
+}
+
+/// Returns a pod that both accept.
+fn accepted() -> Value {
+    json!({
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{
+            "ports": [{"containerPort": 9443}],
+            "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}
+        }],
+        "volumes": [{"name": "tls", "secret": {"secretName": "tls"}}]
+    })
+}
+
+#[test]
+fn the_rules_reject_each_field_that_is_not_restricted() {
+    assert_eq!(rejected_by_restricted_v2(&accepted()), BTreeSet::new());
+    let breaches = [
+        ("hostNetwork", "", json!({"hostNetwork": true})),
+        ("hostPID", "", json!({"hostPID": true})),
+        ("volumes", "", json!({"volumes": [{"name": "root", "hostPath": {"path": "/"}}]})),
+        ("sysctls", "/securityContext", json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "0"}]})),
+        ("runAsNonRoot", "/securityContext", json!({"runAsNonRoot": null})),
+        ("seccompProfile", "/securityContext", json!({"seccompProfile": {"type": "Unconfined"}})),
+        ("runAsUser", "/securityContext", json!({"runAsUser": 0})),
+        ("seLinuxOptions", "/securityContext", json!({"seLinuxOptions": {"type": "spc_t"}})),
+        ("hostPort", "/containers/0", json!({"ports": [{"containerPort": 9443, "hostPort": 9443}]})),
+        ("privileged", "/containers/0/securityContext", json!({"privileged": true})),
+        ("procMount", "/containers/0/securityContext", json!({"procMount": "Unmasked"})),
+        ("allowPrivilegeEscalation", "/containers/0/securityContext", json!({"allowPrivilegeEscalation": null})),
+        ("capabilities.drop", "/containers/0/securityContext", json!({"capabilities": {"drop": ["NET_RAW"]}})),
+        (
+            "capabilities.add",
+            "/containers/0/securityContext",
+            json!({"capabilities": {"drop": ["ALL"], "add": ["KILL"]}}),
+        ),
+    ];
+    for (field, place, change) in breaches {
+        let mut pod = accepted();
+        let target = pod.pointer_mut(place).unwrap().as_object_mut().unwrap();
+        target.extend(change.as_object().unwrap().clone());
+        assert_eq!(rejected_by_restricted(&pod), BTreeSet::from([field]), "{pod:#}");
+    }
+    for (field, change) in [
+        ("runAsUser", json!({"runAsUser": 65532})),
+        ("fsGroup", json!({"fsGroup": 65532})),
+        ("seccompProfile", json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "own.json"}})),
+    ] {
+        let mut pod = accepted();
+        pod["securityContext"].as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        assert_eq!(rejected_by_restricted(&pod), BTreeSet::new(), "{pod:#}");
+        assert_eq!(rejected_by_restricted_v2(&pod), BTreeSet::from([field]), "{pod:#}");
+    }
+}
+
+#[test]
+fn restricted_v2_accepts_every_pod_of_the_chart() {
+    let jobs = ["giveway-rest", "giveway-taints", "giveway-test", "giveway-uninstall"];
+    let everything = ["criticalAddons.enabled=false", "webhook.certManager.enabled=true"];
+    let all: BTreeSet<String> = pods(&rendered(&everything)).into_iter().map(|(name, _)| name).collect();
+    let expected = ["giveway-operator", "giveway-webhook"].into_iter().chain(jobs).map(str::to_owned);
+    assert_eq!(all, expected.collect());
+    let in_range = ["security.runAsUser=1000650001"];
+    for (values, manifests) in [
+        ("the default", rendered(&[])),
+        ("all pods", rendered(&everything)),
+        ("a user of the namespace", rendered(&in_range)),
+        ("aks", rendered_for("aks")),
+        ("gke", rendered_for("gke")),
+        ("openshift", rendered_for("openshift")),
+    ] {
+        for (name, pod) in pods(&manifests) {
+            assert_eq!(rejected_by_restricted_v2(&pod), BTreeSet::new(), "{values}: {name}: {pod:#}");
+        }
+    }
+}
+
+#[test]
+fn host_network_is_all_that_restricted_rejects_with_the_values_for_eks() {
+    for (name, pod) in pods(&rendered_for("eks")) {
+        let expected = if name == "giveway-webhook" { BTreeSet::from(["hostNetwork"]) } else { BTreeSet::new() };
+        assert_eq!(rejected_by_restricted(&pod), expected, "{name}: {pod:#}");
+    }
+}
+
+#[test]
+fn pods_have_a_user_only_if_the_values_have_one() {
+    let security = |values: &[&str]| -> Vec<Value> {
+        pods(&rendered(values)).into_iter().map(|(_, pod)| pod["securityContext"].clone()).collect()
+    };
+    let without = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    for values in [&[][..], &["security.runAsUser=null"]] {
+        assert!(security(values).iter().all(|context| *context == without), "{values:?}");
+    }
+    let with = json!({
+        "runAsNonRoot": true, "runAsUser": 1_000_650_001, "runAsGroup": 1_000_650_001, "fsGroup": 1_000_650_001,
+        "seccompProfile": {"type": "RuntimeDefault"}
+    });
+    let chosen = security(&["security.runAsUser=1000650001"]);
+    assert!(chosen.iter().all(|context| *context == with), "{chosen:#?}");
+}
