@@ -478,6 +478,7 @@ impl SourceKind {
 #[command(after_help = "\
 Examples:
   kubectl giveway check
+  kubectl giveway check --pre -f values-gke.yaml                   Can Giveway be installed here with these values?
   kubectl giveway check -o json | jq -r '.findings[] | select(.status != \"OK\") | .message'
 
 Each line is OK (passed), WARN (a warning, or unknown) or FAIL (failed), with what to do. Admission is tried out with a
@@ -487,6 +488,15 @@ preempts through kube-scheduler exposes those of lower priority whose threshold 
 
 Exit status: 0 when no line says FAIL; 1 when one does, or the cluster cannot be reached.")]
 pub(crate) struct CheckArgs {
+    /// Check a cluster before the installation: what the chart needs there, which of its values must be set, and which port the
+    /// API servers must reach, from where.
+    #[arg(long, conflicts_with = "gang")]
+    pub(crate) pre: bool,
+
+    /// Values with which the chart will be installed, as `helm install -f` reads them; a later file overrides an earlier one.
+    #[arg(long, short = 'f', value_name = "FILE", requires = "pre")]
+    pub(crate) values: Vec<PathBuf>,
+
     /// Also start a gang of two pods of this image of the command line, in the namespace of -n, and remove it again: what
     /// `helm test` does.
     #[arg(long, value_name = "IMAGE")]

@@ -42,6 +42,8 @@ pub(super) struct Facts {
     pub(super) switched: Known<Switched>,
     /// The mode in the operator's Deployment, or `None` if there is no such Deployment.
     pub(super) chart_mode: Option<Mode>,
+    /// The port of the webhook's pods, or `None` if there is no such Deployment.
+    pub(super) port: Option<u16>,
     /// Versions of the in-tree API that serve PodGroups.
     pub(super) in_tree: Known<Vec<String>>,
     /// The cluster autoscalers whose APIs are served.

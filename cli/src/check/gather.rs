@@ -69,6 +69,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         validating: validating.map(|found| found.map(|object| self::validating(&object))),
         switched: switched(api, namespace).await?,
         chart_mode: deployments.as_deref().ok().and_then(chart_mode),
+        port: deployments.as_deref().ok().and_then(port),
         secret,
         policies: policies(api).await?,
         serving: serving.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
@@ -86,7 +87,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
 }
 
 /// Sends one GET.
-async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
+pub(super) async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
     Ok(match api.get(path).await? {
         Got::Found(object) => Ok(Some(object)),
         Got::Missing => Ok(None),
@@ -94,7 +95,8 @@ async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<
     })
 }
 
-fn names(list: APIResourceList) -> BTreeSet<String> {
+/// Returns the names of the resources of an API version.
+pub(super) fn names(list: APIResourceList) -> BTreeSet<String> {
     list.resources.into_iter().map(|resource| resource.name).collect()
 }
 
@@ -196,6 +198,11 @@ fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
     argument(deployments, "--mode=").and_then(|word| word.parse().ok())
 }
 
+/// Returns the port of the webhook's pods.
+fn port(deployments: &[DeploymentObject]) -> Option<u16> {
+    argument(deployments, "--address=").and_then(|address| address.rsplit_once(':')?.1.parse().ok())
+}
+
 /// Returns the value of the first argument with this prefix.
 fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     deployments.iter().find_map(|deployment| {
@@ -217,7 +224,8 @@ async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliErro
     }))
 }
 
-async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {
+/// Returns a Lease.
+pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
     let found: Known<Option<LeaseObject>> = get(api, &path).await?;
     Ok(found.map(|lease| {
@@ -231,7 +239,8 @@ async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<
     }))
 }
 
-async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
+/// Returns the versions of the in-tree API that serve PodGroups.
+pub(super) async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     let group: Option<APIGroup> = match get(api, "/apis/scheduling.k8s.io").await? {
         Ok(group) => group,
         Err(problem) => return Ok(Err(problem)),
@@ -246,7 +255,8 @@ async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     Ok(Ok(served))
 }
 
-async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
+/// Returns the cluster autoscalers whose APIs are served.
+pub(super) async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
     let kinds = [
         (Autoscaler::ProvisioningRequests, "/apis/autoscaling.x-k8s.io/v1", "provisioningrequests"),
         (Autoscaler::Karpenter, "/apis/karpenter.sh/v1", "nodepools"),

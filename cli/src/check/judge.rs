@@ -12,7 +12,7 @@ use giveway_crds::wording::{agree, counted};
 use std::collections::BTreeSet;
 
 /// Seconds by which a Lease may be late, because clocks of two machines differ.
-const SLACK: i64 = 5;
+pub(super) const SLACK: i64 = 5;
 /// The policies that the chart creates with any values; other policies depend on values.
 const POLICIES: [&str; 10] = [
     "giveway-bindings",
@@ -43,8 +43,8 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found.push(mode(facts));
     found.extend(breakers::findings(facts));
     found.extend(versions(facts));
-    found.push(in_tree(facts));
-    found.extend(autoscalers(facts));
+    found.push(in_tree(&facts.in_tree));
+    found.extend(autoscalers(&facts.autoscalers, facts.provisioning.as_deref()));
     found.extend(interrupted(facts));
     found.extend(exposure::findings(facts));
     found.extend(tolerations::findings(facts));
@@ -89,6 +89,14 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
             Finding::fail("webhook", message, "Install the chart.")
         }
         Admission::Fails(said) => {
+            // The API server could not connect: no replica is ready, or something between both drops or rejects its packets.
+            let unreached = ["context deadline exceeded", "Client.Timeout", "i/o timeout", "no route to host"];
+            let remedy = match facts.port {
+                Some(port) if unreached.iter().any(|words| said.contains(words)) => format!(
+                    "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are they ready? {remedy}"
+                ),
+                _ => remedy,
+            };
             Finding::fail("webhook", format!("Admission does not work; the API server says: {said}"), remedy)
         }
         Admission::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
@@ -250,8 +258,8 @@ fn versions(facts: &Facts) -> Vec<Finding> {
 }
 
 /// The scheduler's feature gate cannot be read from the API; the API version that it needs can.
-fn in_tree(facts: &Facts) -> Finding {
-    match &facts.in_tree {
+pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
+    match served {
         Ok(served) if served.is_empty() => Finding::ok(
             "in-tree",
             "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
@@ -270,8 +278,8 @@ fn in_tree(facts: &Facts) -> Finding {
 }
 
 /// Pending gangs are gated, so a cluster autoscaler does not add nodes for them unless the operator requests capacity.
-fn autoscalers(facts: &Facts) -> Vec<Finding> {
-    let found = match &facts.autoscalers {
+pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Option<&str>) -> Vec<Finding> {
+    let found = match autoscalers {
         Ok(found) => found,
         Err(why) => return vec![Finding::unknown("autoscaler", "Whether a cluster autoscaler runs", why)],
     };
@@ -280,7 +288,7 @@ fn autoscalers(facts: &Facts) -> Vec<Finding> {
             Autoscaler::ProvisioningRequests => ("ProvisioningRequests are served", "ProvisioningRequest"),
             Autoscaler::Karpenter => ("NodePools of Karpenter are served", "Placeholder"),
         };
-        match facts.provisioning.as_deref() {
+        match provisioning {
             Some(on) => Finding::ok("autoscaler", format!("{served}; gangs that wait for room ask for it by {on}.")),
             None => Finding::warn(
                 "autoscaler",

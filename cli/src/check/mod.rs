@@ -2,7 +2,7 @@
 //! the pods with guaranteed budgets that they expose.
 //!
 //! [`gather`] reads from the API server, [`judge`] turns the result into findings. Nothing is written, unless a
-//! [`gang`] is requested.
+//! [`gang`] is requested. [`pre`] checks a cluster before the installation.
 
 mod breakers;
 mod certificate;
@@ -12,28 +12,21 @@ mod finding;
 mod gang;
 mod gather;
 mod judge;
+mod pre;
 mod tolerations;
 
 use crate::args::{CheckArgs, CheckFormat};
 use crate::connect::{Connection, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use finding::{Report, Status};
+use finding::{Finding, Report, Status};
 
 /// Runs the checks and prints the findings. Returns the exit status: 1 if a check failed.
 pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliError> {
-    let (facts, gang) = block_on(async {
-        let api = connection.api().await?;
-        let facts = gather::facts(&api, &args.giveway_namespace).await?;
-        let gang = match &args.gang {
-            Some(image) => Some(gang::tried(&api, &api.namespace, image).await),
-            None => None,
-        };
-        Ok((facts, gang))
-    })?;
-    let findings: Vec<_> = judge::all(&facts).into_iter().chain(gang).collect();
+    let findings = if args.pre { pre::findings(args, connection)? } else { installed(args, connection)? };
     let ok = findings.iter().all(|finding| finding.status != Status::Fail);
-    let report = Report { ok, version: facts.version, namespace: facts.namespace, findings };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let report = Report { ok, version, namespace: args.giveway_namespace.clone(), findings };
     let text = match args.output {
         CheckFormat::Table => report.table(style::width()),
         CheckFormat::Json => {
@@ -43,4 +36,18 @@ pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliEr
     };
     output::show(&text)?;
     Ok(u8::from(!ok))
+}
+
+/// Returns the findings about an installation.
+fn installed(args: &CheckArgs, connection: &Connection) -> Result<Vec<Finding>, CliError> {
+    let (facts, gang) = block_on(async {
+        let api = connection.api().await?;
+        let facts = gather::facts(&api, &args.giveway_namespace).await?;
+        let gang = match &args.gang {
+            Some(image) => Some(gang::tried(&api, &api.namespace, image).await),
+            None => None,
+        };
+        Ok((facts, gang))
+    })?;
+    Ok(judge::all(&facts).into_iter().chain(gang).collect())
 }

@@ -144,6 +144,12 @@ fn every_reason_and_every_check_has_its_place_in_troubleshooting() {
         "autoscaler",
         "classes",
         "guarded",
+        "kubernetes",
+        "apis",
+        "platform",
+        "pods",
+        "scheduler",
+        "network",
     ];
     let missing: Vec<String> = reasons
         .into_iter()

@@ -98,6 +98,7 @@ pub(in super::super) fn healthy() -> Facts {
         })),
         switched: Ok(Switched::No),
         chart_mode: Some(Mode::Enforce),
+        port: Some(9443),
         in_tree: Ok(Vec::new()),
         autoscalers: Ok(Vec::new()),
         provisioning: None,
@@ -124,6 +125,21 @@ fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
     );
     assert_eq!(asked[1].status, Status::Ok);
     assert_eq!(of(&healthy()), []);
+}
+
+#[test]
+fn a_webhook_that_the_api_server_does_not_reach_is_reported_with_its_port() {
+    let remedy = |said: &str, port| {
+        let admission = Admission::Fails(said.to_owned());
+        let found = webhook(&Facts { admission, port, ..healthy() });
+        found.into_iter().find(|one| one.status == Status::Fail).map(|one| one.remedy).unwrap_or_default()
+    };
+    let timeout = "failed calling webhook \"priorityclasses.giveway.dev\": Post \"https://giveway-webhook.giveway-system.svc:443/validate?timeout=10s\": context deadline exceeded";
+    let open = "Allow the API servers to reach TCP port 10250 of the webhook's pods (docs/platforms.md). ";
+    assert!(remedy(timeout, Some(10_250)).starts_with(open), "{}", remedy(timeout, Some(10_250)));
+    for (said, port) in [(timeout, None), ("x509: certificate signed by unknown authority", Some(9443))] {
+        assert!(remedy(said, port).starts_with("kubectl -n giveway-system get pods,"), "{}", remedy(said, port));
+    }
 }
 
 fn lease(age: i64, holder: &str) -> Option<Lease> {
