@@ -2,7 +2,8 @@
 
 use crate::MINUTE;
 use giveway_tests::giveway::NAMESPACE;
-use giveway_tests::giveway::chart::{EVERY_VALUE, TEST_NAMESPACE};
+use giveway_tests::giveway::chart::{EVERY_VALUE, PLATFORMS, TEST_NAMESPACE, values_file};
+use giveway_tests::giveway::kubectl;
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -13,7 +14,8 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            the_api_server_accepts_the_chart_and_its_policies_pass_type_checking;
+            the_api_server_accepts_the_chart_and_its_policies_pass_type_checking,
+            the_api_server_accepts_the_chart_with_the_values_of_every_platform;
     ]
 }
 
@@ -64,4 +66,31 @@ async fn the_api_server_accepts_the_chart_and_its_policies_pass_type_checking() 
         assert!(named(&format!("giveway-{part}")), "{part} is not in:\n{policies}");
     }
     assert!(!policies.contains("arning"), "{policies}");
+}
+
+async fn the_api_server_accepts_the_chart_with_the_values_of_every_platform() {
+    let mut world = World::bare().await;
+    world.install_crds().await;
+    for namespace in [NAMESPACE, TEST_NAMESPACE] {
+        world.kubectl(&["create", "namespace", namespace]).await.unwrap();
+        // The API server warns of pod templates that this level rejects.
+        world.kubectl(&["label", "namespace", namespace, "pod-security.kubernetes.io/warn=restricted"]).await.unwrap();
+    }
+    let chart = paths::repository().join("helm").display().to_string();
+    for platform in PLATFORMS {
+        let values = values_file(platform).display().to_string();
+        let template = ["template", "giveway", &chart, "--namespace", NAMESPACE, "--values", &values];
+        let manifests = world.helm(&template).await.unwrap();
+        let file = world.plane().directory().join(format!("{platform}.yaml"));
+        std::fs::write(&file, manifests).unwrap();
+        let file = file.display().to_string();
+        let applied = kubectl(&world.plane().kubeconfig(), &["apply", "--dry-run=server", "-f", &file]).await.unwrap();
+        let said = String::from_utf8_lossy(&applied.stderr);
+        assert!(applied.status.success(), "{platform}: {said}");
+        let warnings: Vec<&str> = said.lines().filter(|line| line.contains("would violate PodSecurity")).collect();
+        match platform {
+            "eks" => assert!(warnings.len() == 1 && warnings[0].contains("hostNetwork=true"), "{said}"),
+            _ => assert_eq!(warnings, Vec::<&str>::new(), "{platform}: {said}"),
+        }
+    }
 }

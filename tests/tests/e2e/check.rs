@@ -4,6 +4,8 @@ use crate::MINUTE;
 use crate::cli::{Printed, Reader, giveway};
 use giveway_crds::keys::{ANNOTATION_THRESHOLD, LABEL_POD_GROUP};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
+use giveway_tests::giveway::chart::values_file;
+use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -15,7 +17,8 @@ pub fn tests() -> Vec<Test> {
     tests![
         own:
             check_passes_on_a_healthy_installation_and_names_each_later_fault,
-            check_names_every_missing_part_if_giveway_is_not_installed;
+            check_names_every_missing_part_if_giveway_is_not_installed,
+            check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it;
     ]
 }
 
@@ -149,4 +152,57 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
     assert_eq!(adopted.status, Some(1), "{}", adopted.err);
     let said = "error: PriorityClass high: Giveway is not installed, or its admission is not in force";
     assert!(adopted.err.contains(said), "{}", adopted.err);
+}
+
+/// Returns the finding of a check in a report.
+fn finding_of(printed: &Printed, check: &str) -> Value {
+    let report = printed.json();
+    let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == check).cloned();
+    found.unwrap_or_else(|| panic!("no finding {check} in {report:#}"))
+}
+
+/// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.
+async fn check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it() {
+    let limits = paths::repository().join("tests/controlplane/limited-classes.yaml");
+    let limits = format!("--admission-control-config-file={}", limits.display());
+    let mut world = World::builder().bare().server_flag(&limits).start().await;
+    let gke = values_file("gke").display().to_string();
+    let pre = ["check", "--pre", "-o", "json"];
+    let with_values = [&pre[..], &["-f", &gke]].concat();
+
+    // Until kube-controller-manager has created the ServiceAccount of the namespace, the API server rejects every pod there.
+    let printed = wait_for("the API server asks for a quota", MINUTE, async || {
+        let printed = giveway(&mut world, &pre).await;
+        if failed(&printed).is_empty() { Err(printed.out) } else { Ok(printed) }
+    })
+    .await;
+    let lines = failed(&printed);
+    assert_eq!((lines.len(), &lines[0]["check"]), (1, &"pods".into()), "{lines:#?}");
+    assert!(lines[0]["message"].as_str().unwrap().contains("insufficient quota to match these scopes"), "{lines:#?}");
+    assert!(lines[0]["remedy"].as_str().unwrap().contains("priorityClassQuota.enabled=true"), "{lines:#?}");
+    let network = finding_of(&printed, "network");
+    let message = network["message"].as_str().unwrap();
+    assert!(message.starts_with("The API servers must reach TCP port 9443 of the webhook's pods from "), "{message}");
+
+    let accepted = giveway(&mut world, &with_values).await;
+    assert_eq!(failed(&accepted), Vec::<Value>::new());
+    let network = finding_of(&accepted, "network");
+    let message = network["message"].as_str().unwrap();
+    assert!(message.starts_with("The API servers must reach TCP port 10250 of the webhook's pods from "), "{message}");
+    for check in ["kubernetes", "apis", "pods"] {
+        assert_eq!(finding_of(&accepted, check)["status"], "OK", "{check}");
+    }
+    wait_for("kube-scheduler has renewed its Lease", MINUTE, async || {
+        let finding = finding_of(&giveway(&mut world, &with_values).await, "scheduler");
+        if finding["status"] == "OK" { Ok(()) } else { Err(finding.to_string()) }
+    })
+    .await;
+
+    let reader = Reader::new(&mut world).await;
+    let partly = reader.giveway(&["check", "--pre"]).await;
+    for part in ["Whether namespace giveway-system accepts pods", "Whether Lease kube-system/kube-scheduler is renewed"]
+    {
+        assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
+    }
+    assert_eq!(world.kubectl(&["get", "pods", "-A", "-o", "name"]).await.unwrap(), "", "a dry run stores nothing");
 }

@@ -1,7 +1,9 @@
-//! The real helm in a cluster that already has the namespace of `helm test` or a running operator.
+//! The real helm in a cluster that already has the namespace of `helm test` or a running operator, or in which another client
+//! changed objects of the chart.
 
 use crate::MINUTE;
 use crate::uninstall::{helm, run_hook, succeeds};
+use giveway_tests::giveway::chart::values_file;
 use giveway_tests::giveway::{NAMESPACE, install_chart};
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
@@ -12,6 +14,8 @@ use giveway_tests::world::World;
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
+        own:
+            an_upgrade_conflicts_with_a_changed_namespace_selector_and_force_conflicts_restores_it;
         release:
             helm_rejects_another_lease_name_while_an_operator_runs,
             helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_served;
@@ -90,4 +94,30 @@ async fn helm_rejects_another_lease_name_while_an_operator_runs() {
     let now = "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].args}";
     let now = world.kubectl(&["-n", NAMESPACE, "get", "deployment", "giveway-operator", "-o", now]).await.unwrap();
     assert!(now.starts_with("1 ") && now.contains("\"--lease-name=other\""), "{now}");
+}
+
+/// The admissions enforcer of AKS changes webhook configurations without the annotation of `values-aks.yaml` in this way.
+async fn an_upgrade_conflicts_with_a_changed_namespace_selector_and_force_conflicts_restores_it() {
+    let mut world = World::bare().await;
+    let chart = paths::repository().join("helm").display().to_string();
+    let values = values_file("aks").display().to_string();
+    succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
+    let expression = r#"{"key": "control-plane", "operator": "DoesNotExist"}"#;
+    let patch = format!(
+        r#"[{{"op": "add", "path": "/webhooks/0/namespaceSelector/matchExpressions/-", "value": {expression}}}]"#
+    );
+    let kinds = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
+    for kind in kinds {
+        let change = ["patch", kind, "giveway", "--type=json", "--field-manager=admissionsenforcer", "-p", &patch];
+        world.kubectl(&change).await.unwrap();
+    }
+    let upgrade = ["upgrade", "giveway", &chart, "--values", &values];
+    expect_helm_failure(&mut world, &upgrade, "conflict with \"admissionsenforcer\"").await;
+    succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
+    let path = "jsonpath={.metadata.annotations.admissions\\.enforcer/disabled} {.webhooks[0].namespaceSelector.matchExpressions[*].key}";
+    for kind in kinds {
+        let now = world.kubectl(&["get", kind, "giveway", "-o", path]).await.unwrap();
+        assert_eq!(now, "true kubernetes.io/metadata.name", "{kind}");
+    }
+    succeeds(helm(&mut world, &[&upgrade[..], &["--set", "operator.evictionsPerSecond=400"]].concat())).await;
 }
