@@ -231,3 +231,24 @@ impl Placeholder {
 pub fn name_for(member: &str) -> String {
     format!("placeholder-{member}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cluster_may_choose_the_user_of_a_placeholder() {
+        let gang =
+            Gang { group: ObjectKey::new("default", "train"), uid: "6d1d7a05-0000-4000-8000-000000000001".into() };
+        let uid = "6d1d7a05-0000-4000-8000-000000000002".into();
+        let placeholder = Placeholder {
+            gang,
+            member: Waiter { pod: ObjectKey::new("default", "train-0"), uid },
+            requests: BTreeMap::new(),
+            class: None,
+            image: "registry.k8s.io/pause:3.10".to_owned(),
+        };
+        let security = placeholder.pod(&Pod::default()).spec.and_then(|spec| spec.security_context).unwrap_or_default();
+        assert_eq!((security.run_as_non_root, security.run_as_user), (Some(true), None));
+    }
+}

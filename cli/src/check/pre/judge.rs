@@ -113,7 +113,7 @@ fn pod(pod: &Pod, values: &Values) -> Finding {
         Outcome::NeedsQuota(_) if values.quota() => Finding::ok(
             "pods",
             format!(
-                "Namespace {namespace} needs a ResourceQuota for {what}, and priorityClassQuota.enabled creates it."
+                "A ResourceQuota is needed for {what} (dry run{other}), and priorityClassQuota.enabled creates it."
             ),
         ),
         Outcome::NeedsQuota(said) => Finding::fail(
