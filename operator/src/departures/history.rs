@@ -291,7 +291,7 @@ mod tests {
         store(&mut model, "a", 1, &status);
         let keep = Keep { age: Duration::ZERO, count: 0, least: Duration::from_secs(120) };
         assert_eq!(forgotten(&pass(&model, keep, 219)), ["b"], "it evicted no pod");
-        assert_eq!(forgotten(&pass(&model, keep, 220)), ["a", "b"]);
+        assert_eq!(forgotten(&pass(&model, keep, 220)), ["b", "a"]);
     }
 
     #[test]

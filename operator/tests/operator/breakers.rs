@@ -17,7 +17,7 @@ fn seconds(number: u64) -> Duration {
 
 /// Returns a cluster in which a pod of lower priority fills each of these nodes.
 fn full(nodes: &[&str]) -> Driven {
-    let mut driven = Driven::new(&[]);
+    let mut driven = Driven::new(&["--critical-addons-namespaces=default"]);
     for node in nodes {
         driven.node(node, 1);
         driven.apply(Kind::Pod, running(&format!("low-{node}"), 10, node, None));
