@@ -30,7 +30,6 @@ pub mod review;
 pub mod routes;
 pub mod supervise;
 pub mod tls;
-pub mod tree;
 pub mod validate;
 pub mod verdict;
 pub mod view;

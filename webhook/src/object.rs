@@ -4,67 +4,19 @@
 //! memory in addition to the body. A field of the wrong type is rejected with its path; nothing here can panic.
 
 use crate::verdict::Refusal;
+pub use giveway_crds::json::{Text, first_items};
 use giveway_crds::keys::PREFIX;
 use giveway_crds::kinds;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// Annotation of a mirror pod, the API's copy of a static pod: the kubelet owns it, and admission must not change it.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// A string of a request: borrowed from its body, unless it contains escapes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text<'a>(Cow<'a, str>);
-
-impl Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self)
-    }
-}
-
-impl<'a> From<&'a str> for Text<'a> {
-    fn from(text: &'a str) -> Self {
-        Self(Cow::Borrowed(text))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
 
 /// Any string; nothing is stored.
 struct AnyText;
@@ -87,21 +39,6 @@ impl<'de> Deserialize<'de> for AnyText {
 
         deserializer.deserialize_str(AnyTextVisitor)
     }
-}
-
-/// Returns the first `most` items of a list; further items need no memory.
-///
-/// # Errors
-/// An item has the wrong type, or the list is invalid JSON.
-pub fn first_items<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(mut list: A, most: usize) -> Result<Vec<T>, A::Error> {
-    let mut items = Vec::new();
-    while items.len() < most
-        && let Some(item) = list.next_element()?
-    {
-        items.push(item);
-    }
-    while list.next_element::<IgnoredAny>()?.is_some() {}
-    Ok(items)
 }
 
 /// Labels or annotations: every value must be a string, and only those that rules read are kept: Giveway's keys,

@@ -9,10 +9,10 @@ use crate::notice::{Notice, Object};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
-use crate::tree::{self, MOST, Place};
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
 use giveway_crds::condition::Reason;
+use giveway_crds::json::{MOST, Place, fields, places};
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
@@ -33,7 +33,7 @@ struct Facts<'a> {
 
 /// A pod template.
 struct Template<'a> {
-    place: Place<'a>,
+    place: Place<&'a RawValue>,
     metadata: Map<Metadata<'a>>,
 }
 
@@ -109,7 +109,7 @@ fn is_wanted(
 /// Returns true if a gang of this owner can start: not if it creates its pods one after the other, except with a single
 /// pod.
 fn could_start(row: &Kind, object: &RawValue, asked: &Asked, notes: &mut Notes) -> Result<bool, Refusal> {
-    let Some(trap) = asked.trap(row, |path| tree::text(object, path)) else { return Ok(true) };
+    let Some(trap) = asked.trap(row, |path| fields::value(object, path)) else { return Ok(true) };
     if asked.gang.is_some() {
         return Err(Refusal::unprocessable(trap.refusal()));
     }
@@ -121,7 +121,7 @@ fn could_start(row: &Kind, object: &RawValue, asked: &Asked, notes: &mut Notes) 
 fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, Refusal> {
     let mut found = Vec::new();
     for pattern in row.templates {
-        for place in tree::places(object, pattern) {
+        for place in places(object, pattern) {
             let metadata = match place.value {
                 Some(value) => read_metadata(&place, value)?,
                 None => Map::default(),
@@ -137,7 +137,7 @@ fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, 
     Ok(found)
 }
 
-fn read_metadata<'a>(place: &Place<'a>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
+fn read_metadata<'a>(place: &Place<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
     serde_json::from_str(value.get()).map_err(|error| {
         let field = place.named();
         Refusal::unprocessable(format!(

@@ -8,7 +8,7 @@ const LAYERS: [&[&str]; 10] = [
     &["deadline", "error", "kept_nodes", "metrics", "namespaced", "notice"],
     &["body", "supervise", "tls", "verdict", "view"],
     &["config", "lookup", "object", "watch"],
-    &["health", "patch", "review", "tree"],
+    &["health", "patch", "review"],
     &["mutate"],
     &["validate"],
     &["judge"],
