@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "giveway-webhook", version, args_override_self = true)]
 pub struct Config {
-    /// Address of the HTTPS server: /mutate, /validate, /guard, /healthz, /readyz.
+    /// Address of the HTTPS server: /mutate, /templates, /validate, /guard, /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "ADDRESS:PORT")]
     pub address: SocketAddr,
 

@@ -16,6 +16,8 @@ use json_patch::Patch;
 pub enum Endpoint {
     /// `/mutate`: objects may be changed.
     Mutate,
+    /// `/templates`: owners without the gang label, of which a pod template names a group or asks for a gang.
+    Templates,
     /// `/validate`: objects are final.
     Validate,
 }
@@ -25,6 +27,7 @@ impl Endpoint {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mutate => "mutate",
+            Self::Templates => "templates",
             Self::Validate => "validate",
         }
     }
@@ -87,7 +90,7 @@ fn apply(
     view: &Known<'_>,
     notes: &mut Notes,
 ) -> Result<Option<Patch>, Refusal> {
-    use Endpoint::{Mutate, Validate};
+    use Endpoint::{Mutate, Templates, Validate};
     use Operation::{Create, Update};
 
     if view.is_untouchable(request.namespace()) {
@@ -100,7 +103,8 @@ fn apply(
         (Mutate, Kind::Workload, Create | Update, "") => mutate::workload::fill(request, view, notes),
         (Mutate, Kind::PriorityClass, Create, "") => mutate::priority_class::create(request, view),
         (Mutate, Kind::PriorityClass, Update, "") => mutate::priority_class::update(request),
-        (Mutate, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, notes),
+        (Mutate, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, true, notes),
+        (Templates, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, false, notes),
         (Validate, Kind::PodGroup, Create | Update, "") => {
             validate::pod_group::check(request, view, notes).map(|()| None)
         }

@@ -18,7 +18,7 @@ use warp::filters::BoxedFilter;
 use warp::reply::{Response, with_status};
 use warp::{Filter, Reply};
 
-/// The HTTPS side: `/mutate`, `/validate`, `/healthz`, `/readyz`.
+/// The HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`.
 pub fn admission<L: Lookup>(admission: Arc<Admission<L>>, health: Health, budget: &Budget) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
@@ -28,6 +28,8 @@ pub fn admission<L: Lookup>(admission: Arc<Admission<L>>, health: Health, budget
         }
     };
     review("mutate", budget, answer(Endpoint::Mutate))
+        .or(review("templates", budget, answer(Endpoint::Templates)))
+        .unify()
         .or(review("validate", budget, answer(Endpoint::Validate)))
         .unify()
         .or(probes(health))

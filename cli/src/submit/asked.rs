@@ -1,14 +1,15 @@
-//! Owners that request a gang with one label, checked as by admission before they have pods: the same objects are
-//! rejected, with the same messages.
+//! Owners that request a gang with a label, on themselves or on their pod templates, checked as by admission before they
+//! have pods: the same objects are rejected, with the same messages.
 
 use super::manifest::Manifest;
 use crate::error::CliError;
 use crate::world::read;
 use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::templates::grouped;
+use giveway_crds::kinds::traps::obstacle;
 use giveway_crds::kinds::{self, Asked};
 use kube::api::ObjectMeta;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// The fields of an owner that are read.
 #[derive(Deserialize)]
@@ -16,28 +17,32 @@ struct Facts {
     metadata: ObjectMeta,
 }
 
-/// Checks an object with the label. `served` is true if groups are served in its namespace: otherwise there is no gang
-/// that could fail to start.
+/// Checks an owner of pods. `served` is true if groups are served in its namespace: otherwise there is no gang that could
+/// fail to start.
 ///
 /// # Errors
 /// A label or annotation has an invalid value, or the gang could never start.
 pub(super) fn check(manifest: &Manifest, served: bool) -> Result<(), CliError> {
     let object = &manifest.object;
     let row = kinds::of_version(object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind);
-    let Some(row) = row.filter(|_| !object["metadata"]["labels"][LABEL_GANG].is_null()) else { return Ok(()) };
-    let Facts { metadata } = read(object, &manifest.file)?;
-    let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
-    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
-    let asked = Asked::read(label, annotation).map_err(|error| manifest.refused(error.to_string()))?;
-    match asked.trap(row, |path| text(object, path)).filter(|_| served && asked.gang == Some(true)) {
-        Some(trap) => Err(manifest.refused(trap.refusal())),
+    let Some(row) = row else { return Ok(()) };
+    let asked = match object["metadata"]["labels"][LABEL_GANG].is_null() {
+        true => Asked::default(),
+        false => asked(manifest)?,
+    };
+    let templates = grouped(row, object, asked.gang == Some(true), &asked);
+    match obstacle(row, object, &templates).filter(|_| served) {
+        Some(found) => Err(manifest.refused(found.refusal())),
         None => Ok(()),
     }
 }
 
-/// Returns the string at a path, dots between the fields; `None` if there is none.
-fn text(object: &Value, path: &str) -> Option<String> {
-    path.split('.').try_fold(object, |value, field| value.get(field))?.as_str().map(str::to_owned)
+/// Returns the gang settings of an object.
+fn asked(manifest: &Manifest) -> Result<Asked, CliError> {
+    let Facts { metadata } = read(&manifest.object, &manifest.file)?;
+    let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    Asked::read(label, annotation).map_err(|error| manifest.refused(error.to_string()))
 }
 
 #[cfg(test)]
@@ -46,14 +51,15 @@ mod tests {
     use crate::submit::submit;
     use crate::world::World;
     use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     /// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
     fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), object.to_string()).unwrap();
         let error = submit(&mut world, &[file.path().to_owned()], "default", None).err();
-        let name = format!("{}: {} default/train: ", file.path().display(), text(object, "kind").unwrap_or_default());
+        let name =
+            format!("{}: {} default/train: ", file.path().display(), object["kind"].as_str().unwrap_or_default());
         let words = |error: &CliError| error.to_string().strip_prefix(&name).map(str::to_owned);
         error.map(|error| (words(&error).unwrap_or_else(|| panic!("{error}")), error.exit_status()))
     }
@@ -96,6 +102,18 @@ mod tests {
         for fine in [&set("true", "Parallel"), &set("false", "OrderedReady"), &one] {
             assert_eq!(said(fine), None);
         }
+    }
+
+    #[test]
+    fn the_label_in_the_pod_template_alone_is_checked_as_well() {
+        let words = format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\"");
+        let mut ordered = set("true", "OrderedReady");
+        ordered["metadata"]["labels"] = json!({});
+        assert_eq!(said(&ordered), None, "no gang");
+        ordered["spec"]["template"]["metadata"] = json!({"labels": {LABEL_GANG: "true"}});
+        assert_eq!(said(&ordered), Some((words, 2)));
+        ordered["spec"]["template"]["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: "1"});
+        assert_eq!(said(&ordered), None, "one pod starts");
     }
 
     #[test]

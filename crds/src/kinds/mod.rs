@@ -6,12 +6,15 @@
 
 pub mod asked;
 pub mod chart;
+pub mod job;
 pub mod name;
 pub mod origin;
 pub mod page;
 pub mod settings;
 pub mod size;
 pub mod table;
+pub mod templates;
+pub mod traps;
 
 pub use asked::Asked;
 pub use origin::{Controller, Origin, OriginError, PodFacts};
@@ -49,8 +52,10 @@ pub struct Kind {
     /// Paths of the `metadata` of its pod templates, dots between the fields, `*` for every item of a list or map. For
     /// a kind that creates objects of another kind in the table: paths of what becomes the `metadata` of those objects.
     pub templates: &'static [&'static str],
-    /// A field value that prevents a gang from starting.
-    pub trap: Option<Trap>,
+    /// The Jobs of its groups, if it is a Job or creates one for each group.
+    pub jobs: Option<Jobs>,
+    /// Settings with which a gang never starts.
+    pub traps: &'static [Trap],
     /// More information for users, as sentences.
     pub note: &'static str,
 }
@@ -68,18 +73,40 @@ pub enum Told {
     ByChild(&'static str),
 }
 
-/// A field value that makes the controller create each pod after the previous one is ready: gated pods never become
-/// ready.
+/// The Jobs of a kind of owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trap {
-    /// Path of the field, dots between the fields.
-    pub field: &'static str,
-    /// The value.
-    pub value: &'static str,
-    /// True if it is the default of the field.
-    pub is_default: bool,
-    /// The value to use instead.
-    pub instead: &'static str,
+pub struct Jobs {
+    /// Path of their specs in the owner, in the form of [`Kind::templates`].
+    pub specs: &'static str,
+}
+
+/// A setting with which the controller creates the other pods of a group only after one of them has started: gated pods
+/// never start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// A field value with which each pod is created after the previous one is ready.
+    Value {
+        /// Path of the field, dots between the fields.
+        field: &'static str,
+        /// The value.
+        value: &'static str,
+        /// True if it is the default of the field.
+        is_default: bool,
+        /// The value to use instead.
+        instead: &'static str,
+    },
+    /// An annotation, with any value.
+    Annotation {
+        /// Its key.
+        key: &'static str,
+        /// Another annotation, beside which it has no such effect.
+        unless: Option<&'static str>,
+        /// Paths of the `metadata` that it is read from, in the form of [`Kind::templates`]. It concerns the templates
+        /// below the object with this metadata.
+        on: &'static [&'static str],
+        /// What the controller does, as the beginning of a sentence.
+        why: &'static str,
+    },
 }
 
 impl Kind {

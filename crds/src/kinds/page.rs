@@ -1,7 +1,7 @@
 //! The table as a page for people: `docs/kinds.md`.
 
 use super::size::Size;
-use super::{KINDS, Kind, Told};
+use super::{KINDS, Kind, Told, Trap};
 use std::fmt::Write as _;
 
 /// `docs/kinds.md`.
@@ -25,14 +25,7 @@ pub fn page() -> String {
         if !row.note.is_empty() {
             let _ = write!(page, " {}", row.note);
         }
-        if let Some(trap) = row.trap {
-            let _ = write!(
-                page,
-                " `{}: {}` is refused for a gang: each pod would wait until the one before it is ready, which no held pod is. Use \
-                 `{}`.",
-                trap.field, trap.value, trap.instead
-            );
-        }
+        row.traps.iter().for_each(|trap| page.push_str(&trapped(trap)));
         let templates: Vec<String> = row.templates.iter().map(|path| format!("`{path}`")).collect();
         let _ = writeln!(page, " Admission carries the label into {}.", templates.join(" and "));
     }
@@ -67,6 +60,23 @@ fn told(row: &Kind) -> String {
             format!("its pods have its name in the label `{label}`, and in `{other}` {}.", values.join(" or "))
         }
         Told::ByChild(kind) => format!("it makes a {kind}."),
+    }
+}
+
+/// Returns what is rejected for a gang, and why, as sentences.
+fn trapped(trap: &Trap) -> String {
+    match trap {
+        Trap::Value { field, value, instead, .. } => format!(
+            " `{field}: {value}` is refused for a gang: each pod would wait until the one before it is ready, which no held pod is. \
+             Use `{instead}`."
+        ),
+        Trap::Annotation { key, unless, why, .. } => {
+            let unless = unless.map(|other| format!(" (unless `{other}` stands beside it)")).unwrap_or_default();
+            format!(
+                " The annotation `{key}`{unless} is refused for a gang of several pods: {why}. Use a PodGroup with \
+                 `schedulingConstraints` ([topology.md](topology.md))."
+            )
+        }
     }
 }
 

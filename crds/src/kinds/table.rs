@@ -3,7 +3,7 @@
 //! The first matching row counts: a pod of a JobSet is also a pod of a Job.
 
 use super::size::Size;
-use super::{Kind, Told, Trap};
+use super::{Jobs, Kind, Told, Trap};
 
 /// Every kind that is known.
 pub static KINDS: &[Kind] = &[
@@ -19,7 +19,8 @@ pub static KINDS: &[Kind] = &[
         size: Size::ReplicatedJobs,
         size_of_pod: None,
         templates: &["spec.replicatedJobs.*.template.spec.template.metadata"],
-        trap: None,
+        jobs: Some(Jobs { specs: "spec.replicatedJobs.*.template.spec" }),
+        traps: &[],
         note: "Each of its Jobs is a group of its own: those that start later, by startupPolicy or dependsOn, hold up nobody.",
     },
     Kind {
@@ -37,12 +38,13 @@ pub static KINDS: &[Kind] = &[
             "spec.leaderWorkerTemplate.leaderTemplate.metadata",
             "spec.leaderWorkerTemplate.workerTemplate.metadata",
         ],
-        trap: Some(Trap {
+        jobs: None,
+        traps: &[Trap::Value {
             field: "spec.startupPolicy",
             value: "LeaderReady",
             is_default: false,
             instead: "LeaderCreated",
-        }),
+        }],
         note: "A leader and its workers are a group. During a roll-out each replica is as large as its own revision says, in the annotation \
                leaderworkerset.sigs.k8s.io/size of its pods.",
     },
@@ -58,7 +60,8 @@ pub static KINDS: &[Kind] = &[
         size: Size::Ray,
         size_of_pod: None,
         templates: &["spec.headGroupSpec.template.metadata", "spec.workerGroupSpecs.*.template.metadata"],
-        trap: None,
+        jobs: None,
+        traps: &[],
         note: "The head and the workers are one group. Workers that the autoscaler of Ray adds above minReplicas join it one by one.",
     },
     Kind {
@@ -76,7 +79,8 @@ pub static KINDS: &[Kind] = &[
             "spec.rayClusterSpec.headGroupSpec.template.metadata",
             "spec.rayClusterSpec.workerGroupSpecs.*.template.metadata",
         ],
-        trap: None,
+        jobs: None,
+        traps: &[],
         note: "The group is that of the RayCluster that it makes. The pod that submits the job is no member.",
     },
     Kind {
@@ -91,7 +95,8 @@ pub static KINDS: &[Kind] = &[
         size: Size::OfChild,
         size_of_pod: None,
         templates: &["spec"],
-        trap: None,
+        jobs: None,
+        traps: &[],
         note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label goes by spec.labels.",
     },
     Kind {
@@ -113,7 +118,8 @@ pub static KINDS: &[Kind] = &[
         },
         size_of_pod: None,
         templates: &["spec.mpiReplicaSpecs.*.template.metadata"],
-        trap: None,
+        jobs: None,
+        traps: &[],
         note: "The launcher is counted unless launcherCreationPolicy is WaitForWorkersReady.",
     },
     Kind {
@@ -128,7 +134,8 @@ pub static KINDS: &[Kind] = &[
         size: Size::Replicas { path: "/spec/pytorchReplicaSpecs", late: None },
         size_of_pod: None,
         templates: &["spec.pytorchReplicaSpecs.*.template.metadata"],
-        trap: None,
+        jobs: None,
+        traps: &[],
         note: "An elastic one starts with fewer: say with how many in the annotation min-count.",
     },
     Kind {
@@ -143,12 +150,13 @@ pub static KINDS: &[Kind] = &[
         size: Size::Field { path: "/spec/replicas", default: 1 },
         size_of_pod: None,
         templates: &["spec.template.metadata"],
-        trap: Some(Trap {
+        jobs: None,
+        traps: &[Trap::Value {
             field: "spec.podManagementPolicy",
             value: "OrderedReady",
             is_default: true,
             instead: "Parallel",
-        }),
+        }],
         note: "",
     },
     Kind {
@@ -163,7 +171,8 @@ pub static KINDS: &[Kind] = &[
         size: Size::Job,
         size_of_pod: None,
         templates: &["spec.template.metadata"],
-        trap: None,
+        jobs: Some(Jobs { specs: "spec" }),
+        traps: &[],
         note: "Pods that have succeeded go on counting, but those for which it makes others.",
     },
 ];

@@ -3,7 +3,7 @@
 
 use giveway_serving::metrics::{About, Label, build_info, label};
 
-const ENDPOINT: Label = label("endpoint", "`mutate`, `validate`");
+const ENDPOINT: Label = label("endpoint", "`mutate`, `templates`, `validate`");
 const KIND: Label = label("kind", "the objects, such as `pods` or `podgroups`; `other` for those without a rule");
 
 pub(super) const BUILD: About = build_info("giveway_webhook_build_info");

@@ -2,7 +2,7 @@
 //! annotations beside it, so that every pod has it at its creation.
 //!
 //! An owner without the label is processed in two cases: gangs are enabled for its kind (the chart's `gangs.kinds`), or
-//! it is a Job whose template names a group, into which nothing is copied.
+//! a template names a group or asks for a gang itself; then nothing is copied.
 
 use super::job;
 use crate::notice::{Notice, Object};
@@ -12,10 +12,13 @@ use crate::review::{Operation, Request};
 use crate::verdict::{Notes, Refusal};
 use crate::view::Known;
 use giveway_crds::condition::Reason;
-use giveway_crds::json::{MOST, Place, fields, places};
+use giveway_crds::json::{MOST, Place, places};
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
+use giveway_crds::kinds::settings::SettingError;
+use giveway_crds::kinds::templates::grouped;
+use giveway_crds::kinds::traps::obstacle;
 use giveway_crds::kinds::{self, Asked, Kind};
 use json_patch::Patch;
 use serde::Deserialize;
@@ -42,15 +45,10 @@ impl Template<'_> {
     fn decides(&self) -> bool {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some())
     }
-
-    /// Returns true if its pods become members of a group.
-    fn has_group(&self) -> bool {
-        let own = [LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some());
-        own || self.metadata.label(LABEL_GANG) == Some("true")
-    }
 }
 
-/// Copies the label of an owner of this kind into its pod templates, and makes a Job tolerate preemptions.
+/// Copies the label of an owner of this kind into its pod templates, and makes a Job tolerate preemptions. `enabled` is
+/// true if an owner without the label is processed because gangs are enabled for its kind.
 ///
 /// # Errors
 /// A label or annotation has an invalid value, the gang could never start, or there are too many templates (422).
@@ -58,6 +56,7 @@ pub fn carry(
     row: &'static Kind,
     request: &Request<'_>,
     view: &Known<'_>,
+    enabled: bool,
     notes: &mut Notes,
 ) -> Result<Option<Patch>, Refusal> {
     let owner: Facts = object::read(row.kind, request.object)?;
@@ -70,52 +69,68 @@ pub fn carry(
     };
     let mut changes = Changes::default();
     let templates = templates(row, request.object)?;
-    let asked = Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
-        .map_err(|error| Refusal::unprocessable(error.to_string()))?;
-    let wanted = is_wanted(row, &asked, &owner, &templates, before.as_ref());
-    if wanted && could_start(row, request.object, &asked, notes)? {
+    let asked = read_asked(&owner).map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    let is_part = is_part_of_another(row, &owner, &templates);
+    let was_labelled = before.as_ref().is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
+    let wanted = asked.gang.unwrap_or(enabled && !was_labelled && !is_part);
+    let wanted = can_start(row, request, before.as_ref(), &asked, (wanted, is_part), notes)?;
+    if wanted {
         match &before {
             None => templates.iter().for_each(|template| fill(template, &owner.metadata, &mut changes)),
             Some(_) => restore(row, request, &owner, &templates, &mut changes, notes)?,
         }
     }
+    let groups = grouped(row, request.object, wanted, &asked);
     if row.kind == job::KIND {
-        let gang = wanted && templates.iter().all(|t| !t.decides()) || templates.iter().any(Template::has_group);
-        job::survive(request, gang, view.settings.default_pod_failure_policy, &mut changes, notes)?;
+        job::survive(request, !groups.is_empty(), view.settings.default_pod_failure_policy, &mut changes, notes)?;
     }
     Ok(changes.finish())
 }
 
-/// Returns true if the owner asks for a gang, or gangs are enabled for its kind and no owner above it is in the table:
-/// neither its controller nor the owner that its pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to
-/// the leader's pod).
-fn is_wanted(
-    row: &Kind,
-    asked: &Asked,
-    owner: &Facts<'_>,
-    templates: &[Template<'_>],
-    before: Option<&Facts<'_>>,
-) -> bool {
-    let was_labelled = before.is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
-    let has_root = || {
-        let root = owner.metadata.controller();
-        root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some())
-    };
-    let others = || kinds::KINDS.iter().filter(|other| *other != row);
-    let of_another = || others().any(|other| templates.iter().any(|t| other.is_told_by(|key| t.metadata.label(key))));
-    asked.gang.unwrap_or_else(|| !was_labelled && !has_root() && !of_another())
+fn read_asked(owner: &Facts<'_>) -> Result<Asked, SettingError> {
+    Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
 }
 
-/// Returns true if a gang of this owner can start: not if it creates its pods one after the other, except with a single
-/// pod.
-fn could_start(row: &Kind, object: &RawValue, asked: &Asked, notes: &mut Notes) -> Result<bool, Refusal> {
-    let Some(trap) = asked.trap(row, |path| fields::value(object, path)) else { return Ok(true) };
-    if asked.gang.is_some() {
-        return Err(Refusal::unprocessable(trap.refusal()));
+/// Returns true if the pods of an owner belong to another owner in the table: to its controller, or to the owner that its
+/// pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
+fn is_part_of_another(row: &Kind, owner: &Facts<'_>, templates: &[Template<'_>]) -> bool {
+    let root = owner.metadata.controller();
+    let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
+    let mut others = kinds::KINDS.iter().filter(|other| *other != row);
+    has_root || others.any(|other| templates.iter().any(|t| other.is_told_by(|key| t.metadata.label(key))))
+}
+
+/// Rejects a gang that could never start: of the owner, or of templates that ask for one themselves. If gangs are
+/// enabled for its kind, an owner without the label gets a warning, and no gang. `wanted` is true if the owner is to
+/// become a gang, `is_part` if its pods belong to another owner. Returns true if it becomes a gang.
+fn can_start(
+    row: &Kind,
+    request: &Request<'_>,
+    before: Option<&Facts<'_>>,
+    asked: &Asked,
+    (wanted, is_part): (bool, bool),
+    notes: &mut Notes,
+) -> Result<bool, Refusal> {
+    let asks = asked.gang == Some(true);
+    let stuck = |wanted: bool| obstacle(row, request.object, &grouped(row, request.object, wanted, asked));
+    if let Some(found) = stuck(asks).filter(|_| asks || !is_part) {
+        if !has_had_obstacle(row, request, before) {
+            return Err(Refusal::unprocessable(found.refusal()));
+        }
+        notes.warn(found.warning(row.kind));
+    } else if wanted && let Some(found) = stuck(true) {
+        let (field, value, detail) = (found.field, found.value, found.detail);
+        notes.warn(format!("{field}: {value:?}: no gang is made of this {}: {detail}", row.kind));
+        return Ok(false);
     }
-    let (field, value, detail) = (trap.field, trap.value, trap.detail());
-    notes.warn(format!("{field}: {value:?}: no gang is made of this {}: {detail}", row.kind));
-    Ok(false)
+    Ok(wanted)
+}
+
+/// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.
+fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&Facts<'_>>) -> bool {
+    let Some(asked) = before.and_then(|before| read_asked(before).ok()) else { return false };
+    let stored = request.old_object;
+    obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
 fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, Refusal> {

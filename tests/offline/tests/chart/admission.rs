@@ -151,7 +151,7 @@ fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     assert!(!usual.contains("kinds.owners.giveway.dev"), "no kind is enabled by default");
     let switched = rendered(&["gangs.kinds={JobSet}", "gangs.namespaceSelector.matchLabels.team=a"]);
     let (_, entry) = switched.split_once("name: kinds.owners.giveway.dev").unwrap();
-    let (entry, _) = entry.split_once("  - name: jobs.giveway.dev").unwrap();
+    let (entry, _) = entry.split_once("  - name: templates.owners.giveway.dev").unwrap();
     assert!(entry.contains("matchLabels:\n        team: a\n") && entry.contains("resources: [jobsets]"), "{entry}");
     assert!(!entry.contains("resources: [jobs]"), "{entry}");
     let both = rendered(&[
@@ -166,6 +166,16 @@ fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     let selector = &webhooks.find(|entry| entry["name"] == "kinds.owners.giveway.dev").unwrap()["namespaceSelector"];
     assert_eq!(selector["matchLabels"], json!({"team": "ml"}));
     assert_eq!(selector["matchExpressions"][1], json!({"key": "team", "operator": "NotIn", "values": ["play"]}));
+    let webhooks = object(&usual, "MutatingWebhookConfiguration", "giveway");
+    let mut webhooks = webhooks["webhooks"].as_array().unwrap().iter();
+    let templates = webhooks.find(|entry| entry["name"] == "templates.owners.giveway.dev").unwrap();
+    assert_eq!(templates["clientConfig"]["service"]["path"], json!("/templates"));
+    assert_eq!(templates["failurePolicy"], json!("Ignore"), "no pod depends on it");
+    assert_eq!(templates["rules"].as_array().unwrap().len(), giveway_crds::kinds::KINDS.len());
+    let condition = templates["matchConditions"][1]["expression"].as_str().unwrap();
+    for row in giveway_crds::kinds::KINDS {
+        assert!(condition.contains(&format!("request.resource.resource == '{}'", row.plural)), "{condition}");
+    }
     let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/kinds.md lists them";
     rejects("giveway-system", &["gangs.kinds={DaemonSet}"], words);
     let flagged = rendered(&["jobs.defaultPodFailurePolicy=true"]);

@@ -35,6 +35,11 @@ async fn a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected(world:
     let rejection = world.apply(&set("OrderedReady").to_string()).await.unwrap_err();
     let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready";
     assert!(rejection.contains(words), "{rejection}");
+    let mut in_template = set("OrderedReady");
+    in_template["metadata"]["labels"] = json!({});
+    in_template["spec"]["template"]["metadata"]["labels"][giveway_crds::keys::LABEL_GANG] = json!("true");
+    let rejection = world.apply(&in_template.to_string()).await.unwrap_err();
+    assert!(rejection.contains(words), "with the label in the pod template alone: {rejection}");
     apply(world, &set("Parallel")).await;
     wait_bound(world, "app=db", 3).await;
     wait_group(world, "db", 3, "StatefulSet/db").await;

@@ -195,6 +195,11 @@ pub fn mutate(request: &Request, view: &View) -> Verdict {
     verdict
 }
 
+/// The verdict of the rules for owners whose templates name a group or ask for a gang themselves.
+pub fn of_templates(request: &Request, view: &View) -> Verdict {
+    judged(Endpoint::Templates, request, view)
+}
+
 pub fn validate(request: &Request, view: &View) -> Verdict {
     judged(Endpoint::Validate, request, view)
 }

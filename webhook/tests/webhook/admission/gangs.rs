@@ -154,6 +154,59 @@ fn a_gang_whose_pods_come_one_after_the_other_is_refused_and_one_pod_is_not() {
 }
 
 #[test]
+fn the_label_in_a_pod_template_alone_is_checked_as_the_one_on_the_owner_and_copies_nothing() {
+    let set = |template: Value, policy: &str| {
+        json!({"kind": "StatefulSet", "metadata": {"name": "db"},
+            "spec": {"podManagementPolicy": policy, "template": {"metadata": template, "spec": {}}}})
+    };
+    let labels = json!({"labels": labelled()});
+    let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready, \
+                 and no pod of a gang starts before all of them have a place: use \"Parallel\"";
+    let stuck = set(labels.clone(), "OrderedReady");
+    assert_refused(of_templates(&create("statefulsets", stuck.clone()), &empty()), 422, words);
+    assert_refused(mutate(&create("statefulsets", stuck.clone()), &empty()), 422, words);
+    let plain = set(json!({}), "OrderedReady");
+    assert_refused(of_templates(&update("statefulsets", stuck.clone(), plain), &empty()), 422, words);
+    let one = set(json!({"labels": labelled(), "annotations": {ANNOTATION_MIN_COUNT: "1"}}), "OrderedReady");
+    for fine in [one, set(labels, "Parallel"), set(json!({"labels": {LABEL_POD_GROUP: "mine"}}), "OrderedReady")] {
+        assert_untouched(&of_templates(&create("statefulsets", fine), &empty()));
+    }
+    let workers = json!({"template": {"spec": {}}});
+    let head = json!({"template": {"metadata": {"labels": labelled()}, "spec": {}}});
+    let ray = json!({"kind": "RayCluster", "metadata": {"name": "r"}, "spec": {"headGroupSpec": head, "workerGroupSpecs": [workers]}});
+    assert_untouched(&of_templates(&create("rayclusters", ray), &empty()));
+    let serve = json!({"kind": "LeaderWorkerSet", "metadata": {"name": "serve"}, "spec": {
+        "startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4, "workerTemplate": {"metadata": {"labels": labelled()}}}}});
+    let refused = refusal(of_templates(&create("leaderworkersets", serve), &empty()));
+    assert!(refused.message.starts_with("spec.startupPolicy: Invalid value: \"LeaderReady\""), "{}", refused.message);
+}
+
+#[test]
+fn a_stored_gang_that_cannot_start_may_be_changed_with_a_warning() {
+    let set = |image: &str| {
+        json!({"kind": "StatefulSet", "metadata": {"name": "db", "labels": labelled()}, "spec": {
+            "podManagementPolicy": "OrderedReady",
+            "template": {"metadata": {"labels": labelled()}, "spec": {"containers": [{"name": "c", "image": image}]}}}})
+    };
+    let verdict = mutate(&update("statefulsets", set("b"), set("a")), &empty());
+    assert_eq!(verdict.outcome, Outcome::Allowed);
+    let words =
+        "spec.podManagementPolicy: \"OrderedReady\": the gang of this StatefulSet does not start: each pod would wait";
+    assert!(verdict.notes.warnings[0].starts_with(words), "{:?}", verdict.notes.warnings);
+    let mut stored = set("a");
+    stored["spec"]["template"]["metadata"] = json!({});
+    assert_eq!(refusal(mutate(&update("statefulsets", set("b"), stored), &empty())).code, 422, "it was no gang before");
+}
+
+#[test]
+fn the_workers_of_a_leader_with_the_copied_label_are_not_checked_as_a_gang_of_their_own() {
+    let labels = json!({LABEL_GANG: "true", "leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "0"});
+    let set = json!({"kind": "StatefulSet", "metadata": {"name": "serve-0"},
+        "spec": {"podManagementPolicy": "OrderedReady", "template": {"metadata": {"labels": labels}, "spec": {}}}});
+    assert_untouched(&of_templates(&create("statefulsets", set), &empty()));
+}
+
+#[test]
 fn an_owner_without_the_label_is_one_of_a_kind_that_is_switched_on_unless_somebody_known_owns_it() {
     let object = mutated(&create("jobs", job(json!({}), json!({}))), &empty());
     assert_eq!(labels_at(&object, "/spec/template"), "true");

@@ -1,0 +1,149 @@
+//! Settings of an owner with which its gang never starts: its controller creates the other pods only after one of them
+//! has started, and no pod of a gang starts before all of them exist. Admission and the CLI use the same check.
+
+use super::size::Size;
+use super::templates::Grouped;
+use super::{Kind, Trap, job};
+use crate::brief::shorten;
+use crate::json::{Json, Text, fields, places};
+
+/// A setting with which a gang never starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Path of the field or annotation.
+    pub field: String,
+    /// Its value, shortened.
+    pub value: String,
+    /// Why no gang starts, and what to do.
+    pub detail: String,
+}
+
+impl Obstacle {
+    /// Returns the error in the form of the API server's own.
+    pub fn refusal(&self) -> String {
+        format!("{}: Invalid value: {:?}: {}", self.field, self.value, self.detail)
+    }
+
+    /// Returns the warning for an owner of this kind that is stored already and keeps the setting.
+    pub fn warning(&self, kind: &str) -> String {
+        format!("{}: {:?}: the gang of this {kind} does not start: {}", self.field, self.value, self.detail)
+    }
+}
+
+/// Returns the first setting with which a gang of these templates never starts. A gang of one pod always can.
+pub fn obstacle<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>]) -> Option<Obstacle> {
+    let gangs: Vec<_> = templates.iter().filter(|each| each.is_gang && each.min_count != Some(1)).collect();
+    row.traps.iter().find_map(|trap| match trap {
+        _ if gangs.is_empty() => None,
+        Trap::Value { field, value, is_default, instead } => {
+            let said = fields::value::<Text<'a>>(owner, field).filter(|said| !said.is_empty());
+            said.map_or(*is_default, |said| &*said == *value).then(|| Obstacle {
+                field: (*field).to_owned(),
+                value: (*value).to_owned(),
+                detail: format!(
+                    "each pod would wait until the one before it is ready, and no pod of a gang starts before all of \
+                     them have a place: use {instead:?}"
+                ),
+            })
+        }
+        Trap::Annotation { key, unless, on, why } => {
+            let found = on.iter().flat_map(|pattern| places(owner, pattern)).find_map(|place| {
+                let value = place.at(&["annotations", *key])?;
+                let holder = place.path.split_last().map_or(&[][..], |(_, holder)| holder);
+                let is_of = |each: &&&Grouped<J>| each.place.path.starts_with(holder) && pods(row, owner, each) > 1;
+                let is_trap = !unless.is_some_and(|other| place.at(&["annotations", other]).is_some());
+                gangs.iter().find(is_of).filter(|_| is_trap)?;
+                Some((format!("{}.annotations[{key}]", place.named()), value))
+            });
+            found.map(|(field, value)| Obstacle {
+                field,
+                value: shorten(&value.read::<Text<'a>>().unwrap_or_default()).into_owned(),
+                detail: format!(
+                    "{why}, and no pod of a gang gets a node before all of them exist: remove the annotation; to keep \
+                     the pods in one topology domain, create a PodGroup with schedulingConstraints"
+                ),
+            })
+        }
+    })
+}
+
+/// Returns how many pods a group of this template has, as far as the table knows where that is written; otherwise the
+/// maximum.
+fn pods<'a, J: Json<'a>>(row: &Kind, owner: J, template: &Grouped<J>) -> i64 {
+    match row.size {
+        Size::Field { path, default } => {
+            fields::value(owner, &path.trim_start_matches('/').replace('/', ".")).unwrap_or(default)
+        }
+        _ => job::of_template(row, owner, template).map_or(i64::MAX, |job| job.size()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
+    use crate::kinds::templates::grouped;
+    use crate::kinds::{Asked, KINDS};
+    use serde_json::{Value, json};
+
+    fn kind(kind: &str) -> &'static Kind {
+        KINDS.iter().find(|row| row.kind == kind).unwrap()
+    }
+
+    /// Returns the error for an owner of this kind; the same for its text and for the parsed object.
+    fn refusal(row: &str, owner: &Value, wanted: bool, asked: &Asked) -> Option<String> {
+        let row = kind(row);
+        let parsed = obstacle(row, owner, &grouped(row, owner, wanted, asked));
+        let text = serde_json::value::to_raw_value(owner).unwrap();
+        assert_eq!(obstacle(row, &*text, &grouped(row, &*text, wanted, asked)), parsed);
+        parsed.map(|obstacle| obstacle.refusal())
+    }
+
+    const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of \
+                          them have a place: use";
+
+    /// Returns the error for a gang of this kind with this value of its field.
+    fn with_value(row: &str, value: Option<&str>, min_count: Option<i32>) -> Option<String> {
+        let spec = match kind(row).traps.first() {
+            Some(Trap::Value { field, .. }) => json!({field.trim_start_matches("spec."): value}),
+            _ => json!({}),
+        };
+        let mut owner = json!({"spec": spec});
+        owner["spec"]["template"] = json!({});
+        owner["spec"]["leaderWorkerTemplate"] = json!({"size": 4, "workerTemplate": {}});
+        refusal(row, &owner, true, &Asked { gang: Some(true), min_count })
+    }
+
+    #[test]
+    fn a_gang_whose_pods_are_created_one_after_the_other_never_starts_unless_it_has_one_pod() {
+        let ordered = Some(format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\""));
+        for value in [Some("OrderedReady"), None, Some("")] {
+            assert_eq!(with_value("StatefulSet", value, None), ordered, "{value:?}: it is the default");
+            assert_eq!(with_value("StatefulSet", value, Some(2)), ordered, "{value:?}");
+            assert_eq!(with_value("StatefulSet", value, Some(1)), None, "{value:?}");
+        }
+        assert_eq!(with_value("StatefulSet", Some("Parallel"), None), None);
+        let led = Some(format!("spec.startupPolicy: Invalid value: \"LeaderReady\": {DETAIL} \"LeaderCreated\""));
+        assert_eq!(with_value("LeaderWorkerSet", Some("LeaderReady"), None), led);
+        assert_eq!(with_value("LeaderWorkerSet", Some("LeaderCreated"), None), None);
+        assert_eq!(with_value("LeaderWorkerSet", None, None), None);
+        assert_eq!(with_value("Job", None, None), None);
+    }
+
+    #[test]
+    fn the_label_in_a_pod_template_asks_for_the_same_gang() {
+        let owner = |labels: Value, annotations: Value| {
+            let metadata = json!({"labels": labels, "annotations": annotations});
+            json!({"spec": {"podManagementPolicy": "OrderedReady", "template": {"metadata": metadata}}})
+        };
+        let stuck = |owner: &Value, wanted: bool| refusal("StatefulSet", owner, wanted, &Asked::default()).is_some();
+        let gang = json!({LABEL_GANG: "true"});
+        assert!(stuck(&owner(gang.clone(), json!({})), false));
+        assert!(!stuck(&owner(gang.clone(), json!({ANNOTATION_MIN_COUNT: "1"})), false), "one pod starts");
+        assert!(!stuck(&owner(json!({}), json!({})), false), "no gang");
+        assert!(stuck(&owner(json!({}), json!({})), true), "its owner asks for a gang");
+        assert!(!stuck(&owner(json!({LABEL_GANG: "false"}), json!({})), true), "the template has precedence");
+        let named = json!({LABEL_GANG: "true", LABEL_POD_GROUP: "mine"});
+        assert!(!stuck(&owner(named, json!({})), true), "the user created the group");
+    }
+}
