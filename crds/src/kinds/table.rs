@@ -20,7 +20,16 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.replicatedJobs.*.template.spec.template.metadata"],
         jobs: Some(Jobs { specs: "spec.replicatedJobs.*.template.spec" }),
-        traps: &[],
+        traps: &[Trap::Annotation {
+            key: "alpha.jobset.sigs.k8s.io/exclusive-topology",
+            unless: Some("alpha.jobset.sigs.k8s.io/node-selector"),
+            on: &[
+                "metadata",
+                "spec.replicatedJobs.*.template.metadata",
+                "spec.replicatedJobs.*.template.spec.template.metadata",
+            ],
+            why: "JobSet rejects the other pods of a Job until its first pod has a node",
+        }],
         note: "Each of its Jobs is a group of its own: those that start later, by startupPolicy or dependsOn, hold up nobody.",
     },
     Kind {
@@ -39,12 +48,20 @@ pub static KINDS: &[Kind] = &[
             "spec.leaderWorkerTemplate.workerTemplate.metadata",
         ],
         jobs: None,
-        traps: &[Trap::Value {
-            field: "spec.startupPolicy",
-            value: "LeaderReady",
-            is_default: false,
-            instead: "LeaderCreated",
-        }],
+        traps: &[
+            Trap::Value {
+                field: "spec.startupPolicy",
+                value: "LeaderReady",
+                is_default: false,
+                instead: "LeaderCreated",
+            },
+            Trap::Annotation {
+                key: "leaderworkerset.sigs.k8s.io/exclusive-topology",
+                unless: None,
+                on: &["metadata"],
+                why: "the workers are created after their leader has a node",
+            },
+        ],
         note: "A leader and its workers are a group. During a roll-out each replica is as large as its own revision says, in the annotation \
                leaderworkerset.sigs.k8s.io/size of its pods.",
     },

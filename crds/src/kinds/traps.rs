@@ -146,4 +146,56 @@ mod tests {
         let named = json!({LABEL_GANG: "true", LABEL_POD_GROUP: "mine"});
         assert!(!stuck(&owner(named, json!({})), true), "the user created the group");
     }
+
+    const EXCLUSIVE: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+    const SELECTOR: &str = "alpha.jobset.sigs.k8s.io/node-selector";
+
+    /// Returns a JobSet with a Job of one pod and a Job of `size` pods, with annotations of the set, of the second Job and
+    /// of its pods.
+    fn job_set(size: i64, annotations: [Value; 3]) -> Value {
+        let [set, job, pods] = annotations;
+        let template = json!({"metadata": {"labels": {LABEL_GANG: "true"}, "annotations": pods}});
+        let spec = json!({"parallelism": size, "completions": size, "template": template});
+        let one = json!({"name": "driver", "template": {"spec": {"template": {"metadata": {"labels": {LABEL_GANG: "true"}}}}}});
+        let workers = json!({"name": "workers", "template": {"metadata": {"annotations": job}, "spec": spec}});
+        json!({"metadata": {"annotations": set}, "spec": {"replicatedJobs": [one, workers]}})
+    }
+
+    #[test]
+    fn a_gang_with_exclusive_topology_never_starts_wherever_the_annotation_stands() {
+        let key = || json!({EXCLUSIVE: "zone"});
+        let none = || json!({});
+        let why = "JobSet rejects the other pods of a Job until its first pod has a node, and no pod of a gang gets a node \
+                   before all of them exist: remove the annotation; to keep the pods in one topology domain, create a \
+                   PodGroup with schedulingConstraints";
+        let of = |size: i64, annotations: [Value; 3]| {
+            refusal("JobSet", &job_set(size, annotations), false, &Asked::default())
+        };
+        for (annotations, place) in [
+            ([key(), none(), none()], "metadata"),
+            ([none(), key(), none()], "spec.replicatedJobs[1].template.metadata"),
+            ([none(), none(), key()], "spec.replicatedJobs[1].template.spec.template.metadata"),
+        ] {
+            let words = format!("{place}.annotations[{EXCLUSIVE}]: Invalid value: \"zone\": {why}");
+            assert_eq!(of(2, annotations.clone()), Some(words));
+            assert_eq!(of(1, annotations), None, "no Job has another pod");
+        }
+        let by_selector = json!({EXCLUSIVE: "zone", SELECTOR: "true"});
+        assert_eq!(of(2, [by_selector, none(), none()]), None, "JobSet rejects no pod then");
+        assert_eq!(of(2, [none(), none(), none()]), None);
+    }
+
+    #[test]
+    fn a_leader_with_exclusive_topology_and_workers_never_starts() {
+        let key = "leaderworkerset.sigs.k8s.io/exclusive-topology";
+        let set = |size: i64| json!({"metadata": {"annotations": {key: "zone"}}, "spec": {"leaderWorkerTemplate": {"size": size, "workerTemplate": {}}}});
+        let of = |size: i64, min_count: Option<i32>| {
+            refusal("LeaderWorkerSet", &set(size), true, &Asked { gang: Some(true), min_count })
+        };
+        let words = format!(
+            "metadata.annotations[{key}]: Invalid value: \"zone\": the workers are created after their leader has a node, and"
+        );
+        assert!(of(4, None).is_some_and(|said| said.starts_with(&words)), "{:?}", of(4, None));
+        assert_eq!((of(1, None), of(4, Some(1))), (None, None), "the leader starts alone");
+    }
 }

@@ -18,6 +18,7 @@ pub fn tests() -> Vec<Test> {
         shared:
             each_job_of_a_jobset_is_a_group_of_its_own,
             a_gang_of_a_jobset_starts_again_without_an_index_that_has_failed_for_good,
+            exclusive_topology_is_rejected_for_a_gang_also_if_only_a_pod_template_has_the_label,
             a_leader_and_its_workers_are_a_group,
             the_head_and_the_workers_of_a_ray_cluster_are_a_group;
         own:
@@ -142,6 +143,29 @@ async fn a_gang_of_a_jobset_starts_again_without_an_index_that_has_failed_for_go
     urgent.delete().await;
     // The pod that has failed keeps its node in its spec.
     wait_bound(world, selector, 3).await;
+    world.check_promises().await;
+}
+
+async fn exclusive_topology_is_rejected_for_a_gang_also_if_only_a_pod_template_has_the_label(world: &World) {
+    cluster(world, 1).await;
+    apply(world, &crd("JobSet")).await;
+    let (asks, silent) = (json!({LABEL_GANG: "true"}), json!({}));
+    for (labels, of_pods) in [(&asks, &silent), (&silent, &asks)] {
+        let spec = json!({"parallelism": 2, "completions": 2, "template": template("high", of_pods)});
+        let annotations = json!({"alpha.jobset.sigs.k8s.io/exclusive-topology": "zone"});
+        let set = json!({
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": "train", "labels": labels, "annotations": annotations},
+            "spec": {"replicatedJobs": [{"name": "workers", "template": {"spec": spec}}]},
+        });
+        wait_for("the JobSet is rejected", MINUTE, async || match world.apply(&set.to_string()).await {
+            Err(said) if said.contains("JobSet rejects the other pods of a Job until its first pod has a node") => {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    }
     world.check_promises().await;
 }
 

@@ -182,6 +182,24 @@ fn the_label_in_a_pod_template_alone_is_checked_as_the_one_on_the_owner_and_copi
 }
 
 #[test]
+fn a_gang_with_exclusive_topology_is_refused_with_the_annotation_and_the_cause() {
+    let key = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+    let spec = json!({"parallelism": 2, "template": {"spec": {"containers": []}}});
+    let set = |labels: Value| {
+        json!({"kind": "JobSet", "metadata": {"name": "a", "labels": labels, "annotations": {key: "zone"}},
+            "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}})
+    };
+    let refused = refusal(mutate(&create("jobsets", set(labelled())), &empty()));
+    let words = "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: Invalid value: \"zone\": JobSet rejects the \
+                 other pods of a Job until its first pod has a node, and no pod of a gang gets a node before all of them exist";
+    assert!(refused.message.starts_with(words), "{}", refused.message);
+    assert_untouched(&of_templates(&create("jobsets", set(json!({}))), &empty()));
+    let verdict = mutate(&create("jobsets", set(json!({}))), &empty());
+    assert_eq!(verdict.outcome, Outcome::Allowed, "a kind that is switched on is not refused for it");
+    assert!(verdict.notes.warnings[0].contains("no gang is made of this JobSet"), "{:?}", verdict.notes.warnings);
+}
+
+#[test]
 fn a_stored_gang_that_cannot_start_may_be_changed_with_a_warning() {
     let set = |image: &str| {
         json!({"kind": "StatefulSet", "metadata": {"name": "db", "labels": labelled()}, "spec": {
