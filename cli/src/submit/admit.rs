@@ -77,7 +77,7 @@ pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result
     let classes = world.cluster.classes();
     let named = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
     let of_owner = gang::member(pod, named.is_some())?;
-    let for_owner = of_owner.as_ref().and_then(|member| gang::group(pod, member, owner));
+    let for_owner = of_owner.as_ref().and_then(|member| gang::group(pod, member, owner, classes));
     let member = named.or_else(|| of_owner.map(|member| Membership { group: member.origin.group, template: None }));
     let spec = pod.spec.get_or_insert_default();
     if let Some(member) = &member {

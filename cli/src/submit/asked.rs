@@ -3,11 +3,13 @@
 
 use super::manifest::Manifest;
 use crate::error::CliError;
-use crate::world::read;
+use crate::world::{name_of, read};
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::templates::grouped;
 use giveway_crds::kinds::traps::obstacle;
+use giveway_crds::kinds::warnings::warnings;
 use giveway_crds::kinds::{self, Asked};
+use giveway_crds::priority::Classes;
 use kube::api::ObjectMeta;
 use serde::Deserialize;
 
@@ -17,24 +19,29 @@ struct Facts {
     metadata: ObjectMeta,
 }
 
-/// Checks an owner of pods. `served` is true if groups are served in its namespace: otherwise there is no gang that could
-/// fail to start.
+/// Checks an owner of pods, and returns the warnings of admission, as sentences. `served` is true if groups are served in its
+/// namespace: otherwise there is no gang that could fail to start.
 ///
 /// # Errors
 /// A label or annotation has an invalid value, or the gang could never start.
-pub(super) fn check(manifest: &Manifest, served: bool) -> Result<(), CliError> {
+pub(super) fn check(manifest: &Manifest, served: bool, classes: &Classes) -> Result<Vec<String>, CliError> {
     let object = &manifest.object;
     let row = kinds::of_version(object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind);
-    let Some(row) = row else { return Ok(()) };
+    let Some(row) = row else { return Ok(Vec::new()) };
     let asked = match object["metadata"]["labels"][LABEL_GANG].is_null() {
         true => Asked::default(),
         false => asked(manifest)?,
     };
     let templates = grouped(row, object, asked.gang == Some(true), &asked);
-    match obstacle(row, object, &templates).filter(|_| served) {
-        Some(found) => Err(manifest.refused(found.refusal())),
-        None => Ok(()),
+    if !served {
+        return Ok(Vec::new());
     }
+    if let Some(found) = obstacle(row, object, &templates) {
+        return Err(manifest.refused(found.refusal()));
+    }
+    let name = name_of(object);
+    let warnings = warnings(row, object, &templates, classes).into_iter();
+    Ok(warnings.map(|warning| format!("{} {name}: {warning}.", manifest.kind)).collect())
 }
 
 /// Returns the gang settings of an object.
@@ -51,6 +58,7 @@ mod tests {
     use crate::submit::submit;
     use crate::world::World;
     use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED};
+    use giveway_planner::ObjectKey;
     use serde_json::{Value, json};
 
     /// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
@@ -84,6 +92,13 @@ mod tests {
 
     fn job(gang: impl Into<Value>) -> Value {
         object("batch/v1", "Job", gang, json!({"template": template()}))
+    }
+
+    /// Returns the notes about a manifest that can be planned.
+    fn noted(world: &mut World, object: &Value) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), object.to_string()).unwrap();
+        submit(world, &[file.path().to_owned()], "default", None).unwrap().notes
     }
 
     const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \
@@ -126,6 +141,24 @@ mod tests {
         let words = format!("spec.startupPolicy: Invalid value: \"LeaderReady\": {DETAIL} \"LeaderCreated\"");
         assert_eq!(said(&set("LeaderReady")), Some((words, 2)));
         assert_eq!(said(&set("LeaderCreated")), None);
+    }
+
+    #[test]
+    fn a_leader_above_its_workers_is_planned_with_their_class_and_the_warning_of_admission() {
+        let pods = |class: &str| json!({"spec": {"priorityClassName": class, "containers": [{"name": "c"}]}});
+        let class = |name: &str, value: i32| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+        let templates = json!({"size": 2, "leaderTemplate": pods("high"), "workerTemplate": pods("low")});
+        let spec = json!({"leaderWorkerTemplate": templates});
+        let set = object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "true", spec);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [class("low", 10), class("high", 1000), set]});
+        let mut world = World::default();
+        let notes = noted(&mut world, &list);
+        let words = "LeaderWorkerSet default/train: spec.leaderWorkerTemplate.leaderTemplate.spec.priorityClassName: class high (1000) \
+                     is above class low (10) of spec.leaderWorkerTemplate.workerTemplate.spec.priorityClassName: the PodGroup gets \
+                     the lowest class of its templates, low.";
+        assert!(notes.iter().any(|note| note == words), "{notes:?}");
+        let group = &world.groups[&ObjectKey::new("default", "train-0")];
+        assert_eq!(group.spec.priority_class_name.as_deref(), Some("low"), "the worker would be rejected otherwise");
     }
 
     #[test]

@@ -5,8 +5,10 @@ use super::manifest::Manifest;
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
-use giveway_crds::kinds::{self, KINDS, Kind, Origin, Sizes, Told, origin, settings};
+use giveway_crds::kinds::templates::grouped;
+use giveway_crds::kinds::{self, Asked, KINDS, Kind, Origin, Sizes, Told, classes, origin, settings};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
+use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -88,6 +90,14 @@ impl Owner {
         part.into_iter().chain([(index / each).to_string()]).collect()
     }
 
+    /// Returns the lowest class of its templates, if their pods share a gang.
+    fn lowest_class<'c>(&self, known: &'c Classes) -> Option<&'c Class> {
+        let asks = self.object["metadata"]["labels"][LABEL_GANG] == "true";
+        let templates = grouped(self.row, &self.object, asks, &Asked::default());
+        let named = classes::named(self.row, &self.object, &templates);
+        classes::lowest(named.iter().map(|each| each.name.as_str()), known)
+    }
+
     /// Returns the number of pods of a group that start together; `asked` is the annotation's number. `None` if the
     /// owner asks for no pods.
     fn size(&self, origin: &Origin, asked: Option<i32>) -> Option<i32> {
@@ -131,10 +141,14 @@ pub(super) fn member(pod: &Pod, is_named: bool) -> Result<Option<Member>, String
     Ok(Some(Member { origin, min_count, mode }))
 }
 
-/// Returns the PodGroup that Giveway would create for the first member, or `None` if its size is unknown.
-pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>) -> Option<PodGroup> {
+/// Returns the PodGroup that Giveway would create for the first member, or `None` if its size is unknown. It has the lowest
+/// class of that pod and of the owner's templates.
+pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>, known: &Classes) -> Option<PodGroup> {
     let origin = &member.origin;
     let size = owner.and_then(|owner| owner.size(origin, member.min_count)).or(member.min_count)?;
+    let own = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.clone());
+    let priority = known.resolve(own.as_deref()).map_or(0, |resolved| resolved.priority);
+    let lower = owner.and_then(|owner| owner.lowest_class(known)).filter(|class| class.value < priority);
     let metadata = ObjectMeta {
         name: Some(origin.group.clone()),
         namespace: pod.metadata.namespace.clone(),
@@ -144,7 +158,7 @@ pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>) -> Option
     let spec = PodGroupSpec {
         scheduling_policy: SchedulingPolicy::gang(size),
         disruption_mode: member.mode,
-        priority_class_name: pod.spec.as_ref().and_then(|spec| spec.priority_class_name.clone()),
+        priority_class_name: lower.map(|class| class.name.clone()).or(own),
         ..PodGroupSpec::default()
     };
     Some(PodGroup { metadata, spec, status: None })

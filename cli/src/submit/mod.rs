@@ -69,7 +69,8 @@ pub(crate) fn submit(
                 submission.group(world, manifest)?;
             }
             _ => {
-                asked::check(manifest, world.cluster.serves_groups_in(&manifest.namespace))?;
+                let served = world.cluster.serves_groups_in(&manifest.namespace);
+                submission.notes.extend(asked::check(manifest, served, world.cluster.classes())?);
                 match expand::expand(manifest)? {
                     found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
                     found => {

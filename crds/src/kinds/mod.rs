@@ -6,6 +6,7 @@
 
 pub mod asked;
 pub mod chart;
+pub mod classes;
 pub mod job;
 pub mod name;
 pub mod origin;
@@ -15,6 +16,7 @@ pub mod size;
 pub mod table;
 pub mod templates;
 pub mod traps;
+pub mod warnings;
 
 pub use asked::Asked;
 pub use origin::{Controller, Origin, OriginError, PodFacts};

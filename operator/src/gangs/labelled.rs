@@ -16,7 +16,7 @@ use crate::speaker::Speaker;
 use crate::speaker::words::cannot_be_made;
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
 use giveway_crds::keys::LABEL_GANG;
-use giveway_crds::kinds::Sizes;
+use giveway_crds::kinds::{Sizes, classes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_planner::SmolStr;
@@ -376,7 +376,7 @@ impl LabelledGangs {
                 self.follow(key, record, &facts.uid, (size.start, counters), now, commands)
             }
             None => {
-                let create = || Command::CreateGroup(Box::new(made(model, key, pod, &facts.uid, size.start)));
+                let create = || Command::CreateGroup(Box::new(made(model, key, pod, &facts, size.start)));
                 commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
                 // The PodGroup stays in `pending` until the watch shows it.
                 false
@@ -424,7 +424,8 @@ impl LabelledGangs {
         let Some(owner) = pod.owner(&key.namespace) else {
             let uid = pod.origin.uid.clone().unwrap_or_default();
             let (controller, sizes, min_count) = (uid.clone(), Sizes::Unknown, pod.min_count);
-            return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count }));
+            let classes = Vec::new();
+            return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count, classes }));
         };
         self.read(owner, key, since, now, |facts| pod.is_of(&facts.uid), commands)
     }
@@ -474,16 +475,18 @@ fn members<'m>(model: &'m Model, key: &ObjectKey) -> (Option<&'m GangPod>, usize
     (live().find_map(|pod| model.gang_of(pod)), live().count())
 }
 
-/// Returns the PodGroup of a gang, owned by the owner with this UID. It has the lowest priority class of its members, because members must
-/// not have a lower class than their PodGroup.
-fn made(model: &Model, key: &ObjectKey, pod: &GangPod, uid: &str, size: i32) -> PodGroup {
+/// Returns the PodGroup of a gang, owned by this owner. It has the lowest priority class of its members and of the owner's templates, because
+/// members must not have a lower class than their PodGroup, and the workers may be created after their leader.
+fn made(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size: i32) -> PodGroup {
     let live = model.cluster.members(key).filter(|pod| pod.live());
     let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));
+    let of_templates = classes::lowest(facts.classes.iter().map(String::as_str), model.cluster.classes());
+    let of_templates = of_templates.filter(|class| lowest.is_none_or(|pod| class.value < pod.priority));
     let owner = OwnerReference {
         api_version: pod.origin.api_version.clone(),
         kind: pod.origin.kind.clone(),
         name: pod.origin.owner.clone(),
-        uid: uid.to_owned(),
+        uid: facts.uid.clone(),
         controller: Some(true),
         block_owner_deletion: None,
     };
@@ -498,7 +501,10 @@ fn made(model: &Model, key: &ObjectKey, pod: &GangPod, uid: &str, size: i32) -> 
         spec: PodGroupSpec {
             scheduling_policy: SchedulingPolicy::gang(size),
             disruption_mode: pod.mode,
-            priority_class_name: lowest.and_then(|pod| pod.priority_class_name.clone()),
+            priority_class_name: match of_templates {
+                Some(class) => Some(class.name.clone()),
+                None => lowest.and_then(|pod| pod.priority_class_name.clone()),
+            },
             ..PodGroupSpec::default()
         },
         status: None,

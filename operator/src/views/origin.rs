@@ -2,7 +2,8 @@
 
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::size::Size;
-use giveway_crds::kinds::{GroupSize, KINDS, Kind, Origin, Sizes, origin, settings};
+use giveway_crds::kinds::templates::grouped;
+use giveway_crds::kinds::{Asked, GroupSize, KINDS, Kind, Origin, Sizes, classes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -132,6 +133,8 @@ pub struct OwnerFacts {
     pub sizes: Sizes,
     /// The number in the owner's annotation, if it is set.
     pub min_count: Option<i32>,
+    /// The priority classes that its pod templates name, if their pods share a gang.
+    pub classes: Vec<String>,
 }
 
 impl OwnerFacts {
@@ -140,12 +143,15 @@ impl OwnerFacts {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();
         let above = controller(object.owner_references());
+        let templates = grouped(row, &object.data, false, &Asked::default());
+        let classes = classes::named(row, &object.data, &templates);
         Self {
             controller: above.map_or_else(|| uid.clone(), |above| above.uid.clone()),
             uid,
             deleting: object.metadata.deletion_timestamp.is_some(),
             sizes: Sizes::of(row, &object.data),
             min_count: settings::min_count(annotation).ok().flatten(),
+            classes: classes.into_iter().map(|class| class.name).collect(),
         }
     }
 

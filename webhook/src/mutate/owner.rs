@@ -9,7 +9,7 @@ use crate::notice::{Notice, Object};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
 use crate::review::{Operation, Request};
-use crate::verdict::{Notes, Refusal};
+use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::Known;
 use giveway_crds::condition::Reason;
 use giveway_crds::json::{MOST, Place, places};
@@ -17,15 +17,19 @@ use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
 use giveway_crds::kinds::settings::SettingError;
-use giveway_crds::kinds::templates::grouped;
+use giveway_crds::kinds::templates::{Grouped, grouped};
 use giveway_crds::kinds::traps::obstacle;
-use giveway_crds::kinds::{self, Asked, Kind};
+use giveway_crds::kinds::warnings::warnings;
+use giveway_crds::kinds::{self, Asked, Kind, classes};
 use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Annotations that are copied with the label.
 const ANNOTATIONS: [&str; 2] = [ANNOTATION_MIN_COUNT, ANNOTATION_DISRUPTION_MODE];
+
+/// Maximum number of classes that are looked up for one owner.
+const MOST_LOOKUPS: usize = 8;
 
 /// The part of an owner that every kind has.
 #[derive(Debug, Deserialize)]
@@ -81,6 +85,9 @@ pub fn carry(
         }
     }
     let groups = grouped(row, request.object, wanted, &asked);
+    if before.is_none() && !is_part {
+        warn(row, request.object, &groups, view, notes);
+    }
     if row.kind == job::KIND {
         job::survive(request, !groups.is_empty(), view.settings.default_pod_failure_policy, &mut changes, notes)?;
     }
@@ -124,6 +131,14 @@ fn can_start(
         return Ok(false);
     }
     Ok(wanted)
+}
+
+/// Warns about a gang that works, but not as its creator may expect.
+fn warn(row: &Kind, object: &RawValue, groups: &[Grouped<&RawValue>], view: &Known<'_>, notes: &mut Notes) {
+    let named = classes::named(row, object, groups);
+    let unknown = named.iter().filter(|class| view.classes.get(&class.name).is_none());
+    unknown.take(MOST_LOOKUPS).for_each(|class| notes.miss(Reference::Class(class.name.clone())));
+    warnings(row, object, groups, &view.classes).into_iter().for_each(|warning| notes.warn(warning));
 }
 
 /// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.

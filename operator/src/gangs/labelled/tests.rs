@@ -46,6 +46,7 @@ impl Scene {
             deleting: false,
             sizes: Sizes::every(size),
             min_count: None,
+            classes: Vec::new(),
         };
         self.gangs.owner_read(owner, Ok(facts), self.now);
     }
@@ -88,6 +89,32 @@ fn the_first_pod_of_a_job_has_its_group_made_as_large_as_the_job_and_owned_by_it
     scene.stored("train", "u1", 8);
     assert!(scene.pass().is_empty());
     assert!(scene.later(5).gangs.pending.is_empty());
+}
+
+#[test]
+fn a_group_gets_the_lowest_class_of_the_owner_s_templates_before_a_pod_of_that_class_exists() {
+    let made = |templates: [&str; 2]| {
+        let mut scene = Scene::new();
+        for (name, value) in [("low", 5), ("high", 10), ("higher", 20)] {
+            scene.world.class(json!({"metadata": {"name": name}, "value": value}));
+        }
+        scene.world.pod(member("leader", "train", "u1").class("high"));
+        let commands = scene.pass();
+        let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
+        let facts = OwnerFacts {
+            uid: "u1".into(),
+            controller: "u1".into(),
+            deleting: false,
+            sizes: Sizes::every(4),
+            min_count: None,
+            classes: templates.map(str::to_owned).to_vec(),
+        };
+        scene.gangs.owner_read(owner, Ok(facts), scene.now);
+        the_group(&scene.pass()).spec.priority_class_name.clone()
+    };
+    assert_eq!(made(["high", "low"]).as_deref(), Some("low"), "the workers would be rejected otherwise");
+    assert_eq!(made(["high", "higher"]).as_deref(), Some("high"), "never above a member");
+    assert_eq!(made(["high", "unknown"]).as_deref(), Some("high"));
 }
 
 #[test]
@@ -192,7 +219,8 @@ fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_ch
         let row = owner.row().unwrap();
         let object = json!({"spec": {"parallelism": 8, "completions": completions}});
         let sizes = Sizes::of(row, &object);
-        let facts = OwnerFacts { uid: "u1".into(), controller: "u1".into(), deleting: false, sizes, min_count: None };
+        let (uid, classes) = ("u1".to_owned(), Vec::new());
+        let facts = OwnerFacts { controller: uid.clone(), uid, deleting: false, sizes, min_count: None, classes };
         scene.gangs.owner_read(owner, Ok(facts), scene.now);
         assert!(scene.pass().is_empty());
         (spare(scene), scene.gangs.take_news().len())
@@ -207,7 +235,8 @@ fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_ch
 /// Answers the read of this owner with the fields of an object.
 fn object(scene: &mut Scene, owner: &OwnerKey, uid: &str, fields: &Value) {
     let sizes = Sizes::of(owner.row().unwrap(), fields);
-    let facts = OwnerFacts { uid: uid.into(), controller: uid.into(), deleting: false, sizes, min_count: None };
+    let (controller, classes) = (uid.into(), Vec::new());
+    let facts = OwnerFacts { uid: uid.into(), controller, deleting: false, sizes, min_count: None, classes };
     scene.gangs.owner_read(owner, Ok(facts), scene.now);
 }
 
@@ -430,6 +459,7 @@ fn a_successor_waits_for_the_pods_of_a_predecessor_whose_owner_is_deleted() {
         deleting,
         sizes: Sizes::every(1),
         min_count: None,
+        classes: Vec::new(),
     };
     let owner = |commands: &[Command], name: &str| {
         let read = |command: &Command| match command {

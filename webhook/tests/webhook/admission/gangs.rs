@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use giveway_crds::keys::*;
-use giveway_webhook::verdict::Outcome;
+use giveway_webhook::verdict::{Notes, Outcome, Reference};
 use giveway_webhook::view::{Group, Known};
 use serde_json::{Value, json};
 
@@ -197,6 +197,25 @@ fn a_gang_with_exclusive_topology_is_refused_with_the_annotation_and_the_cause()
     let verdict = mutate(&create("jobsets", set(json!({}))), &empty());
     assert_eq!(verdict.outcome, Outcome::Allowed, "a kind that is switched on is not refused for it");
     assert!(verdict.notes.warnings[0].contains("no gang is made of this JobSet"), "{:?}", verdict.notes.warnings);
+}
+
+#[test]
+fn a_leader_above_its_workers_is_warned_about_with_both_classes() {
+    let pods = |class: &str| json!({"spec": {"priorityClassName": class, "containers": []}});
+    let set = |leader: &str, workers: &str| {
+        let templates = json!({"size": 4, "leaderTemplate": pods(leader), "workerTemplate": pods(workers)});
+        json!({"kind": "LeaderWorkerSet", "metadata": {"name": "serve", "labels": labelled()}, "spec": {"leaderWorkerTemplate": templates}})
+    };
+    let notes = |object: Value| mutate(&create("leaderworkersets", object), &cluster()).notes;
+    let words = "spec.leaderWorkerTemplate.leaderTemplate.spec.priorityClassName: class managed (20) is above class plain (10) of \
+                 spec.leaderWorkerTemplate.workerTemplate.spec.priorityClassName: the PodGroup gets the lowest class of its \
+                 templates, plain";
+    assert_eq!(notes(set("managed", "plain")).warnings, [words]);
+    assert!(words.len() <= 256, "{}", words.len());
+    assert_eq!(notes(set("plain", "plain")), Notes::default());
+    let fresh = notes(set("managed", "fresh"));
+    assert!(fresh.missing.contains(&Reference::Class("fresh".to_owned())), "it may have been created just now");
+    assert_eq!(fresh.warnings, Vec::<String>::new());
 }
 
 #[test]
