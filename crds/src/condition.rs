@@ -63,6 +63,9 @@ pub enum Reason {
     BackFilled,
     /// The label that requests gangs was added when the owner already had pods (event on the owner).
     GangLabelTooLate,
+    /// A controller created an owner whose settings have an effect on the gang that its user may not expect, for example
+    /// that a preemption fails it (event on the user's object).
+    GangSettings,
     /// A pod names a group that does not exist.
     PodGroupNotFound,
     /// A guaranteed budget blocks a preemption (event on the budget, the victim or the preemptor; KEP-3280).
@@ -144,6 +147,7 @@ impl Reason {
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",
             Self::GangLabelTooLate => "GangLabelTooLate",
+            Self::GangSettings => "GangSettings",
             Self::PodGroupNotFound => "PodGroupNotFound",
             Self::GuaranteedBudget => "GuaranteedBudget",
             Self::NoPreemptor => "NoPreemptor",

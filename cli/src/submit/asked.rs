@@ -40,7 +40,7 @@ pub(super) fn check(manifest: &Manifest, served: bool, classes: &Classes) -> Res
         return Err(manifest.refused(found.refusal()));
     }
     let name = name_of(object);
-    let warnings = warnings(row, object, &templates, classes).into_iter();
+    let warnings = warnings(row, object, &templates, classes, false).into_iter();
     Ok(warnings.map(|warning| format!("{} {name}: {warning}.", manifest.kind)).collect())
 }
 

@@ -1,30 +1,147 @@
-//! Specs of the Jobs of an owner.
+//! Specs of the Jobs of an owner, and what a preemption of all pods does to such a Job: the pods of a gang are evicted
+//! together, and a Job without a rule that ignores disruptions counts each eviction as a failure.
 
 use super::Kind;
 use super::templates::Grouped;
-use crate::json::{Json, places};
+use crate::json::{First, Json, Text, places};
+use crate::wording::{counted, pods};
 use serde::Deserialize;
+
+/// Default of `backoffLimit`.
+pub const DEFAULT_BACKOFF_LIMIT: i64 = 6;
+/// Maximum number of rules in a `podFailurePolicy`.
+const MOST_RULES: usize = 20;
+/// The rule that ignores disruptions, as users write it.
+const RULE: &str = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}";
 
 /// The fields of a Job's spec that concern its pods as a gang.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobSpec {
+pub struct JobSpec<'a> {
     #[serde(default)]
     parallelism: Option<i64>,
     #[serde(default)]
     completions: Option<i64>,
+    #[serde(default)]
+    backoff_limit: Option<i64>,
+    #[serde(default)]
+    backoff_limit_per_index: Option<i64>,
+    #[serde(borrow, default)]
+    pod_failure_policy: Option<Policy<'a>>,
+    #[serde(borrow, default)]
+    template: Option<Template<'a>>,
 }
 
-impl JobSpec {
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Policy<'a> {
+    #[serde(borrow, default)]
+    rules: Option<First<Rule<'a>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule<'a> {
+    #[serde(borrow, default)]
+    action: Text<'a>,
+    #[serde(borrow, default)]
+    on_pod_conditions: Option<First<Pattern<'a>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Pattern<'a> {
+    #[serde(borrow, default, rename = "type")]
+    type_: Text<'a>,
+    #[serde(borrow, default)]
+    status: Option<Text<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Template<'a> {
+    #[serde(borrow, default)]
+    spec: Option<PodSpec<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec<'a> {
+    #[serde(borrow, default)]
+    restart_policy: Option<Text<'a>>,
+}
+
+impl Rule<'_> {
+    /// Returns true if it matches a preempted pod by its condition.
+    fn matches_disruption(&self) -> bool {
+        let patterns = self.on_pod_conditions.as_deref().unwrap_or_default();
+        let is_true = |status: &Option<Text<'_>>| status.as_deref().is_none_or(|status| matches!(status, "" | "True"));
+        patterns.iter().any(|pattern| &*pattern.type_ == "DisruptionTarget" && is_true(&pattern.status))
+    }
+}
+
+impl<'a> JobSpec<'a> {
     /// Returns how many pods run at the same time.
     pub fn size(&self) -> i64 {
         let parallelism = self.parallelism.unwrap_or(1);
         self.completions.map_or(parallelism, |completions| completions.min(parallelism))
     }
+
+    /// Returns true if it states a list of rules, which may be empty.
+    pub fn has_rules(&self) -> bool {
+        self.pod_failure_policy.as_ref().is_some_and(|policy| policy.rules.is_some())
+    }
+
+    /// Returns true if it has no failure policy.
+    pub fn has_no_policy(&self) -> bool {
+        self.pod_failure_policy.is_none()
+    }
+
+    /// Returns true if the rule that ignores disruptions is its only one.
+    pub fn has_only_the_rule(&self) -> bool {
+        self.rules().len() == 1 && self.ignores_disruptions()
+    }
+
+    /// Returns true if the rule that ignores disruptions is missing, and Kubernetes permits it.
+    pub fn accepts_the_rule(&self) -> bool {
+        !self.ignores_disruptions() && self.never_restarts() && self.rules().len() < MOST_RULES
+    }
+
+    /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` is true if admission
+    /// adds the rule that ignores disruptions where it can.
+    pub fn warnings(&self, path: &str, adds: bool) -> Vec<String> {
+        let rule = (!self.ignores_disruptions() && !(adds && self.accepts_the_rule())).then(|| {
+            let fix = if self.never_restarts() { "add" } else { "set template.spec.restartPolicy: Never and add" };
+            format!("{path}.podFailurePolicy: each preemption {}: {fix} rules: [{RULE}]", self.costs())
+        });
+        rule.into_iter().collect()
+    }
+
+    fn rules(&self) -> &[Rule<'a>] {
+        self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
+    }
+
+    fn ignores_disruptions(&self) -> bool {
+        self.rules().iter().any(|rule| &*rule.action == "Ignore" && rule.matches_disruption())
+    }
+
+    fn never_restarts(&self) -> bool {
+        let spec = self.template.as_ref().and_then(|template| template.spec.as_ref());
+        spec.and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")
+    }
+
+    /// Returns how many failures a preemption of all pods causes, and how many the Job permits.
+    fn costs(&self) -> String {
+        let limit = self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
+        match (self.backoff_limit_per_index, self.size()) {
+            (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
+            (None, 1) => format!("is a failure, and backoffLimit is {limit}"),
+            (None, size) => {
+                format!("of {} is {}, and backoffLimit is {limit}", pods(size), counted(size, "failure", "failures"))
+            }
+        }
+    }
 }
 
 /// Returns the spec of the Job that a template belongs to; `None` if its kind has none, or if it cannot be read.
-pub fn of_template<'a, J: Json<'a>>(row: &Kind, owner: J, template: &Grouped<J>) -> Option<JobSpec> {
+pub fn of_template<'a, J: Json<'a>>(row: &Kind, owner: J, template: &Grouped<J>) -> Option<JobSpec<'a>> {
     let specs = places(owner, row.jobs?.specs);
     specs.into_iter().find(|spec| template.place.path.starts_with(&spec.path))?.value?.read()
 }

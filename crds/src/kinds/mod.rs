@@ -56,6 +56,8 @@ pub struct Kind {
     pub templates: &'static [&'static str],
     /// The Jobs of its groups, if it is a Job or creates one for each group.
     pub jobs: Option<Jobs>,
+    /// The pod of which it creates a Job, while the others are its own.
+    pub launcher: Option<Launcher>,
     /// Settings with which a gang never starts.
     pub traps: &'static [Trap],
     /// More information for users, as sentences.
@@ -80,6 +82,15 @@ pub enum Told {
 pub struct Jobs {
     /// Path of their specs in the owner, in the form of [`Kind::templates`].
     pub specs: &'static str,
+}
+
+/// A pod that belongs to a Job without a `podFailurePolicy`, which counts each preemption as a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// Path of the object with its pod template and its `restartPolicy`, dots between the fields.
+    pub replica: &'static str,
+    /// Path of the number of failures that the Job permits.
+    pub limit: &'static str,
 }
 
 /// A setting with which the controller creates the other pods of a group only after one of them has started: gated pods

@@ -3,7 +3,7 @@
 //! The first matching row counts: a pod of a JobSet is also a pod of a Job.
 
 use super::size::Size;
-use super::{Jobs, Kind, Told, Trap};
+use super::{Jobs, Kind, Launcher, Told, Trap};
 
 /// Every kind that is known.
 pub static KINDS: &[Kind] = &[
@@ -20,6 +20,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.replicatedJobs.*.template.spec.template.metadata"],
         jobs: Some(Jobs { specs: "spec.replicatedJobs.*.template.spec" }),
+        launcher: None,
         traps: &[Trap::Annotation {
             key: "alpha.jobset.sigs.k8s.io/exclusive-topology",
             unless: Some("alpha.jobset.sigs.k8s.io/node-selector"),
@@ -48,6 +49,7 @@ pub static KINDS: &[Kind] = &[
             "spec.leaderWorkerTemplate.workerTemplate.metadata",
         ],
         jobs: None,
+        launcher: None,
         traps: &[
             Trap::Value {
                 field: "spec.startupPolicy",
@@ -78,6 +80,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.headGroupSpec.template.metadata", "spec.workerGroupSpecs.*.template.metadata"],
         jobs: None,
+        launcher: None,
         traps: &[],
         note: "The head and the workers are one group. Workers that the autoscaler of Ray adds above minReplicas join it one by one.",
     },
@@ -97,6 +100,7 @@ pub static KINDS: &[Kind] = &[
             "spec.rayClusterSpec.workerGroupSpecs.*.template.metadata",
         ],
         jobs: None,
+        launcher: None,
         traps: &[],
         note: "The group is that of the RayCluster that it makes. The pod that submits the job is no member.",
     },
@@ -113,6 +117,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec"],
         jobs: None,
+        launcher: None,
         traps: &[],
         note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label goes by spec.labels.",
     },
@@ -136,6 +141,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.mpiReplicaSpecs.*.template.metadata"],
         jobs: None,
+        launcher: Some(Launcher { replica: "spec.mpiReplicaSpecs.Launcher", limit: "spec.runPolicy.backoffLimit" }),
         traps: &[],
         note: "The launcher is counted unless launcherCreationPolicy is WaitForWorkersReady.",
     },
@@ -152,6 +158,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.pytorchReplicaSpecs.*.template.metadata"],
         jobs: None,
+        launcher: None,
         traps: &[],
         note: "An elastic one starts with fewer: say with how many in the annotation min-count.",
     },
@@ -168,6 +175,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.template.metadata"],
         jobs: None,
+        launcher: None,
         traps: &[Trap::Value {
             field: "spec.podManagementPolicy",
             value: "OrderedReady",
@@ -189,6 +197,7 @@ pub static KINDS: &[Kind] = &[
         size_of_pod: None,
         templates: &["spec.template.metadata"],
         jobs: Some(Jobs { specs: "spec" }),
+        launcher: None,
         traps: &[],
         note: "Pods that have succeeded go on counting, but those for which it makes others.",
     },

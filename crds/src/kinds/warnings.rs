@@ -1,12 +1,138 @@
 //! Warnings for the creator of a gang: what works, but not as its creator may expect. Admission and the CLI use the same
 //! texts.
 
+use super::job::{DEFAULT_BACKOFF_LIMIT, JobSpec};
 use super::templates::Grouped;
 use super::{Kind, classes};
-use crate::json::Json;
+use crate::json::{Json, Text, fields, places};
 use crate::priority::Classes;
 
-/// Returns the warnings for an owner with these templates.
-pub fn warnings<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], known: &Classes) -> Vec<String> {
-    classes::warning(&classes::named(row, owner, templates), known).into_iter().collect()
+/// Maximum number of warnings about one owner, which may have hundreds of Jobs.
+const MOST_WARNINGS: usize = 8;
+
+/// Returns the warnings for an owner with these templates. `adds_rule` is true if admission adds the rule that ignores
+/// disruptions to Jobs that permit it.
+pub fn warnings<'a, J: Json<'a>>(
+    row: &Kind,
+    owner: J,
+    templates: &[Grouped<J>],
+    known: &Classes,
+    adds_rule: bool,
+) -> Vec<String> {
+    let classes = classes::warning(&classes::named(row, owner, templates), known);
+    let jobs = of_jobs(row, owner, templates, adds_rule);
+    let launcher = of_launcher(row, owner, templates, adds_rule);
+    classes.into_iter().chain(jobs).chain(launcher).take(MOST_WARNINGS).collect()
+}
+
+/// Returns the warnings about the Jobs whose pods are members of a group.
+fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds_rule: bool) -> Vec<String> {
+    let specs = row.jobs.into_iter().flat_map(|jobs| places(owner, jobs.specs));
+    let grouped = specs.filter(|spec| templates.iter().any(|each| each.place.path.starts_with(&spec.path)));
+    let jobs = grouped.filter_map(|spec| Some((spec.named(), spec.value?.read::<JobSpec<'a>>()?)));
+    jobs.flat_map(|(path, job)| job.warnings(&path, adds_rule)).collect()
+}
+
+/// Returns the warning about the Job of a launcher, which counts each preemption as a failure.
+fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds_rule: bool) -> Option<String> {
+    let launcher = row.launcher?;
+    let replica = format!("{}.", launcher.replica);
+    templates.iter().find(|each| each.place.named().starts_with(&replica))?;
+    let policy = fields::value::<Text<'a>>(owner, &format!("{replica}restartPolicy"));
+    let is_stated = fields::value::<i64>(owner, launcher.limit).is_some();
+    let is_ignored = adds_rule && policy.as_deref() == Some("Never");
+    (!is_stated && !is_ignored).then(|| {
+        format!(
+            "{}: each preemption is a failure of the launcher's Job, and backoffLimit is {DEFAULT_BACKOFF_LIMIT}: set a \
+             higher one, such as backoffLimit: 100",
+            launcher.limit
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::templates::grouped;
+    use crate::kinds::{Asked, KINDS};
+    use serde_json::{Value, json};
+
+    /// Returns the warnings for a gang of this kind.
+    fn of(kind: &str, spec: &Value, adds_rule: bool) -> Vec<String> {
+        let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+        let owner = json!({ "spec": spec });
+        warnings(row, &owner, &grouped(row, &owner, true, &Asked::default()), &Classes::default(), adds_rule)
+    }
+
+    fn job(size: i64, fields: &Value) -> Value {
+        let mut spec =
+            json!({"parallelism": size, "completions": size, "template": {"spec": {"restartPolicy": "Never"}}});
+        for (key, value) in fields.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        spec
+    }
+
+    fn job_set(jobs: &[Value]) -> Value {
+        json!({"replicatedJobs": jobs.iter().map(|spec| json!({"template": {"spec": spec}})).collect::<Vec<_>>()})
+    }
+
+    const IGNORED: &str = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}";
+
+    fn ignoring() -> Value {
+        json!({
+            "backoffLimitPerIndex": 3,
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
+        })
+    }
+
+    #[test]
+    fn each_job_of_a_jobset_that_a_preemption_would_fail_is_named_with_the_lines_to_add() {
+        let (plain, safe) = (job(8, &json!({})), job(8, &ignoring()));
+        let words = format!(
+            "spec.replicatedJobs[1].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures, and backoffLimit is \
+             6: add rules: [{IGNORED}]"
+        );
+        assert_eq!(of("JobSet", &job_set(&[safe.clone(), plain.clone()]), false), [words.clone()]);
+        assert!(words.len() <= 256, "{}", words.len());
+        assert_eq!(of("JobSet", &job_set(&[plain.clone()]), true), Vec::<String>::new(), "its Jobs get the rule");
+        assert_eq!(of("JobSet", &job_set(&[safe]), false), Vec::<String>::new());
+        let mut restarts = plain.clone();
+        restarts["template"]["spec"]["restartPolicy"] = json!("OnFailure");
+        let [said] = of("JobSet", &job_set(&[restarts]), true).try_into().unwrap();
+        assert!(
+            said.contains("set template.spec.restartPolicy: Never and add rules:"),
+            "it cannot get the rule: {said}"
+        );
+        assert_eq!(
+            of("JobSet", &job_set(&std::iter::repeat_n(plain, 100).collect::<Vec<_>>()), false).len(),
+            MOST_WARNINGS
+        );
+    }
+
+    #[test]
+    fn a_condition_that_preempted_pods_do_not_have_does_not_ignore_preemptions() {
+        let mut other = ignoring();
+        other["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"] = json!("False");
+        assert_eq!(of("Job", &job(2, &other), false).len(), 1);
+        other["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"] = json!("True");
+        assert_eq!(of("Job", &job(2, &other), false), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_launcher_whose_job_permits_the_default_number_of_failures_is_warned_about() {
+        let launched = |run_policy: Value, restart_policy: &str| {
+            let launcher = json!({"restartPolicy": restart_policy, "template": {}});
+            json!({"runPolicy": run_policy, "mpiReplicaSpecs": {"Launcher": launcher, "Worker": {"replicas": 8, "template": {}}}})
+        };
+        let words = "spec.runPolicy.backoffLimit: each preemption is a failure of the launcher's Job, and backoffLimit is 6: set a \
+                     higher one, such as backoffLimit: 100";
+        assert_eq!(of("MPIJob", &launched(json!({}), "Never"), false), [words]);
+        assert_eq!(of("MPIJob", &launched(json!({}), "OnFailure"), true), [words], "it cannot get the rule");
+        for (run_policy, adds) in [(json!({"backoffLimit": 20}), false), (json!({}), true)] {
+            assert_eq!(of("MPIJob", &launched(run_policy, "Never"), adds), Vec::<String>::new());
+        }
+        let workers = json!({"mpiReplicaSpecs": {"Worker": {"replicas": 8, "template": {}}}});
+        assert_eq!(of("MPIJob", &workers, false), Vec::<String>::new());
+    }
 }

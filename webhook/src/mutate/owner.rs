@@ -85,11 +85,16 @@ pub fn carry(
         }
     }
     let groups = grouped(row, request.object, wanted, &asked);
-    if before.is_none() && !is_part {
-        warn(row, request.object, &groups, view, notes);
+    if before.is_none() {
+        let warnings = find_warnings(row, request.object, &groups, view, notes);
+        if !is_part {
+            warnings.into_iter().for_each(|warning| notes.warn(warning));
+        } else if !warnings.is_empty() {
+            notes.events.extend(about_root(row, request, &owner, &warnings));
+        }
     }
-    if row.kind == job::KIND {
-        job::survive(request, !groups.is_empty(), view.settings.default_pod_failure_policy, &mut changes, notes)?;
+    if row.kind == job::KIND && view.settings.default_pod_failure_policy && !groups.is_empty() {
+        job::survive(request, &mut changes)?;
     }
     Ok(changes.finish())
 }
@@ -133,12 +138,40 @@ fn can_start(
     Ok(wanted)
 }
 
-/// Warns about a gang that works, but not as its creator may expect.
-fn warn(row: &Kind, object: &RawValue, groups: &[Grouped<&RawValue>], view: &Known<'_>, notes: &mut Notes) {
+/// Returns the warnings about a gang that works, but not as its creator may expect.
+fn find_warnings(
+    row: &Kind,
+    object: &RawValue,
+    groups: &[Grouped<&RawValue>],
+    view: &Known<'_>,
+    notes: &mut Notes,
+) -> Vec<String> {
     let named = classes::named(row, object, groups);
     let unknown = named.iter().filter(|class| view.classes.get(&class.name).is_none());
     unknown.take(MOST_LOOKUPS).for_each(|class| notes.miss(Reference::Class(class.name.clone())));
-    warnings(row, object, groups, &view.classes).into_iter().for_each(|warning| notes.warn(warning));
+    warnings(row, object, groups, &view.classes, view.settings.default_pod_failure_policy)
+}
+
+/// Returns the event with warnings about an owner that another one in the table created and that is the only object with
+/// the settings, such as the JobSet of a TrainJob: only its controller sees warnings. Other owners got them at their own
+/// creation.
+fn about_root(row: &Kind, request: &Request<'_>, owner: &Facts<'_>, warnings: &[String]) -> Option<Notice> {
+    let root = owner.metadata.controller()?;
+    let above = kinds::of_version(&root.api_version, &root.kind).filter(|above| !above.has_groups())?;
+    let note = format!("{} {}: {}.", row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
+    Some(Notice {
+        about: Object {
+            api_version: root.api_version.to_string(),
+            kind: above.kind,
+            namespace: request.namespace().to_owned(),
+            name: root.name.to_string(),
+            uid: root.uid.to_string(),
+        },
+        related: None,
+        reason: Reason::GangSettings,
+        action: "Admitting",
+        note,
+    })
 }
 
 /// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.

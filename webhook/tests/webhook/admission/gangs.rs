@@ -397,6 +397,53 @@ fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
     assert!(warnings(restarts)[0].contains("set template.spec.restartPolicy: Never and add rules:"));
 }
 
+fn job_set(metadata: Value) -> Value {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": []}});
+    let spec = json!({"parallelism": 8, "completions": 8, "template": template});
+    json!({"kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}})
+}
+
+#[test]
+fn a_jobset_and_an_mpijob_that_preemptions_would_fail_are_warned_about_unless_their_jobs_get_the_rule() {
+    let mut adds = empty();
+    adds.settings.default_pod_failure_policy = true;
+    let set = job_set(json!({"name": "a", "labels": labelled()}));
+    let replicas = json!({"Launcher": {"restartPolicy": "Never", "template": {"spec": {}}}});
+    let mpi = json!({"kind": "MPIJob", "metadata": {"name": "a", "labels": labelled()}, "spec": {"mpiReplicaSpecs": replicas}});
+    for (resource, object, words) in [
+        (
+            "jobsets",
+            set,
+            "spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures",
+        ),
+        ("mpijobs", mpi, "spec.runPolicy.backoffLimit: each preemption is a failure of the launcher's Job"),
+    ] {
+        let request = create(resource, object);
+        let warnings = mutate(&request, &empty()).notes.warnings;
+        assert!(warnings[0].starts_with(words), "{warnings:?}");
+        assert_eq!(mutate(&request, &adds).notes.warnings, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_user_of_a_trainjob_is_told_by_an_event_what_its_jobset_lacks() {
+    let owner = |kind: &str, api_version: &str| {
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "llm", "uid": "u", "controller": true});
+        json!({"name": "llm-set", "labels": labelled(), "ownerReferences": [owner]})
+    };
+    let of = |metadata: Value| mutate(&create("jobsets", job_set(metadata)), &empty()).notes;
+    let notes = of(owner("TrainJob", "trainer.kubeflow.org/v1alpha1"));
+    assert_eq!(notes.warnings, Vec::<String>::new(), "only its controller would read them");
+    let [event] = notes.events.as_slice() else { panic!("{:?}", notes.events) };
+    let about = (event.about.kind, event.about.name.as_str(), event.about.uid.as_str(), event.about.namespace.as_str());
+    assert_eq!((about, event.reason.as_str()), (("TrainJob", "llm", "u", "team"), "GangSettings"));
+    let words = "JobSet llm-set: spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures, and \
+                 backoffLimit is 6: add rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}].";
+    assert_eq!(event.note, words);
+    let other = of(owner("Queue", "example.com/v1"));
+    assert_eq!((other.warnings.len(), other.events.len()), (1, 0), "its creator may read them");
+}
+
 #[test]
 fn with_the_flag_a_gang_s_job_gets_the_rule_before_its_others() {
     let mut view = empty();
