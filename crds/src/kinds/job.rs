@@ -3,6 +3,7 @@
 
 use super::Kind;
 use super::templates::Grouped;
+use crate::brief::shorten;
 use crate::json::{First, Json, Text, places};
 use crate::wording::{counted, pods};
 use serde::Deserialize;
@@ -11,6 +12,8 @@ use serde::Deserialize;
 pub const DEFAULT_BACKOFF_LIMIT: i64 = 6;
 /// Maximum number of rules in a `podFailurePolicy`.
 const MOST_RULES: usize = 20;
+/// Exit code of a pod that is terminated by SIGTERM, as by a preemption.
+const SIGTERM: i64 = 143;
 /// The rule that ignores disruptions, as users write it.
 const RULE: &str = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}";
 
@@ -45,6 +48,16 @@ struct Rule<'a> {
     action: Text<'a>,
     #[serde(borrow, default)]
     on_pod_conditions: Option<First<Pattern<'a>>>,
+    #[serde(borrow, default)]
+    on_exit_codes: Option<ExitCodes<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ExitCodes<'a> {
+    #[serde(borrow, default)]
+    operator: Text<'a>,
+    #[serde(default)]
+    values: Option<First<i64>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -77,6 +90,30 @@ impl Rule<'_> {
     }
 }
 
+impl ExitCodes<'_> {
+    /// Returns true if they match a pod that is terminated by SIGTERM.
+    fn match_sigterm(&self) -> bool {
+        let is_listed = self.values.as_deref().unwrap_or_default().contains(&SIGTERM);
+        match &*self.operator {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            _ => false,
+        }
+    }
+}
+
+/// What a policy does with a preempted pod.
+enum Effect {
+    /// It counts no failure.
+    Ignored,
+    /// No rule is certain to match: it counts a failure.
+    Counted,
+    /// The rule with this index matches its condition and has another action.
+    ByCondition(usize),
+    /// The rule with this index matches its exit code and has another action.
+    ByExitCode(usize),
+}
+
 impl<'a> JobSpec<'a> {
     /// Returns how many pods run at the same time.
     pub fn size(&self) -> i64 {
@@ -96,30 +133,63 @@ impl<'a> JobSpec<'a> {
 
     /// Returns true if the rule that ignores disruptions is its only one.
     pub fn has_only_the_rule(&self) -> bool {
-        self.rules().len() == 1 && self.ignores_disruptions()
+        self.rules().len() == 1 && matches!(self.effect(), Effect::Ignored)
     }
 
-    /// Returns true if the rule that ignores disruptions is missing, and Kubernetes permits it.
+    /// Returns true if the rule that ignores disruptions is missing, Kubernetes permits it, and no rule of the user
+    /// states what a preemption does.
     pub fn accepts_the_rule(&self) -> bool {
-        !self.ignores_disruptions() && self.never_restarts() && self.rules().len() < MOST_RULES
+        matches!(self.effect(), Effect::Counted) && self.never_restarts() && self.rules().len() < MOST_RULES
     }
 
     /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` is true if admission
     /// adds the rule that ignores disruptions where it can.
     pub fn warnings(&self, path: &str, adds: bool) -> Vec<String> {
-        let rule = (!self.ignores_disruptions() && !(adds && self.accepts_the_rule())).then(|| {
-            let fix = if self.never_restarts() { "add" } else { "set template.spec.restartPolicy: Never and add" };
-            format!("{path}.podFailurePolicy: each preemption {}: {fix} rules: [{RULE}]", self.costs())
-        });
+        let rule = match self.effect() {
+            Effect::Ignored => None,
+            Effect::Counted if adds && self.accepts_the_rule() => None,
+            Effect::Counted => {
+                let fix = if self.never_restarts() { "add" } else { "set template.spec.restartPolicy: Never and add" };
+                Some(format!("{path}.podFailurePolicy: each preemption {}: {fix} rules: [{RULE}]", self.costs()))
+            }
+            Effect::ByCondition(index) => {
+                Some(self.other_action(path, index, "DisruptionTarget", "use action: Ignore"))
+            }
+            Effect::ByExitCode(index) => {
+                let matched = format!("exit code {SIGTERM} (SIGTERM)");
+                Some(self.other_action(path, index, &matched, &format!("put the rule {RULE} before it")))
+            }
+        };
         rule.into_iter().collect()
+    }
+
+    /// Returns the warning about a rule that does something else with a preempted pod.
+    fn other_action(&self, path: &str, index: usize, matched: &str, fix: &str) -> String {
+        let action = self.rules().get(index).map(|rule| shorten(&rule.action)).unwrap_or_default();
+        let effect = match &*action {
+            "FailJob" => "a preemption fails the Job".to_owned(),
+            "FailIndex" => "a preemption fails the indexes of its pods".to_owned(),
+            _ => format!("each preemption {}", self.costs()),
+        };
+        format!("{path}.podFailurePolicy.rules[{index}]: {action} matches {matched}, so {effect}: {fix}")
+    }
+
+    /// Returns what the first rule that matches a preempted pod does with it.
+    fn effect(&self) -> Effect {
+        for (index, rule) in self.rules().iter().enumerate() {
+            let ignores = &*rule.action == "Ignore";
+            if rule.matches_disruption() {
+                return if ignores { Effect::Ignored } else { Effect::ByCondition(index) };
+            }
+            if !ignores && rule.on_exit_codes.as_ref().is_some_and(ExitCodes::match_sigterm) {
+                return Effect::ByExitCode(index);
+            }
+        }
+        Effect::Counted
     }
 
     fn rules(&self) -> &[Rule<'a>] {
         self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
-    }
-
-    fn ignores_disruptions(&self) -> bool {
-        self.rules().iter().any(|rule| &*rule.action == "Ignore" && rule.matches_disruption())
     }
 
     fn never_restarts(&self) -> bool {

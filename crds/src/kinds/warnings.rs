@@ -120,6 +120,51 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_does_something_else_with_preempted_pods_is_named_and_not_overruled() {
+        let disruption = |action: &str| json!({"action": action, "onPodConditions": [{"type": "DisruptionTarget"}]});
+        let exit = |action: &str, operator: &str, values: &[i64]| {
+            let codes = json!({"operator": operator, "values": values});
+            json!({"action": action, "onExitCodes": codes})
+        };
+        let (before, instead) = (format!(": put the rule {IGNORED} before it"), ": use action: Ignore");
+        for (rules, words) in [
+            (
+                vec![exit("FailJob", "In", &[143]), disruption("Ignore")],
+                format!("rules[0]: FailJob matches exit code 143 (SIGTERM), so a preemption fails the Job{before}"),
+            ),
+            (
+                vec![exit("FailJob", "NotIn", &[42]), disruption("Ignore")],
+                format!("rules[0]: FailJob matches exit code 143 (SIGTERM), so a preemption fails the Job{before}"),
+            ),
+            (
+                vec![exit("Ignore", "In", &[143]), exit("FailIndex", "NotIn", &[42])],
+                format!(
+                    "rules[1]: FailIndex matches exit code 143 (SIGTERM), so a preemption fails the indexes of its pods{before}"
+                ),
+            ),
+            (
+                vec![exit("FailJob", "In", &[42]), disruption("FailJob")],
+                format!("rules[1]: FailJob matches DisruptionTarget, so a preemption fails the Job{instead}"),
+            ),
+            (
+                vec![disruption("Count"), disruption("Ignore")],
+                format!(
+                    "rules[0]: Count matches DisruptionTarget, so each preemption of 2 pods is 2 failures, and backoffLimit is 6{instead}"
+                ),
+            ),
+        ] {
+            let spec = job(2, &json!({"podFailurePolicy": {"rules": rules}}));
+            for adds in [false, true] {
+                assert_eq!(of("Job", &spec, adds), [format!("spec.podFailurePolicy.{words}")], "adds: {adds}");
+            }
+        }
+        for harmless in [exit("FailJob", "In", &[42, 137]), exit("FailJob", "NotIn", &[42, 143])] {
+            let spec = job(2, &json!({"podFailurePolicy": {"rules": [harmless, disruption("Ignore")]}}));
+            assert_eq!(of("Job", &spec, false), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn a_launcher_whose_job_permits_the_default_number_of_failures_is_warned_about() {
         let launched = |run_policy: Value, restart_policy: &str| {
             let launcher = json!({"restartPolicy": restart_policy, "template": {}});

@@ -459,6 +459,22 @@ fn with_the_flag_a_gang_s_job_gets_the_rule_before_its_others() {
     own["spec"]["podFailurePolicy"] = json!({"rules": [other]});
     let stored = mutated(&create("jobs", own), &view);
     assert_eq!(stored["spec"]["podFailurePolicy"]["rules"], json!([rule, other]));
+    for rule in [
+        json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}}),
+        json!({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}),
+        json!({"action": "Count", "onPodConditions": [{"type": "DisruptionTarget"}]}),
+    ] {
+        let mut own = job(labelled(), json!({}));
+        own["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
+        let verdict = mutate(&create("jobs", own.clone()), &view);
+        assert!(
+            verdict.notes.warnings[0].starts_with("spec.podFailurePolicy.rules[0]: "),
+            "{:?}",
+            verdict.notes.warnings
+        );
+        let stored = mutated(&create("jobs", own), &view);
+        assert_eq!(stored["spec"]["podFailurePolicy"]["rules"], json!([rule]), "the rule of its user is not overruled");
+    }
     let mut single = job(json!({LABEL_GANG: "false"}), json!({}));
     single["spec"]["parallelism"] = json!(1);
     assert_untouched(&mutate(&create("jobs", single), &view));
