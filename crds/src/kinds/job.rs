@@ -12,6 +12,13 @@ use serde::Deserialize;
 pub const DEFAULT_BACKOFF_LIMIT: i64 = 6;
 /// Maximum number of rules in a `podFailurePolicy`.
 const MOST_RULES: usize = 20;
+/// Seconds that the Job controller waits before it replaces a failed pod; doubled for each further one that failed at the
+/// same time.
+const BACKOFF: i64 = 10;
+/// The longest such time.
+const LONGEST_BACKOFF: i64 = 600;
+/// The shortest such time that is warned about.
+const LONG_BACKOFF: i64 = 60;
 /// Exit code of a pod that is terminated by SIGTERM, as by a preemption.
 const SIGTERM: i64 = 143;
 /// The rule that ignores disruptions, as users write it.
@@ -25,6 +32,8 @@ pub struct JobSpec<'a> {
     parallelism: Option<i64>,
     #[serde(default)]
     completions: Option<i64>,
+    #[serde(borrow, default)]
+    completion_mode: Option<Text<'a>>,
     #[serde(default)]
     backoff_limit: Option<i64>,
     #[serde(default)]
@@ -143,8 +152,9 @@ impl<'a> JobSpec<'a> {
     }
 
     /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` is true if admission
-    /// adds the rule that ignores disruptions where it can.
-    pub fn warnings(&self, path: &str, adds: bool) -> Vec<String> {
+    /// adds the rule that ignores disruptions where it can, `indexed` if the Job is an indexed one without a
+    /// `completionMode`.
+    pub fn warnings(&self, path: &str, adds: bool, indexed: bool) -> Vec<String> {
         let rule = match self.effect() {
             Effect::Ignored => None,
             Effect::Counted if adds && self.accepts_the_rule() => None,
@@ -160,7 +170,28 @@ impl<'a> JobSpec<'a> {
                 Some(self.other_action(path, index, &matched, &format!("put the rule {RULE} before it")))
             }
         };
-        rule.into_iter().collect()
+        let has_policy = !self.rules().is_empty() || (adds && self.accepts_the_rule());
+        let backoff = if has_policy { self.long_backoff(path, indexed) } else { None };
+        rule.into_iter().chain(backoff).collect()
+    }
+
+    /// Returns the warning about the time before the Job replaces preempted pods, if it is long: without a back-off for
+    /// each index, the failures of all pods are counted together, also those that a rule ignores.
+    fn long_backoff(&self, path: &str, indexed: bool) -> Option<String> {
+        let size = self.size();
+        let doublings = u32::try_from(size.saturating_sub(1)).unwrap_or(0).min(6);
+        let seconds = (BACKOFF << doublings).min(LONGEST_BACKOFF);
+        if seconds < LONG_BACKOFF || self.backoff_limit_per_index.is_some() || !self.never_restarts() {
+            return None;
+        }
+        let is_indexed = self.completion_mode.as_deref().map_or(indexed, |mode| mode == "Indexed");
+        let mode = if is_indexed { String::new() } else { "completionMode: Indexed, ".to_owned() };
+        let completions = self.completions.map_or_else(|| format!("completions: {size}, "), |_| String::new());
+        Some(format!(
+            "{path}.backoffLimitPerIndex: after a preemption of {} the Job waits {seconds} s before it creates pods again: add \
+             {mode}{completions}backoffLimitPerIndex: 3, and it waits {BACKOFF} s",
+            pods(size)
+        ))
     }
 
     /// Returns the warning about a rule that does something else with a preempted pod.

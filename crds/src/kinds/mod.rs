@@ -82,6 +82,8 @@ pub enum Told {
 pub struct Jobs {
     /// Path of their specs in the owner, in the form of [`Kind::templates`].
     pub specs: &'static str,
+    /// True if a Job without a `completionMode` becomes an indexed one.
+    pub indexed: bool,
 }
 
 /// A pod that belongs to a Job without a `podFailurePolicy`, which counts each preemption as a failure.

@@ -19,7 +19,7 @@ pub static KINDS: &[Kind] = &[
         size: Size::ReplicatedJobs,
         size_of_pod: None,
         templates: &["spec.replicatedJobs.*.template.spec.template.metadata"],
-        jobs: Some(Jobs { specs: "spec.replicatedJobs.*.template.spec" }),
+        jobs: Some(Jobs { specs: "spec.replicatedJobs.*.template.spec", indexed: true }),
         launcher: None,
         traps: &[Trap::Annotation {
             key: "alpha.jobset.sigs.k8s.io/exclusive-topology",
@@ -196,7 +196,7 @@ pub static KINDS: &[Kind] = &[
         size: Size::Job,
         size_of_pod: None,
         templates: &["spec.template.metadata"],
-        jobs: Some(Jobs { specs: "spec" }),
+        jobs: Some(Jobs { specs: "spec", indexed: false }),
         launcher: None,
         traps: &[],
         note: "Pods that have succeeded go on counting, but those for which it makes others.",

@@ -27,10 +27,11 @@ pub fn warnings<'a, J: Json<'a>>(
 
 /// Returns the warnings about the Jobs whose pods are members of a group.
 fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds_rule: bool) -> Vec<String> {
-    let specs = row.jobs.into_iter().flat_map(|jobs| places(owner, jobs.specs));
+    let Some(kind) = row.jobs else { return Vec::new() };
+    let specs = places(owner, kind.specs).into_iter();
     let grouped = specs.filter(|spec| templates.iter().any(|each| each.place.path.starts_with(&spec.path)));
     let jobs = grouped.filter_map(|spec| Some((spec.named(), spec.value?.read::<JobSpec<'a>>()?)));
-    jobs.flat_map(|(path, job)| job.warnings(&path, adds_rule)).collect()
+    jobs.flat_map(|(path, job)| job.warnings(&path, adds_rule, kind.indexed)).collect()
 }
 
 /// Returns the warning about the Job of a launcher, which counts each preemption as a failure.
@@ -95,7 +96,7 @@ mod tests {
         );
         assert_eq!(of("JobSet", &job_set(&[safe.clone(), plain.clone()]), false), [words.clone()]);
         assert!(words.len() <= 256, "{}", words.len());
-        assert_eq!(of("JobSet", &job_set(&[plain.clone()]), true), Vec::<String>::new(), "its Jobs get the rule");
+        assert_eq!(of("JobSet", &job_set(&[job(3, &json!({}))]), true), Vec::<String>::new(), "its Jobs get the rule");
         assert_eq!(of("JobSet", &job_set(&[safe]), false), Vec::<String>::new());
         let mut restarts = plain.clone();
         restarts["template"]["spec"]["restartPolicy"] = json!("OnFailure");
@@ -108,6 +109,36 @@ mod tests {
             of("JobSet", &job_set(&std::iter::repeat_n(plain, 100).collect::<Vec<_>>()), false).len(),
             MOST_WARNINGS
         );
+    }
+
+    #[test]
+    fn a_job_that_waits_for_minutes_after_a_preemption_is_told_the_lines_that_shorten_it() {
+        let without = |size: i64, fields: &Value| {
+            let mut spec = job(size, fields);
+            spec["podFailurePolicy"] = ignoring()["podFailurePolicy"].clone();
+            spec
+        };
+        let said = |spec: &Value| of("Job", spec, false);
+        let words = "spec.backoffLimitPerIndex: after a preemption of 16 pods the Job waits 600 s before it creates pods again: add \
+                     completionMode: Indexed, backoffLimitPerIndex: 3, and it waits 10 s";
+        assert_eq!(said(&without(16, &json!({}))), [words]);
+        assert!(words.len() <= 256, "{}", words.len());
+        let [four] = said(&without(4, &json!({"completionMode": "Indexed"}))).try_into().unwrap();
+        assert!(
+            four.contains("4 pods the Job waits 80 s before it creates pods again: add backoffLimitPerIndex: 3,"),
+            "{four}"
+        );
+        let [queue] = said(&without(8, &json!({"completions": null}))).try_into().unwrap();
+        assert!(queue.contains("add completionMode: Indexed, completions: 8, backoffLimitPerIndex: 3,"), "{queue}");
+        let [of_set] = of("JobSet", &job_set(&[without(16, &json!({}))]), false).try_into().unwrap();
+        assert!(of_set.starts_with("spec.replicatedJobs[0].template.spec.backoffLimitPerIndex: after"), "{of_set}");
+        assert!(of_set.contains("again: add backoffLimitPerIndex: 3,"), "JobSet makes it indexed: {of_set}");
+        for short in [without(3, &json!({})), without(16, &json!({"backoffLimitPerIndex": 1}))] {
+            assert_eq!(said(&short), Vec::<String>::new());
+        }
+        let plain = job(16, &json!({}));
+        assert_eq!(of("Job", &plain, true), [words], "with the rule that admission adds");
+        assert_eq!(said(&plain).len(), 1, "without a policy it fails first");
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn a_template_that_says_itself_what_its_pods_are_is_left_alone() {
         json!({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}),
         json!({LABEL_GANG: "false"}),
     ] {
-        let mut object = job(labelled(), json!({"podFailurePolicy": ignoring()}));
+        let mut object = job(labelled(), json!({"podFailurePolicy": ignoring(), "backoffLimitPerIndex": 1}));
         object["spec"]["template"]["metadata"]["labels"] = labels.clone();
         assert_untouched(&mutate(&create("jobs", object), &empty()));
     }
@@ -391,6 +391,10 @@ fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
     assert!(indexed.contains("each preemption is a failure of each index, and backoffLimitPerIndex is 1: add"));
     let mut with = job(labelled(), large.clone());
     with["spec"]["podFailurePolicy"] = ignoring();
+    let waits = "spec.backoffLimitPerIndex: after a preemption of 16 pods the Job waits 600 s before it creates pods again: add \
+                 completionMode: Indexed, backoffLimitPerIndex: 3, and it waits 10 s";
+    assert_eq!(warnings(with.clone()), [waits]);
+    with["spec"]["backoffLimitPerIndex"] = json!(3);
     assert_eq!(warnings(with), Vec::<String>::new());
     let mut restarts = job(labelled(), large);
     restarts["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
@@ -399,7 +403,7 @@ fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
 
 fn job_set(metadata: Value) -> Value {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": []}});
-    let spec = json!({"parallelism": 8, "completions": 8, "template": template});
+    let spec = json!({"parallelism": 3, "completions": 3, "template": template});
     json!({"kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}})
 }
 
@@ -414,7 +418,7 @@ fn a_jobset_and_an_mpijob_that_preemptions_would_fail_are_warned_about_unless_th
         (
             "jobsets",
             set,
-            "spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures",
+            "spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 3 pods is 3 failures",
         ),
         ("mpijobs", mpi, "spec.runPolicy.backoffLimit: each preemption is a failure of the launcher's Job"),
     ] {
@@ -437,7 +441,7 @@ fn the_user_of_a_trainjob_is_told_by_an_event_what_its_jobset_lacks() {
     let [event] = notes.events.as_slice() else { panic!("{:?}", notes.events) };
     let about = (event.about.kind, event.about.name.as_str(), event.about.uid.as_str(), event.about.namespace.as_str());
     assert_eq!((about, event.reason.as_str()), (("TrainJob", "llm", "u", "team"), "GangSettings"));
-    let words = "JobSet llm-set: spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures, and \
+    let words = "JobSet llm-set: spec.replicatedJobs[0].template.spec.podFailurePolicy: each preemption of 3 pods is 3 failures, and \
                  backoffLimit is 6: add rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}].";
     assert_eq!(event.note, words);
     let other = of(owner("Queue", "example.com/v1"));
