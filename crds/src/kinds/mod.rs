@@ -58,6 +58,8 @@ pub struct Kind {
     pub jobs: Option<Jobs>,
     /// The pod of which it creates a Job, while the others are its own.
     pub launcher: Option<Launcher>,
+    /// Paths of the seconds after which it fails, counted from its own start, in the form of [`Kind::templates`].
+    pub deadlines: &'static [&'static str],
     /// Settings with which a gang never starts.
     pub traps: &'static [Trap],
     /// More information for users, as sentences.

@@ -22,7 +22,8 @@ pub fn warnings<'a, J: Json<'a>>(
     let classes = classes::warning(&classes::named(row, owner, templates), known);
     let jobs = of_jobs(row, owner, templates, adds_rule);
     let launcher = of_launcher(row, owner, templates, adds_rule);
-    classes.into_iter().chain(jobs).chain(launcher).take(MOST_WARNINGS).collect()
+    let deadlines = of_deadlines(row, owner, templates);
+    classes.into_iter().chain(jobs).chain(launcher).chain(deadlines).take(MOST_WARNINGS).collect()
 }
 
 /// Returns the warnings about the Jobs whose pods are members of a group.
@@ -49,6 +50,27 @@ fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], 
             launcher.limit
         )
     })
+}
+
+/// Returns the warnings about times that are counted while the pods are gated.
+fn of_deadlines<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>]) -> Vec<String> {
+    let kind = if row.jobs.is_some() { "Job" } else { row.kind };
+    let mut warnings = Vec::new();
+    for pattern in row.deadlines.iter().filter(|_| !templates.is_empty()) {
+        for place in places(owner, pattern) {
+            let holder = place.path.split_last().map_or(&[][..], |(_, holder)| holder);
+            let is_of_gang = !pattern.contains('*') || templates.iter().any(|each| each.place.path.starts_with(holder));
+            let stated = place.value.and_then(|value| value.read::<i64>());
+            if let Some(seconds) = stated.filter(|_| is_of_gang) {
+                warnings.push(format!(
+                    "{}: {seconds} s are counted from the start of the {kind}, also while its pods are gated: allow for that \
+                     time, or set activeDeadlineSeconds of the pod template, which counts from the start of each pod",
+                    place.named()
+                ));
+            }
+        }
+    }
+    warnings
 }
 
 #[cfg(test)]
@@ -193,6 +215,41 @@ mod tests {
             let spec = job(2, &json!({"podFailurePolicy": {"rules": [harmless, disruption("Ignore")]}}));
             assert_eq!(of("Job", &spec, false), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn a_deadline_that_runs_while_the_pods_are_gated_is_warned_about() {
+        let deadline = json!({"activeDeadlineSeconds": 3600});
+        let with = |extra: Value| {
+            let mut fields = extra;
+            fields["activeDeadlineSeconds"] = json!(3600);
+            fields
+        };
+        let words = |path: &str, kind: &str| {
+            format!(
+                "{path}.activeDeadlineSeconds: 3600 s are counted from the start of the {kind}, also while its pods are gated: \
+                 allow for that time, or set activeDeadlineSeconds of the pod template, which counts from the start of each pod"
+            )
+        };
+        let set = job_set(&[job(2, &ignoring()), job(2, &with(ignoring()))]);
+        let torch = json!({"runPolicy": deadline, "pytorchReplicaSpecs": {"Worker": {"template": {}}}});
+        let ray = with(json!({"rayClusterSpec": {"headGroupSpec": {"template": {}}}}));
+        for (kind, spec, path, of_what) in [
+            ("Job", job(2, &with(ignoring())), "spec", "Job"),
+            ("JobSet", set, "spec.replicatedJobs[1].template.spec", "Job"),
+            ("PyTorchJob", torch, "spec.runPolicy", "PyTorchJob"),
+            ("RayJob", ray, "spec", "RayJob"),
+        ] {
+            let words = words(path, of_what);
+            assert!(words.len() <= 256, "{}", words.len());
+            assert_eq!(of(kind, &spec, false), [words]);
+        }
+        let mut of_pods = job(2, &ignoring());
+        of_pods["template"]["spec"]["activeDeadlineSeconds"] = json!(3600);
+        assert_eq!(of("Job", &of_pods, false), Vec::<String>::new(), "it counts from the start of the pod");
+        let owner = json!({"spec": job(2, &deadline)});
+        let row = KINDS.iter().find(|row| row.kind == "Job").unwrap();
+        assert_eq!(warnings(row, &owner, &[], &Classes::default(), false), Vec::<String>::new(), "no gang");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Test> {
             each_job_of_a_jobset_is_a_group_of_its_own,
             a_gang_of_a_jobset_starts_again_without_an_index_that_has_failed_for_good,
             exclusive_topology_is_rejected_for_a_gang_also_if_only_a_pod_template_has_the_label,
+            templates_that_ask_for_a_gang_themselves_get_warnings_for_every_form_of_their_owner,
             a_leader_and_its_workers_are_a_group,
             the_head_and_the_workers_of_a_ray_cluster_are_a_group;
         own:
@@ -167,6 +168,42 @@ async fn exclusive_topology_is_rejected_for_a_gang_also_if_only_a_pod_template_h
         .await;
     }
     world.check_promises().await;
+}
+
+async fn templates_that_ask_for_a_gang_themselves_get_warnings_for_every_form_of_their_owner(world: &World) {
+    cluster(world, 1).await;
+    let asks = || template("high", &json!({LABEL_GANG: "true"}));
+    let plain = || template("low", &json!({}));
+    let torch = json!({
+        "runPolicy": {"activeDeadlineSeconds": 60},
+        "pytorchReplicaSpecs": {"Master": {"template": plain()}, "Worker": {"replicas": 2, "template": asks()}},
+    });
+    let ray = json!({"activeDeadlineSeconds": 60, "rayClusterSpec": {
+        "headGroupSpec": {"template": plain()}, "workerGroupSpecs": [{"template": plain()}, {"template": asks()}]}});
+    for (api_version, kind, spec) in [("kubeflow.org/v1", "PyTorchJob", torch), ("ray.io/v1", "RayJob", ray)] {
+        apply(world, &crd(kind)).await;
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "train"}, "spec": spec});
+        wait_for(&format!("{kind} is served"), MINUTE, async || {
+            world.kubectl(&["get", "--raw", &served(kind)]).await.map(drop)
+        })
+        .await;
+        let said = world.warnings_of("default", &object.to_string()).await;
+        assert!(said.contains(&format!("60 s are counted from the start of the {kind}")), "{said}");
+        let mut silent = object;
+        for pointer in ["/spec/pytorchReplicaSpecs/Worker", "/spec/rayClusterSpec/workerGroupSpecs/1"] {
+            if let Some(part) = silent.pointer_mut(pointer) {
+                part["template"] = plain();
+            }
+        }
+        assert_eq!(world.warnings_of("default", &silent.to_string()).await, "", "no template asks for a gang");
+    }
+    world.check_promises().await;
+}
+
+/// Returns the path of the objects of a kind in the default namespace.
+fn served(kind: &str) -> String {
+    let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
+    format!("/apis/{}/{}/namespaces/default/{}", row.group, row.version, row.plural)
 }
 
 async fn a_leader_and_its_workers_are_a_group(world: &World) {
