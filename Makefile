@@ -169,7 +169,7 @@ run-e2e:
 run-node:
 	@$(DEV) test --workspace --test node -- $(TEST)
 
-# Every crash and every random round instead of some, a random load for as long as it is told, and the largest plan.
+# Every crash and every random round instead of some, a random load for MINUTES, and the largest plan.
 soak: controlplane daemons ## Kill the operator at every write, then at random under load (MINUTES=10 SEED=7)
 	for tests in faults::crashes:: faults::soak:: feasibility:: budgets::rounds::; do \
 		GIVEWAY_ROUNDS=all GIVEWAY_CRASHES=all GIVEWAY_SOAK_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) \
@@ -236,10 +236,10 @@ up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0
 down: ## Stop what `make up`, `make demo KEEP=1` or `make demo-critical KEEP=1` started
 	@if [ -x target/release/giveway-dev ]; then target/release/giveway-dev down; else echo "Nothing is running."; fi
 
-demo: controlplane release ## Watch a full cluster make room for a gang of 64 GPU pods (KEEP=1 leaves it running)
+demo: controlplane release ## Watch pods of a full cluster being evicted for a gang of 64 GPU pods (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
 
-demo-critical: controlplane release ## Watch CoreDNS come back into a full cluster, and what goes for it (KEEP=1 leaves it running)
+demo-critical: controlplane release ## Watch CoreDNS return to a full cluster, and which pods are evicted for it (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
 test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
@@ -255,7 +255,7 @@ demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full 
 	@target/debug/examples/thousand-nodes >target/demo-plan/cluster.json
 	@echo "\$$ kubectl giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json"
 	@target/debug/kubectl-giveway plan -f examples/demo/gang.yaml --snapshot target/demo-plan/cluster.json
-	@echo "With --explain it tells why each of them goes, and why everybody else stays."
+	@echo "With --explain it says why each of them is evicted, and why all other units stay."
 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)

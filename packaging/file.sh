@@ -3,10 +3,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 . packaging/names.sh
-# Hooks are helm's: without it nobody would run them, and `kubectl apply` would run them at once. So the file says what to run.
+# Only helm runs hooks: `kubectl apply` would create their Jobs at once. So they are left out, and the file says what to run instead.
 cat <<END
 # Giveway $version, everything in one file: kubectl apply --server-side -f giveway.yaml
-# To remove it, in this order (the kinds take every PodGroup along, and tell until then which taints are Giveway's):
+# To remove it, in this order (deleting the CRDs deletes every PodGroup, and the Preemptions by which Giveway's taints are found):
 #   kubectl giveway release --all
 #   kubectl delete -f giveway.yaml -l app.kubernetes.io/component!=crds
 #   kubectl giveway uninstall

@@ -8,7 +8,7 @@ case $target in
     aarch64-*) architecture=arm64 ;;
     *) echo "No images are built for $target." >&2; exit 1 ;;
 esac
-# The same files make the same archive, whoever packs them and whenever: `pack FOLDER` writes it to standard output.
+# The same files make the same archive for every user and at any time: `pack FOLDER` writes it to standard output.
 pack() {
     tar --create --directory "$1" --format ustar --sort name --mtime @0 --owner 0 --group 0 --numeric-owner --mode a+rX,u+w,go-w .
 }

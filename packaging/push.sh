@@ -2,7 +2,7 @@
 # Pushes the images of the directory $1 to a registry, one name for all architectures, and the chart beside them:
 #   packaging/push.sh DIRECTORY [REPOSITORY]
 # The repository is that of the chart unless another is named. $HELM is helm, $HELM_PUSH further flags of `helm push`, such as
-# --plain-http; who may push has logged in before.
+# --plain-http. Log in to the registry before.
 set -eu
 directory=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."

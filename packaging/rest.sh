@@ -22,7 +22,7 @@ spec:
   shortDescription: What would be evicted for a group of pods, and why
   description: |
     Asks Giveway's planner about a live cluster or a snapshot of one: what would happen if a job was submitted, what a group
-    waits for, who took whose place. Puts priority classes into Giveway's hands and back, and checks an installation.
+    waits for, which preemptor evicted which pods. Adopts and releases priority classes, and checks an installation.
   platforms:
 END
     for archive in "$out"/kubectl-giveway-"$version"-linux-*.tar.gz; do

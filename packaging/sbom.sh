@@ -20,6 +20,6 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH
 "$tool" cyclonedx --format json --spec-version 1.5 --target "$target" --all --quiet
 for program in operator/giveway-operator webhook/giveway-webhook cli/kubectl-giveway; do
-    # Where the checkout lies is nobody's business.
+    # Replaces the path of the checkout, which is private.
     sed "s,file://$PWD,file:///giveway,g" "$program.cdx.json" >"$out/${program#*/}-$version-linux-$architecture.cdx.json"
 done
