@@ -235,7 +235,7 @@ mod tests {
         let connection = Arc::new(Connection::new(Arc::default()));
         let handshake = connection.phase();
         connection.begin_conversation();
-        assert!(!connection.dismiss(handshake), "it has gone on");
+        assert!(!connection.dismiss(handshake), "its handshake has ended");
         let request = connection.begin_request();
         assert_eq!(connection.phase(), Phase::Busy);
         drop(request);

@@ -91,10 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_connection_that_has_been_idle_longest_goes_first_and_a_busy_one_never() {
+    fn the_connection_with_the_longest_idle_time_is_dismissed_first_and_a_busy_one_never() {
         let crowd = Crowd::default();
         let members: Vec<_> = (0..4).map(|number| crowd.join(number)).collect();
-        assert!(!crowd.dismiss_longest_idle(), "all have only begun");
+        assert!(!crowd.dismiss_longest_idle(), "all are still in their handshake");
         let busy = members[0].begin_request();
         for index in [2, 1, 3] {
             drop(members[index].begin_request());

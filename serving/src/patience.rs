@@ -71,7 +71,7 @@ where
         Box::pin(async move {
             match tokio::time::timeout(limit, answer).await {
                 Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(format!("the API server has not begun to answer within {limit:?}").into()),
+                Err(_) => Err(format!("the API server has not started its response within {limit:?}").into()),
             }
         })
     }
@@ -90,7 +90,7 @@ mod tests {
         {
             let request = Request::builder().uri(uri).body(()).unwrap();
             let error = client.clone().oneshot(request).await.unwrap_err().to_string();
-            assert_eq!(error, format!("the API server has not begun to answer within {limit}"));
+            assert_eq!(error, format!("the API server has not started its response within {limit}"));
         }
     }
 }

@@ -47,13 +47,13 @@ mod tests {
     use crate::metrics::label;
 
     const LIST: [About; 2] =
-        [About::counter("a_total", "Of a", &[label("who", "names")]), About::gauge("b", "Of b", &[])];
+        [About::counter("a_total", "Of a", &[label("kind", "names")]), About::gauge("b", "Of b", &[])];
 
     #[test]
     fn each_difference_is_named() {
-        let right = "# TYPE a_total counter\na_total{who=\"x\"} 1\n# TYPE b gauge\nb 2\n";
+        let right = "# TYPE a_total counter\na_total{kind=\"x\"} 1\n# TYPE b gauge\nb 2\n";
         assert_eq!(differences(right, &LIST), [""; 0]);
-        let wrong = "# TYPE a_total gauge\na_total{whom=\"x\"} 1\n# TYPE a_total gauge\n# TYPE c gauge\nc 2\n";
+        let wrong = "# TYPE a_total gauge\na_total{reason=\"x\"} 1\n# TYPE a_total gauge\n# TYPE c gauge\nc 2\n";
         assert_eq!(
             differences(wrong, &LIST),
             [
@@ -62,7 +62,7 @@ mod tests {
                 "a_total is shown twice",
                 "c is in no list",
                 "b is not shown",
-                "a_total{whom=\"x\"} 1 has other labels than are listed",
+                "a_total{reason=\"x\"} 1 has other labels than are listed",
                 "c 2 is a sample of no metric",
             ]
         );

@@ -10,7 +10,7 @@ fn limits(connections: usize) -> Limits {
 }
 
 #[tokio::test]
-async fn when_all_places_are_taken_the_longest_idle_connection_goes_and_no_other() {
+async fn when_all_slots_are_in_use_only_the_longest_idle_connection_is_closed() {
     let server = Server::start(limits(3)).await;
     let (mut first, mut second) = (server.idle().await, server.idle().await);
     let mut busy = server.busy().await;
@@ -41,13 +41,13 @@ async fn a_crowd_of_silent_strangers_does_not_keep_others_out() {
 }
 
 #[tokio::test]
-async fn while_all_are_busy_the_next_one_waits_until_one_is_idle_or_gone() {
+async fn while_all_are_busy_the_next_one_waits_until_one_is_idle_or_closed() {
     let server = Server::start(limits(1)).await;
     let mut busy = server.busy().await;
     let mut next = server.connect().await;
     ask(&mut next, "/ok").await;
     let waited = tokio::time::timeout(Duration::from_millis(300), read_answer(&mut next)).await;
-    assert!(waited.is_err(), "not served while the only place is busy");
+    assert!(waited.is_err(), "not served while the only slot is busy");
     server.go_on.notify_one();
     assert_eq!(read_answer(&mut busy).await, "waited");
     assert_eq!(read_answer(&mut next).await, "ok", "served as soon as the first one is idle");
@@ -57,5 +57,5 @@ async fn while_all_are_busy_the_next_one_waits_until_one_is_idle_or_gone() {
     ask(&mut last, "/ok").await;
     drop(busy);
     server.go_on.notify_one();
-    assert_eq!(read_answer(&mut last).await, "ok", "served as soon as the first one is gone");
+    assert_eq!(read_answer(&mut last).await, "ok", "served as soon as the first one is closed");
 }

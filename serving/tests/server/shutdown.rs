@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn a_request_that_has_begun_is_answered_and_idle_connections_are_closed() {
+async fn a_started_request_is_answered_and_idle_connections_are_closed() {
     let server = Server::start(Limits::default()).await;
     let mut busy = server.busy().await;
     let mut idle = server.idle().await;
