@@ -4,7 +4,7 @@ use crate::connect::Connection;
 use crate::names;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use giveway_crds::kinds::{KINDS, Kind, Told};
+use giveway_crds::kinds::{KINDS, Kind, OwnerLink};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use std::path::PathBuf;
 
@@ -587,8 +587,10 @@ impl Target {
             Some(row) if row.has_groups() && row.replica.is_empty() => {
                 Ok(Self::Group(giveway_crds::kinds::name::of(name, &[])))
             }
-            Some(row) => Err(match row.told {
-                Told::ByChild(child) => format!("a {} has no pod groups: name the {child} that it makes", row.kind),
+            Some(row) => Err(match row.owner_link {
+                OwnerLink::ByChild(child) => {
+                    format!("a {} has no pod groups: name the {child} that it makes", row.kind)
+                }
                 _ => format!("a {} has several pod groups: name one as podgroup/NAME", row.kind),
             }),
             None => Err(format!("unknown kind \"{kind}\": must be podgroup or pod")),

@@ -72,12 +72,12 @@ impl ProvisioningRequest {
     /// counts as failed.
     pub fn progress(&self) -> Progress {
         let conditions = self.status.iter().flat_map(|status| &status.conditions);
-        let told = |type_: &str| conditions.clone().find(|c| c.type_ == type_ && c.status == "True");
-        let over = ["Failed", "CapacityRevoked", "BookingExpired"].into_iter().find_map(told);
+        let when_true = |type_: &str| conditions.clone().find(|c| c.type_ == type_ && c.status == "True");
+        let over = ["Failed", "CapacityRevoked", "BookingExpired"].into_iter().find_map(when_true);
         match over {
             Some(condition) => Progress::Failed(format!("{}: {}", condition.type_, condition.message)),
-            None if told("Provisioned").is_some() => Progress::Provisioned,
-            None if told("Accepted").is_some() => Progress::Accepted,
+            None if when_true("Provisioned").is_some() => Progress::Provisioned,
+            None if when_true("Accepted").is_some() => Progress::Accepted,
             None => Progress::Pending,
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_last_counts_more_than_what_went_well_before() {
+    fn a_later_failure_counts_more_than_an_earlier_success() {
         assert_eq!(progress(&[]), Progress::Pending);
         assert_eq!(progress(&[("Accepted", "True"), ("Provisioned", "False")]), Progress::Accepted);
         assert_eq!(progress(&[("Accepted", "True"), ("Provisioned", "True")]), Progress::Provisioned);

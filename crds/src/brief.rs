@@ -22,24 +22,24 @@ mod tests {
     #[test]
     fn however_long_a_value_is_its_message_ends_with_the_fix() {
         let long = "é".repeat(3_000);
-        let told = settings::min_count(Some(&long)).unwrap_err().to_string();
+        let message = settings::min_count(Some(&long)).unwrap_err().to_string();
         let fix = "must be a whole number, 1 or more: how many pods start together";
-        assert!(told.ends_with(&format!("é…\": {fix}")) && told.len() < 400, "{told}");
+        assert!(message.ends_with(&format!("é…\": {fix}")) && message.len() < 400, "{message}");
 
         let group = |key: &str| match key {
             LABEL_WORKLOAD => Some(long.as_str()),
             LABEL_TEMPLATE => Some("a"),
             _ => None,
         };
-        let told = membership::by(group).unwrap_err().to_string();
-        assert!(told.ends_with("it has 6002: use shorter names") && told.len() < 400, "{told}");
+        let message = membership::by(group).unwrap_err().to_string();
+        assert!(message.ends_with("it has 6002: use shorter names") && message.len() < 400, "{message}");
 
         let other = |key: &str| match key {
             LABEL_POD_GROUP => Some(long.as_str()),
             LABEL_WORKLOAD | LABEL_TEMPLATE => Some("a"),
             _ => None,
         };
-        let told = membership::by(other).unwrap_err().to_string();
-        assert!(told.ends_with("name the pod group \"a-a\": remove this label or make it the same"), "{told}");
+        let message = membership::by(other).unwrap_err().to_string();
+        assert!(message.ends_with("name the pod group \"a-a\": remove this label or make it the same"), "{message}");
     }
 }

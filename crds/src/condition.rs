@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut list = vec![];
-        assert!(set(&mut list, "T", false, Reason::Unschedulable, "no room", Some(1), at(1)));
+        assert!(set(&mut list, "T", false, Reason::Unschedulable, "no node fits", Some(1), at(1)));
         assert!(set(&mut list, "T", false, Reason::WaitingForPreemption, "soon", Some(1), at(2)));
         assert_eq!(list[0].last_transition_time, at(1));
         assert!(set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(3)));

@@ -53,7 +53,9 @@ impl<'a> Asked<'a> {
     /// Returns what to do about a rejected pod.
     fn remedy(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
-            Err(asked) => format!("name a class of {asked} or more, or create the pod group anew with a class"),
+            Err(asked) => {
+                format!("name a class of {asked} or more, or delete the pod group and create it again with a class")
+            }
             Ok((name, None)) => format!("name class {name}, or no class, and it gets {name} from its group"),
             Ok((_, Some(lapsed))) => lapsed,
         }
@@ -62,8 +64,8 @@ impl<'a> Asked<'a> {
     /// Returns what to do about existing pods.
     pub fn remedy_later(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
-            Err(asked) => format!("delete and create anew with a class of {asked} or more"),
-            Ok((name, None)) => format!("delete and create anew with class {name} or without a class"),
+            Err(asked) => format!("delete them and create them again with a class of {asked} or more"),
+            Ok((name, None)) => format!("delete them and create them again with class {name} or without a class"),
             Ok((_, Some(lapsed))) => lapsed,
         }
     }
@@ -72,8 +74,10 @@ impl<'a> Asked<'a> {
     fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
             Some(value) if value >= self.priority => None,
-            Some(value) => Some(format!("create the pod group anew, its class {name} gives {value} now")),
-            None => Some(format!("create the pod group anew, its class {name} does not exist any more")),
+            Some(value) => {
+                Some(format!("delete the pod group and create it again: the value of its class {name} is {value} now"))
+            }
+            None => Some(format!("delete the pod group and create it again: its class {name} no longer exists")),
         }
     }
 
@@ -131,25 +135,28 @@ mod tests {
             "priority class low gives the pod 10, below the priority of pod group train, 1000, and a group lends its \
              pods none: name class high, or no class, and it gets high from its group"
         );
-        assert_eq!(group.remedy_later(&classes), "delete and create anew with class high or without a class");
+        assert_eq!(
+            group.remedy_later(&classes),
+            "delete them and create them again with class high or without a class"
+        );
         assert_eq!(group.refusal("high", 1000, &classes), None);
         assert_eq!(group.refusal("higher", 2000, &classes), None);
     }
 
     #[test]
-    fn the_groups_own_number_counts_when_its_class_was_created_anew_with_another_one() {
+    fn the_priority_in_the_spec_counts_if_the_class_was_recreated_with_another_value() {
         let lower = classes(&[("high", 500)]);
         let group = asked(Some("high"), Some(1000), &lower);
         assert_eq!(
             group.refusal("high", 500, &lower).unwrap(),
             "priority class high gives the pod 500, below the priority of pod group train, 1000, and a group lends its \
-             pods none: create the pod group anew, its class high gives 500 now"
+             pods none: delete the pod group and create it again: the value of its class high is 500 now"
         );
-        let gone = classes(&[]);
+        let none = classes(&[]);
         assert_eq!(
-            asked(Some("high"), Some(1000), &gone).refusal("", 0, &gone).unwrap(),
+            asked(Some("high"), Some(1000), &none).refusal("", 0, &none).unwrap(),
             "no priority class gives the pod 0, below the priority of pod group train, 1000, and a group lends its pods \
-             none: create the pod group anew, its class high does not exist any more"
+             none: delete the pod group and create it again: its class high no longer exists"
         );
     }
 
@@ -162,14 +169,14 @@ mod tests {
             assert_eq!(
                 group.refusal("scavenger", -10, &classes).unwrap(),
                 "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group lends \
-                 its pods none: name a class of 0 or more, or create the pod group anew with a class"
+                 its pods none: name a class of 0 or more, or delete the pod group and create it again with a class"
             );
         }
     }
 
     #[test]
-    fn a_group_whose_class_nobody_knows_has_no_priority_to_compare_with() {
-        assert!(Asked::of("train", Some("nobody"), None, &classes(&[])).is_none());
+    fn a_group_of_an_unknown_class_has_no_priority() {
+        assert!(Asked::of("train", Some("missing"), None, &classes(&[])).is_none());
     }
 
     #[test]

@@ -43,8 +43,8 @@ impl Mode {
     pub fn restraint(self) -> &'static str {
         match self {
             Self::Enforce => "Giveway preempts",
-            Self::Observe => "Giveway observes and evicts nobody",
-            Self::Off => "Giveway is switched off: it holds nobody and evicts nobody",
+            Self::Observe => "Giveway observes and evicts no pods",
+            Self::Off => "Giveway is switched off: it gates no pods and evicts none",
         }
     }
 }

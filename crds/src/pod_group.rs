@@ -164,7 +164,7 @@ pub struct PreemptedPod {
 pub struct PodCounts {
     /// All pods of the group that exist.
     pub total: i32,
-    /// Pods held by Giveway's scheduling gate.
+    /// Pods with Giveway's scheduling gate.
     pub held: i32,
     /// Live pods that have a node, running ones included.
     pub scheduled: i32,

@@ -373,11 +373,7 @@ mod tests {
         assert_eq!(parts_of(&plan(1, &[1]), PART_BYTES)[0].metadata.labels, None);
         let rescue = StoredPlan { critical_addon: Some(StoredRescue::default()), ..plan(1, &[100, 100]) };
         let observed = StoredPlan { state: PlanState::Observed, ..rescue.clone() };
-        assert_eq!(
-            parts_of(&observed, PART_BYTES)[0].metadata.labels,
-            None,
-            "nobody is kept away by what is only told"
-        );
+        assert_eq!(parts_of(&observed, PART_BYTES)[0].metadata.labels, None, "an observed plan reserves no node");
         let parts = parts_of(&rescue, 10_000);
         let labels: Vec<bool> = parts.iter().map(|part| part.metadata.labels.is_some()).collect();
         assert!(labels.len() > 1 && labels[0] && !labels[1..].contains(&true), "{labels:?}");

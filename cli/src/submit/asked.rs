@@ -102,7 +102,7 @@ mod tests {
     }
 
     const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \
-                          have a place: use";
+                          fit: use";
 
     #[test]
     fn a_stateful_set_whose_pods_come_one_after_the_other_is_refused_as_a_gang() {

@@ -6,7 +6,7 @@ use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{self, Asked, KINDS, Kind, Origin, Sizes, Told, classes, origin, settings};
+use giveway_crds::kinds::{self, Asked, KINDS, Kind, Origin, OwnerLink, Sizes, classes, origin, settings};
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
@@ -26,7 +26,9 @@ impl Owner {
     /// Returns the owner, or `None` if its kind is not in the table.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
         let row = kinds::of_version(manifest.object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind)?;
-        let Told::ByChild(child) = row.told else { return Some(Self { row, object: manifest.object.clone() }) };
+        let OwnerLink::ByChild(child) = row.owner_link else {
+            return Some(Self { row, object: manifest.object.clone() });
+        };
         let child = KINDS.iter().find(|other| other.kind == child)?;
         let mut object = manifest.object.clone();
         object["spec"] = manifest.object["spec"]["rayClusterSpec"].clone();
@@ -56,13 +58,13 @@ impl Owner {
         }
         let replica = self.replica(path, index, count);
         let labels = pod.metadata.labels.get_or_insert_default();
-        match self.row.told {
-            Told::ByLabel(key) => drop(labels.insert(key.to_owned(), name.clone())),
-            Told::ByLabelWhere(key, other, values) => {
+        match self.row.owner_link {
+            OwnerLink::ByLabel(key) => drop(labels.insert(key.to_owned(), name.clone())),
+            OwnerLink::ByLabelWhere(key, other, values) => {
                 labels.insert(key.to_owned(), name.clone());
                 labels.extend(values.first().map(|value| (other.to_owned(), (*value).to_owned())));
             }
-            Told::ByController | Told::ByChild(_) => {}
+            OwnerLink::ByController | OwnerLink::ByChild(_) => {}
         }
         for (key, value) in self.row.replica.iter().zip(replica) {
             labels.insert((*key).to_owned(), value);

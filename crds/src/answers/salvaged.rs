@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_by_its_name() {
+    fn an_object_that_cannot_be_parsed_is_identified_by_its_name() {
         let pods = read(json!([
             {"metadata": {"name": "bad", "namespace": "team", "uid": "u", "resourceVersion": "7", "creationTimestamp": "soon", "labels": 5},
              "spec": {"containers": "none"}},
@@ -134,8 +134,8 @@ mod tests {
         ]));
         let invalid = pods[0].0.as_ref().unwrap_err();
         assert!(invalid.error.starts_with("failed to parse four digit integer as year"), "{}", invalid.error);
-        let told = (invalid.metadata.namespace.as_deref(), invalid.metadata.name.as_deref());
-        assert_eq!(told, (Some("team"), Some("bad")));
+        let name = (invalid.metadata.namespace.as_deref(), invalid.metadata.name.as_deref());
+        assert_eq!(name, (Some("team"), Some("bad")));
         assert_eq!((pods[0].meta().uid.as_deref(), pods[0].meta().resource_version.as_deref()), (Some("u"), Some("7")));
         assert_eq!(pods[1].meta().name, None);
     }

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_or_an_annotation_that_cannot_be_is_told_with_its_own_field() {
+    fn an_invalid_label_or_annotation_is_reported_with_its_field() {
         for (wrong, value, field) in [
             (LABEL_GANG, "yes", "metadata.labels[scheduling.giveway.dev/gang]"),
             (ANNOTATION_MIN_COUNT, "0", "metadata.annotations[scheduling.giveway.dev/min-count]"),

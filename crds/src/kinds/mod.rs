@@ -37,7 +37,7 @@ pub struct Kind {
     /// Its plural, lower-case name: the resource.
     pub plural: &'static str,
     /// How a pod identifies its owner of this kind.
-    pub told: Told,
+    pub owner_link: OwnerLink,
     /// Labels of a pod that identify its replica, if each replica is a group of its own: their values are appended to
     /// the name of the owner, in this order.
     pub replica: &'static [&'static str],
@@ -68,7 +68,7 @@ pub struct Kind {
 
 /// How a pod identifies its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum OwnerLink {
     /// The pod's controller is the owner.
     ByController,
     /// This label of the pod is the owner's name.
@@ -140,18 +140,18 @@ impl Kind {
     /// Returns true if these labels identify an owner of this kind, regardless of the pod's controller.
     pub fn is_told_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let given = |key: &str| label(key).filter(|value| !value.is_empty());
-        match self.told {
-            Told::ByLabel(key) => given(key).is_some(),
-            Told::ByLabelWhere(key, other, values) => {
+        match self.owner_link {
+            OwnerLink::ByLabel(key) => given(key).is_some(),
+            OwnerLink::ByLabelWhere(key, other, values) => {
                 given(key).is_some() && given(other).is_some_and(|value| values.contains(&value))
             }
-            Told::ByController | Told::ByChild(_) => false,
+            OwnerLink::ByController | OwnerLink::ByChild(_) => false,
         }
     }
 
     /// Returns true if PodGroups are created for this kind: it has pods itself.
     pub fn has_groups(&self) -> bool {
-        !matches!(self.told, Told::ByChild(_))
+        !matches!(self.owner_link, OwnerLink::ByChild(_))
     }
 }
 
@@ -173,11 +173,11 @@ pub fn of_resource(group: &str, plural: &str) -> Option<&'static Kind> {
 /// Returns true if a row reads this label of a pod.
 pub fn reads_label(key: &str) -> bool {
     KINDS.iter().any(|row| {
-        let told = match row.told {
-            Told::ByLabel(name) => name == key,
-            Told::ByLabelWhere(name, other, _) => name == key || other == key,
-            Told::ByController | Told::ByChild(_) => false,
+        let links = match row.owner_link {
+            OwnerLink::ByLabel(name) => name == key,
+            OwnerLink::ByLabelWhere(name, other, _) => name == key || other == key,
+            OwnerLink::ByController | OwnerLink::ByChild(_) => false,
         };
-        told || row.uid == Some(key) || row.replica.contains(&key)
+        links || row.uid == Some(key) || row.replica.contains(&key)
     })
 }

@@ -1,6 +1,6 @@
 //! Derives the owner and the group of a pod from its labels and its controller.
 
-use super::{KINDS, Kind, Told, name, of_version};
+use super::{KINDS, Kind, OwnerLink, name, of_version};
 use crate::keys::{LABEL_GANG, LABEL_POD_GROUP};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -96,14 +96,14 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<O
 fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<Origin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
     let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
-    let owner = match row.told {
-        Told::ByController => own?.name,
-        Told::ByLabel(key) => given(key)?,
-        Told::ByLabelWhere(key, other, values) => {
+    let owner = match row.owner_link {
+        OwnerLink::ByController => own?.name,
+        OwnerLink::ByLabel(key) => given(key)?,
+        OwnerLink::ByLabelWhere(key, other, values) => {
             given(other).filter(|value| values.contains(value))?;
             given(key)?
         }
-        Told::ByChild(_) => return None,
+        OwnerLink::ByChild(_) => return None,
     };
     let ordinal = || pod.name?.rsplit_once('-').map(|(_, number)| number).filter(|n| n.parse::<u32>().is_ok());
     let replica: Option<Vec<String>> = row
@@ -164,14 +164,14 @@ mod tests {
         of(&PodFacts { name: Some(name), label, controller })
     }
 
-    fn told(found: &Origin) -> (&str, &str, &str, Option<&str>) {
+    fn fields_of(found: &Origin) -> (&str, &str, &str, Option<&str>) {
         (&found.kind, &found.owner, &found.group, found.uid.as_deref())
     }
 
     #[test]
     fn a_pod_of_a_job_is_of_the_job_s_group() {
         let found = origin("train-x", &[("batch.kubernetes.io/job-name", "train")], Some(JOB)).unwrap();
-        assert_eq!(told(&found), ("Job", "train", "train", Some("u1")));
+        assert_eq!(fields_of(&found), ("Job", "train", "train", Some("u1")));
         assert_eq!(found.api_version, "batch/v1");
     }
 
@@ -184,10 +184,10 @@ mod tests {
             ("jobset.sigs.k8s.io/jobset-uid", "root"),
         ];
         let found = origin("train-workers-3-0-x", &labels, Some(JOB)).unwrap();
-        assert_eq!(told(&found), ("JobSet", "train", "train-workers-3", Some("root")));
+        assert_eq!(fields_of(&found), ("JobSet", "train", "train-workers-3", Some("root")));
         assert_eq!(found.api_version, "jobset.x-k8s.io/v1alpha2");
         let half = origin("train-workers-3-0-x", &labels[..1], Some(JOB)).unwrap();
-        assert_eq!(told(&half), ("Job", "train", "train", Some("u1")), "half of the labels tell nothing");
+        assert_eq!(fields_of(&half), ("Job", "train", "train", Some("u1")), "half of the labels identify no owner");
     }
 
     #[test]
@@ -196,8 +196,8 @@ mod tests {
         let leader = origin("serve-2", &[("leaderworkerset.sigs.k8s.io/name", "serve")], Some(set)).unwrap();
         let labels = [("leaderworkerset.sigs.k8s.io/name", "serve"), ("leaderworkerset.sigs.k8s.io/group-index", "2")];
         let worker = origin("serve-2-1", &labels, Some(Controller { name: "serve-2", ..set })).unwrap();
-        assert_eq!(told(&leader), ("LeaderWorkerSet", "serve", "serve-2", None));
-        assert_eq!(told(&worker), told(&leader));
+        assert_eq!(fields_of(&leader), ("LeaderWorkerSet", "serve", "serve-2", None));
+        assert_eq!(fields_of(&worker), fields_of(&leader));
     }
 
     #[test]
@@ -205,24 +205,24 @@ mod tests {
         let ray = Controller { api_version: "ray.io/v1", kind: "RayCluster", name: "job-abcde", uid: "r" };
         let labels = [("ray.io/cluster", "job-abcde"), ("ray.io/node-type", "head")];
         let found = origin("job-abcde-head-x", &labels, Some(ray)).unwrap();
-        assert_eq!(told(&found), ("RayCluster", "job-abcde", "job-abcde", Some("r")));
+        assert_eq!(fields_of(&found), ("RayCluster", "job-abcde", "job-abcde", Some("r")));
         let torch = Controller { api_version: "kubeflow.org/v1", kind: "PyTorchJob", name: "ddp", uid: "p" };
         let labels = [
             ("training.kubeflow.org/job-name", "ddp"),
             ("training.kubeflow.org/operator-name", "pytorchjob-controller"),
         ];
         assert_eq!(
-            told(&origin("ddp-master-0", &labels, Some(torch)).unwrap()),
+            fields_of(&origin("ddp-master-0", &labels, Some(torch)).unwrap()),
             ("PyTorchJob", "ddp", "ddp", Some("p"))
         );
         let labels =
             [("training.kubeflow.org/job-name", "pi"), ("training.kubeflow.org/operator-name", "mpi-operator")];
         let launcher = Controller { name: "pi-launcher", ..JOB };
-        assert_eq!(told(&origin("pi-launcher-x", &labels, Some(launcher)).unwrap()), ("MPIJob", "pi", "pi", None));
+        assert_eq!(fields_of(&origin("pi-launcher-x", &labels, Some(launcher)).unwrap()), ("MPIJob", "pi", "pi", None));
         let worker = Controller { api_version: "kubeflow.org/v1", kind: "MPIJob", name: "pi", uid: "m" };
         let worker = origin("pi-worker-0", &labels, Some(worker)).unwrap();
         assert_eq!(
-            (told(&worker), worker.api_version.as_str()),
+            (fields_of(&worker), worker.api_version.as_str()),
             (("MPIJob", "pi", "pi", Some("m")), "kubeflow.org/v1")
         );
     }
@@ -232,14 +232,14 @@ mod tests {
         let labels = [("ray.io/cluster", "job-abcde"), ("ray.io/node-type", "redis-cleanup")];
         let job = Controller { name: "job-abcde-redis-cleanup", ..JOB };
         let found = origin("job-abcde-redis-cleanup-x", &labels, Some(job)).unwrap();
-        assert_eq!(told(&found), ("Job", "job-abcde-redis-cleanup", "job-abcde-redis-cleanup", Some("u1")));
+        assert_eq!(fields_of(&found), ("Job", "job-abcde-redis-cleanup", "job-abcde-redis-cleanup", Some("u1")));
     }
 
     #[test]
     fn a_controller_that_is_in_no_row_names_the_group_and_without_one_there_is_none() {
         let set = Controller { api_version: "apps/v1", kind: "ReplicaSet", name: "web-5d", uid: "w" };
         let found = origin("web-5d-x", &[], Some(set)).unwrap();
-        assert_eq!((told(&found), found.row), (("ReplicaSet", "web-5d", "web-5d", Some("w")), None));
+        assert_eq!((fields_of(&found), found.row), (("ReplicaSet", "web-5d", "web-5d", Some("w")), None));
         assert_eq!(
             origin("bare", &[], None).unwrap_err().to_string(),
             "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"true\": the pod has no controller that could be the \

@@ -1,7 +1,7 @@
 //! The table as a page for people: `docs/kinds.md`.
 
 use super::size::Size;
-use super::{KINDS, Kind, Told, Trap};
+use super::{KINDS, Kind, OwnerLink, Trap};
 use std::fmt::Write as _;
 
 /// `docs/kinds.md`.
@@ -21,7 +21,7 @@ pub fn page() -> String {
     }
     page.push_str("\n## What each of them needs to know\n\n");
     for row in KINDS {
-        let _ = write!(page, "* **{}** (`{}.{}`): {}", row.kind, row.plural, row.group, told(row));
+        let _ = write!(page, "* **{}** (`{}.{}`): {}", row.kind, row.plural, row.group, owner_link(row));
         if !row.note.is_empty() {
             let _ = write!(page, " {}", row.note);
         }
@@ -34,8 +34,8 @@ pub fn page() -> String {
 }
 
 fn unit(row: &Kind) -> &'static str {
-    match (row.told, row.replica.len()) {
-        (Told::ByChild(_), _) => "as of what it makes",
+    match (row.owner_link, row.replica.len()) {
+        (OwnerLink::ByChild(_), _) => "as of what it makes",
         (_, 0) => "the whole",
         (_, 1) => "each replica",
         _ => "each Job",
@@ -43,7 +43,7 @@ fn unit(row: &Kind) -> &'static str {
 }
 
 fn group_name(row: &Kind) -> String {
-    if let Told::ByChild(kind) = row.told {
+    if let OwnerLink::ByChild(kind) = row.owner_link {
         return format!("that of the {kind}");
     }
     let parts = row.replica.iter().map(|label| label.rsplit('/').next().unwrap_or(label).to_uppercase());
@@ -51,15 +51,15 @@ fn group_name(row: &Kind) -> String {
     format!("`{}`", parts.join("-"))
 }
 
-fn told(row: &Kind) -> String {
-    match row.told {
-        Told::ByController => "its pods have it as their controller.".to_owned(),
-        Told::ByLabel(label) => format!("its pods have its name in the label `{label}`."),
-        Told::ByLabelWhere(label, other, values) => {
+fn owner_link(row: &Kind) -> String {
+    match row.owner_link {
+        OwnerLink::ByController => "its pods have it as their controller.".to_owned(),
+        OwnerLink::ByLabel(label) => format!("its pods have its name in the label `{label}`."),
+        OwnerLink::ByLabelWhere(label, other, values) => {
             let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
             format!("its pods have its name in the label `{label}`, and in `{other}` {}.", values.join(" or "))
         }
-        Told::ByChild(kind) => format!("it makes a {kind}."),
+        OwnerLink::ByChild(kind) => format!("it makes a {kind}."),
     }
 }
 
@@ -67,7 +67,7 @@ fn told(row: &Kind) -> String {
 fn trapped(trap: &Trap) -> String {
     match trap {
         Trap::Value { field, value, instead, .. } => format!(
-            " `{field}: {value}` is refused for a gang: each pod would wait until the one before it is ready, which no held pod is. \
+            " `{field}: {value}` is refused for a gang: each pod would wait until the one before it is ready, which no gated pod is. \
              Use `{instead}`."
         ),
         Trap::Annotation { key, unless, why, .. } => {
@@ -111,7 +111,7 @@ With the label `scheduling.giveway.dev/gang: \"true\"` on an object of one of th
 const TAIL: &str = "
 Two annotations say what these fields do not, on the object or on its pod template: with `scheduling.giveway.dev/min-count`
 every group starts with that many pods, or with all where it has fewer, and `scheduling.giveway.dev/disruption-mode` is `PodGroup`
-(the default here: the gang gives way whole) or `Pod`.
+(the default here: all pods of the gang are disrupted together) or `Pod`.
 
 A pod template of any other kind can carry the label itself. Its group has the name of the pods' controller, and needs
 `scheduling.giveway.dev/min-count`. Names that do not fit into 63 characters are shortened and end with eight hexadecimal digits.

@@ -62,7 +62,7 @@ pub fn disruption_mode(annotation: Option<&str>) -> Result<DisruptionMode, Setti
         None | Some("PodGroup") => Ok(DisruptionMode::PodGroup),
         Some("Pod") => Ok(DisruptionMode::Pod),
         Some(other) => {
-            let fix = "must be \"PodGroup\", all pods give way together, or \"Pod\", each on its own";
+            let fix = "must be \"PodGroup\", all pods are disrupted together, or \"Pod\", each on its own";
             Err(invalid(format!("metadata.annotations[{ANNOTATION_DISRUPTION_MODE}]"), other, fix))
         }
     }

@@ -3,7 +3,7 @@
 //! The first matching row counts: a pod of a JobSet is also a pod of a Job.
 
 use super::size::Size;
-use super::{Jobs, Kind, Launcher, Told, Trap};
+use super::{Jobs, Kind, Launcher, OwnerLink, Trap};
 
 /// Every kind that is known.
 pub static KINDS: &[Kind] = &[
@@ -12,7 +12,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1alpha2",
         kind: "JobSet",
         plural: "jobsets",
-        told: Told::ByLabel("jobset.sigs.k8s.io/jobset-name"),
+        owner_link: OwnerLink::ByLabel("jobset.sigs.k8s.io/jobset-name"),
         replica: &["jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index"],
         replica_is_ordinal: false,
         uid: Some("jobset.sigs.k8s.io/jobset-uid"),
@@ -32,14 +32,14 @@ pub static KINDS: &[Kind] = &[
             ],
             why: "JobSet rejects the other pods of a Job until its first pod has a node",
         }],
-        note: "Each of its Jobs is a group of its own: those that start later, by startupPolicy or dependsOn, hold up nobody.",
+        note: "Each of its Jobs is a group of its own: a Job that starts later, by startupPolicy or dependsOn, delays no other.",
     },
     Kind {
         group: "leaderworkerset.x-k8s.io",
         version: "v1",
         kind: "LeaderWorkerSet",
         plural: "leaderworkersets",
-        told: Told::ByLabel("leaderworkerset.sigs.k8s.io/name"),
+        owner_link: OwnerLink::ByLabel("leaderworkerset.sigs.k8s.io/name"),
         replica: &["leaderworkerset.sigs.k8s.io/group-index"],
         replica_is_ordinal: true,
         uid: None,
@@ -74,7 +74,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "RayCluster",
         plural: "rayclusters",
-        told: Told::ByLabelWhere("ray.io/cluster", "ray.io/node-type", &["head", "worker"]),
+        owner_link: OwnerLink::ByLabelWhere("ray.io/cluster", "ray.io/node-type", &["head", "worker"]),
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
@@ -92,7 +92,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "RayJob",
         plural: "rayjobs",
-        told: Told::ByChild("RayCluster"),
+        owner_link: OwnerLink::ByChild("RayCluster"),
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
@@ -113,7 +113,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1alpha1",
         kind: "TrainJob",
         plural: "trainjobs",
-        told: Told::ByChild("JobSet"),
+        owner_link: OwnerLink::ByChild("JobSet"),
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
@@ -124,14 +124,14 @@ pub static KINDS: &[Kind] = &[
         launcher: None,
         deadlines: &[],
         traps: &[],
-        note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label goes by spec.labels.",
+        note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label is passed on by spec.labels.",
     },
     Kind {
         group: "kubeflow.org",
         version: "v2beta1",
         kind: "MPIJob",
         plural: "mpijobs",
-        told: Told::ByLabelWhere(
+        owner_link: OwnerLink::ByLabelWhere(
             "training.kubeflow.org/job-name",
             "training.kubeflow.org/operator-name",
             &["mpi-operator", "mpijob-controller"],
@@ -156,7 +156,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "PyTorchJob",
         plural: "pytorchjobs",
-        told: Told::ByController,
+        owner_link: OwnerLink::ByController,
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
@@ -174,7 +174,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "StatefulSet",
         plural: "statefulsets",
-        told: Told::ByController,
+        owner_link: OwnerLink::ByController,
         replica: &[],
         replica_is_ordinal: false,
         uid: None,
@@ -197,7 +197,7 @@ pub static KINDS: &[Kind] = &[
         version: "v1",
         kind: "Job",
         plural: "jobs",
-        told: Told::ByController,
+        owner_link: OwnerLink::ByController,
         replica: &[],
         replica_is_ordinal: false,
         uid: None,

@@ -42,7 +42,7 @@ pub fn obstacle<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>])
                 value: (*value).to_owned(),
                 detail: format!(
                     "each pod would wait until the one before it is ready, and no pod of a gang starts before all of \
-                     them have a place: use {instead:?}"
+                     them fit: use {instead:?}"
                 ),
             })
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of \
-                          them have a place: use";
+                          them fit: use";
 
     /// Returns the error for a gang of this kind with this value of its field.
     fn with_value(row: &str, value: Option<&str>, min_count: Option<i32>) -> Option<String> {

@@ -1,6 +1,6 @@
 //! What is generated from the table of kinds is what is in the repository, and every row is whole.
 
-use giveway_crds::kinds::{KINDS, Told, chart, of, page, reads_label};
+use giveway_crds::kinds::{KINDS, OwnerLink, chart, of, page, reads_label};
 use std::path::Path;
 
 fn stored(path: &str) -> String {
@@ -19,12 +19,12 @@ fn every_row_is_found_by_its_name_and_what_it_makes_is_in_the_table() {
     for row in KINDS {
         assert!(std::ptr::eq(of(row.group, row.kind).unwrap(), row), "{}", row.kind);
         assert!(!row.templates.is_empty(), "{}", row.kind);
-        match row.told {
-            Told::ByChild(kind) => {
+        match row.owner_link {
+            OwnerLink::ByChild(kind) => {
                 assert!(KINDS.iter().any(|other| other.kind == kind && other.has_groups()), "{kind}")
             }
-            Told::ByLabel(label) | Told::ByLabelWhere(label, ..) => assert!(reads_label(label), "{label}"),
-            Told::ByController => {}
+            OwnerLink::ByLabel(label) | OwnerLink::ByLabelWhere(label, ..) => assert!(reads_label(label), "{label}"),
+            OwnerLink::ByController => {}
         }
         assert!(row.replica.iter().chain(&row.uid).all(|label| reads_label(label)), "{}", row.kind);
     }

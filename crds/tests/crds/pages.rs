@@ -189,5 +189,5 @@ fn commands_of_the_pages_exist() {
 #[test]
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
-    assert!(lines <= 90, "README.md has {lines} lines: what is more goes into docs/");
+    assert!(lines <= 90, "README.md has {lines} lines: move the rest into docs/");
 }

@@ -366,8 +366,8 @@ fn members_below_their_group_are_counted_by_what_becomes_of_them_and_told_what_t
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
         "True PriorityMismatch: 2 pods are held for good and not counted: priority -5 to 5 is below the group's, 100, and \
-         a group lends none. To start, delete and create anew with class high or without a class. 1 pod runs with \
-         priority 99, below the group's, 100, and can be evicted as such. 1 pod has priority 101; the group's priority \
+         a group lends none. To start, delete them and create them again with class high or without a class. 1 pod runs \
+         with priority 99, below the group's, 100, and can be evicted as such. 1 pod has priority 101; the group's priority \
          100 counts instead."
     );
     assert_eq!(
@@ -382,7 +382,10 @@ fn the_remedy_is_another_one_when_the_class_of_the_group_gives_less_now() {
     case.world.class(json!({"metadata": {"name": "high"}, "value": 50}));
     case.world.group_of_class("g", 2, 100, "high").pod(TestPod::new("a", 50).of("g").held());
     let told = says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY);
-    assert!(told.ends_with("To start, create the pod group anew, its class high gives 50 now."), "{told}");
+    assert!(
+        told.ends_with("To start, delete the pod group and create it again: the value of its class high is 50 now."),
+        "{told}"
+    );
 }
 
 #[test]

@@ -133,8 +133,8 @@ fn a_new_leader_knows_from_a_completed_plan_that_a_gang_was_scheduled_and_does_n
 
 #[test]
 fn observe_and_off_begin_no_departure_and_an_event_says_why() {
-    let observes = "Giveway observes and evicts nobody";
-    let off = "Giveway is switched off: it holds nobody and evicts nobody";
+    let observes = "Giveway observes and evicts no pods";
+    let off = "Giveway is switched off: it gates no pods and evicts none";
     for (mode, reason, words) in [("observe", "Observing", observes), ("off", "SwitchedOff", off)] {
         let mut driven = database();
         driven.switch(mode);

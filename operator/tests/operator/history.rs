@@ -61,7 +61,7 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
     });
     driven.skip(Duration::from_secs(5));
     let observes =
-        "False Observing: Giveway observes and evicts nobody: it would evict 1 pod of priority 1 or less for 1 pod.";
+        "False Observing: Giveway observes and evicts no pods: it would evict 1 pod of priority 1 or less for 1 pod.";
     let later = " No Preemption is stored for it yet: Giveway stores at most 60 per minute while it observes.";
     let condition = |driven: &Driven, group: &str| driven.condition(group, "PodGroupInitiallyScheduled");
     assert_eq!(condition(&driven, "g0000"), observes);
@@ -71,7 +71,7 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
     driven.answer(|_| Answer::Succeed);
     driven.answer_held(|_| true);
     driven.settle();
-    let told = "False Observing: Giveway observes and evicts nobody. What would be done: ";
+    let told = "False Observing: Giveway observes and evicts no pods. What would be done: ";
     assert!(driven.condition("g0000", "Preempting").starts_with(told), "{}", driven.condition("g0000", "Preempting"));
     assert_eq!(driven.condition("g1499", "Preempting"), "");
     assert_eq!(condition(&driven, "g0060"), format!("{observes}{later}"));

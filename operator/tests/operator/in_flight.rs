@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::time::Duration;
 
-const OBSERVES: &str = "Giveway observes and evicts nobody";
-const OFF: &str = "Giveway is switched off: it holds nobody and evicts nobody";
+const OBSERVES: &str = "Giveway observes and evicts no pods";
+const OFF: &str = "Giveway is switched off: it gates no pods and evicts none";
 
 fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)

@@ -177,7 +177,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
         &late,
         MISMATCH,
         "True PriorityMismatch",
-        "2 pods are held for good and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete and create anew with class high or without a class.",
+        "2 pods are held for good and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete them and create them again with class high or without a class.",
     )
     .await;
     let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";

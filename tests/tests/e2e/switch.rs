@@ -32,8 +32,8 @@ pub fn tests() -> Vec<Test> {
 }
 
 const MAP: &str = "/api/v1/namespaces/giveway-system/configmaps/giveway-mode";
-const OBSERVES: &str = "Giveway observes and evicts nobody";
-const OFF: &str = "Giveway is switched off: it holds nobody and evicts nobody";
+const OBSERVES: &str = "Giveway observes and evicts no pods";
+const OFF: &str = "Giveway is switched off: it gates no pods and evicts none";
 
 async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;

@@ -190,13 +190,13 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { switched: Ok(Switched::To(Mode::Off)), ..healthy() },
             Warn,
             "mode",
-            "Giveway is switched off: it holds nobody and evicts nobody, by ConfigMap giveway-system/giveway-mode.",
+            "Giveway is switched off: it gates no pods and evicts none, by ConfigMap giveway-system/giveway-mode.",
         ),
         (
             Facts { chart_mode: Some(Mode::Observe), ..healthy() },
             Warn,
             "mode",
-            "Giveway observes and evicts nobody, by the chart's value `mode`.",
+            "Giveway observes and evicts no pods, by the chart's value `mode`.",
         ),
         (
             Facts {

@@ -31,13 +31,13 @@ pub fn page() -> Result<String, String> {
     let schema: Value = serde_json::from_str(SCHEMA).map_err(|error| format!("helm/values.schema.json: {error}"))?;
     let lines = lines();
     let mut page = HEAD.to_owned();
-    let mut told: Option<usize> = None;
+    let mut printed: Option<usize> = None;
     for (index, line) in lines.iter().enumerate() {
         // Keys below a value that was printed are part of its default.
-        if told.is_some_and(|depth| line.depth > depth) {
+        if printed.is_some_and(|depth| line.depth > depth) {
             continue;
         }
-        told = None;
+        printed = None;
         let below: Vec<&Line> = lines[index + 1..].iter().take_while(|other| other.depth > line.depth).collect();
         let silent = below.iter().all(|other| other.comment.is_empty());
         if line.comment.is_empty() && below.is_empty() {
@@ -46,7 +46,7 @@ pub fn page() -> Result<String, String> {
         if line.comment.is_empty() || !silent {
             continue;
         }
-        told = Some(line.depth);
+        printed = Some(line.depth);
         let default = match below.as_slice() {
             [] => line.default.clone(),
             parts => {
@@ -77,8 +77,8 @@ fn lines() -> Vec<Line> {
             let depth = (line.len() - text.len()) / 2;
             path.truncate(depth);
             path.push(key.to_owned());
-            let told = std::mem::take(&mut comment).trim().to_owned();
-            lines.push(Line { depth, path: path.join("."), comment: told, default: default.trim().to_owned() });
+            let meaning = std::mem::take(&mut comment).trim().to_owned();
+            lines.push(Line { depth, path: path.join("."), comment: meaning, default: default.trim().to_owned() });
         }
     }
     lines

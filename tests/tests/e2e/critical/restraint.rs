@@ -147,7 +147,7 @@ async fn in_mode_observe_or_off_no_pod_is_evicted_for_an_add_on_and_no_node_is_t
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").create().await;
     let words = format!(
-        "Giveway observes and evicts nobody: it would evict 1 pod for this critical add-on. Node {} would be freed.",
+        "Giveway observes and evicts no pods: it would evict 1 pod for this critical add-on. Node {} would be freed.",
         nodes[0]
     );
     assert_eq!(dns.wait_event("Observing", MINUTE).await, words);
@@ -156,7 +156,7 @@ async fn in_mode_observe_or_off_no_pod_is_evicted_for_an_add_on_and_no_node_is_t
     let switch = |mode: &str| format!("--from-literal=mode={mode}");
     let map = ["configmap", "giveway-mode", "-n", "giveway-system"];
     world.kubectl(&[&["create"], &map[..], &[switch("off").as_str()]].concat()).await.unwrap();
-    let words = "Giveway is switched off: it holds nobody and evicts nobody.";
+    let words = "Giveway is switched off: it gates no pods and evicts none.";
     assert_eq!(dns.wait_event("SwitchedOff", MINUTE).await, words);
     expect_no_eviction(&world).await;
     assert!(taints(&world).await.is_empty());

@@ -141,7 +141,7 @@ fn a_gang_whose_pods_come_one_after_the_other_is_refused_and_one_pod_is_not() {
     };
     let verdict = mutate(&create("statefulsets", set("OrderedReady", json!({}))), &empty());
     let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready, \
-                 and no pod of a gang starts before all of them have a place: use \"Parallel\"";
+                 and no pod of a gang starts before all of them fit: use \"Parallel\"";
     assert_refused(verdict, 422, words);
     for set in [set("Parallel", json!({})), set("OrderedReady", json!({ANNOTATION_MIN_COUNT: "1"}))] {
         assert!(matches!(mutate(&create("statefulsets", set), &empty()).outcome, Outcome::Changed(_)));
@@ -161,7 +161,7 @@ fn the_label_in_a_pod_template_alone_is_checked_as_the_one_on_the_owner_and_copi
     };
     let labels = json!({"labels": labelled()});
     let words = "spec.podManagementPolicy: Invalid value: \"OrderedReady\": each pod would wait until the one before it is ready, \
-                 and no pod of a gang starts before all of them have a place: use \"Parallel\"";
+                 and no pod of a gang starts before all of them fit: use \"Parallel\"";
     let stuck = set(labels.clone(), "OrderedReady");
     assert_refused(of_templates(&create("statefulsets", stuck.clone()), &empty()), 422, words);
     assert_refused(mutate(&create("statefulsets", stuck.clone()), &empty()), 422, words);
