@@ -99,7 +99,7 @@ impl Command {
 /// Flags of `plan`.
 #[derive(ClapArgs, Debug)]
 #[command(
-    group = ArgGroup::new("who").required(true).args(["files", "preemptor"]),
+    group = ArgGroup::new("subject").required(true).args(["files", "preemptor"]),
     after_help = "\
 Examples:
   kubectl giveway plan -f job.yaml                                   What would happen if I submitted this?

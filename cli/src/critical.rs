@@ -56,8 +56,8 @@ pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> Answer {
         Rescue::Fits(node) => {
             answer.schedulable = true;
             let now = room_for(&world.cluster, key, &context).is_some();
-            let when = if now { "now" } else { "once the pods are gone that leave anyway" };
-            answer.message = format!("Node {node} has room for it {when}; nobody is evicted.");
+            let when = if now { "now" } else { "once the pods that are leaving anyway have terminated" };
+            answer.message = format!("It fits on node {node} {when}; no pod is evicted.");
             answer.placements = vec![placed(key, &node)];
         }
         Rescue::Evict(eviction) => evict(&mut answer, world, pod, &eviction),
@@ -72,7 +72,7 @@ fn evict(answer: &mut Answer, world: &World, pod: &Pod, eviction: &Eviction) {
     let node = eviction.plan.placements.first().map(|placed| placed.node.to_string()).unwrap_or_default();
     let taint = can_taint(&world.cluster, pod, &node);
     answer.message = format!(
-        "It fits on node {node} once its victims are gone: {}. Step {}: {}.",
+        "It fits on node {node} once its victims have terminated: {}. Step {}: {}.",
         eviction.plan.cost,
         step.number(),
         step.means()
@@ -112,10 +112,10 @@ fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
 /// Returns why the pod is not a pending pod that is decided on its own.
 fn not_waiting(world: &World, pod: &Pod) -> String {
     match (&pod.node, world.cluster.group_of(pod)) {
-        _ if !pod.live() => "It has ended, or is on its way out: nobody is evicted for it.".to_owned(),
+        _ if !pod.live() => "It has finished or is terminating: no pod is evicted for it.".to_owned(),
         (Some(node), _) => format!("It is on node {node} already."),
         (None, Some(group)) => format!("It is a member of podgroup/{}, which is decided as a whole.", group.key),
-        (None, None) => "It is held by a scheduling gate: nobody is evicted for it.".to_owned(),
+        (None, None) => "It has a scheduling gate: no pod is evicted for it.".to_owned(),
     }
 }
 
@@ -134,11 +134,11 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
     let own = world.last_plan(&Preemptor::Pod(pod.key.clone())).filter(|plan| plan.state.in_flight());
     match (own, &pod.nominated_node) {
         (Some(plan), _) => {
-            notes.push(format!("Preemption {} is in progress for it: the operator goes on with that.", plan.id))
+            notes.push(format!("Preemption {} is in progress for it: the operator continues it.", plan.id))
         }
-        (None, Some(node)) => {
-            notes.push(format!("Node {node} is nominated for it: while that stands the operator evicts nobody for it."))
-        }
+        (None, Some(node)) => notes.push(format!(
+            "Node {node} is nominated for it: until the nomination is withdrawn, the operator evicts no pod for it."
+        )),
         (None, None) => {}
     }
     let others = world.plans.values().filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight());
@@ -285,9 +285,10 @@ mod tests {
         assert_eq!(notes("Completed", "plain", None), json!(null));
         let other = "The operator helps one critical add-on at a time, and now pod/kube-system/plain.";
         assert_eq!(notes("Evicting", "plain", None), json!([other]));
-        let own = "Preemption x-1 is in progress for it: the operator goes on with that.";
+        let own = "Preemption x-1 is in progress for it: the operator continues it.";
         assert_eq!(notes("Evicting", "dns", Some("n1")), json!([own]));
-        let nominated = "Node n1 is nominated for it: while that stands the operator evicts nobody for it.";
+        let nominated =
+            "Node n1 is nominated for it: until the nomination is withdrawn, the operator evicts no pod for it.";
         assert_eq!(notes("Completed", "dns", Some("n1")), json!([nominated]));
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8,
     }
     output::show(&match (was_there, flags.dry_run) {
         (true, false) => {
-            format!("ConfigMap {namespace}/{CONFIG_MAP} is gone: the chart's value `mode` counts again.\n")
+            format!("ConfigMap {namespace}/{CONFIG_MAP} is deleted: the chart's value `mode` counts again.\n")
         }
         (true, true) => {
             format!(
@@ -72,12 +72,12 @@ type Look = Option<bool>;
 async fn look(api: &Api, namespace: &str, lease: &str) -> [Look; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
-    let told = |got| match got {
+    let exists = |got| match got {
         Ok(Got::Found(_)) => Some(true),
         Ok(Got::Missing) => Some(false),
         Ok(Got::Forbidden(_)) | Err(_) => None,
     };
-    [told(api.get::<Value>(&deployment).await), told(api.get::<Value>(&lease).await)]
+    [exists(api.get::<Value>(&deployment).await), exists(api.get::<Value>(&lease).await)]
 }
 
 /// Returns true if Giveway is known to be installed in this namespace.
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_without_giveway_is_an_error_and_one_that_nobody_may_look_at_is_not() {
+    fn a_namespace_without_giveway_is_an_error_and_an_unreadable_one_is_not() {
         let (yes, no) = (Some(true), Some(false));
         let said = is_known("team", &[no, no]).unwrap_err();
         let words =

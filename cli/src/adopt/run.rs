@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         }
         self.acted = true;
         note(&format!(
-            "PriorityClass {} is deleted and created anew: until it is back, new pods that name it are refused{}",
+            "PriorityClass {} is deleted and created again: until it exists again, new pods that name it are rejected{}",
             self.name,
             match class.global_default {
                 Some(true) => ", and new pods that name no class get priority 0",
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         if self.change == Change::Adopt && !self.would_be_managed(Some("true")).await? {
             return Err(CallError::Failed(
                 "Giveway is not installed, or its admission is not in force: kube-scheduler would stop preempting for \
-                 the class, and nobody would do it instead"
+                 the class, and Giveway would not preempt for it either"
                     .to_owned(),
             ));
         }
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
     }
 
     async fn create(&mut self, record: &Record) -> Result<Progress, CallError> {
-        let gone = *self.gone.get_or_insert_with(Instant::now);
+        let deleted_at = *self.gone.get_or_insert_with(Instant::now);
         let mut class = match self.refused {
             None => form::of(self.change, &record.class, self.exempt().await?),
             Some(_) => form::bare(&record.class),
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
             class.global_default = None;
         }
         let Err(error) = self.store.create(&class).await else {
-            note(&format!("PriorityClass {} is back; it was away for {:.1?}", self.name, gone.elapsed()));
+            note(&format!("PriorityClass {} exists again; it was missing for {:.1?}", self.name, deleted_at.elapsed()));
             return Ok(Progress::More);
         };
         let default = error.code().filter(|code| *code == 403).and_then(|_| default_in(&error.to_string()));
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
             Why::Finished => {}
             Why::Changed => note(&format!("PriorityClass {} was not deleted yet; looking at it again", self.name)),
             Why::Replaced(differences) => note(&format!(
-                "somebody else created PriorityClass {} in the meantime ({}); it is taken as it is now",
+                "another client created PriorityClass {} in the meantime ({}); that class is kept",
                 self.name,
                 differences.join(", ")
             )),

@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn an_adoption_is_record_delete_create_forget() {
         let before = plain("a", "1", 10);
-        let begun = Record { uid: String::new(), ..kept(Change::Adopt, before.clone()) };
+        let started = Record { uid: String::new(), ..kept(Change::Adopt, before.clone()) };
         let record = kept(Change::Adopt, before.clone());
-        assert_eq!(next(Change::Adopt, None, Some(&before)), Step::Begin(begun));
+        assert_eq!(next(Change::Adopt, None, Some(&before)), Step::Begin(started));
         assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&before)), Step::Delete(record.clone()));
         assert_eq!(next(Change::Adopt, Some(record.clone()), None), Step::Create(record.clone()));
         assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&managed("b"))), Step::Forget(record, Why::Finished));
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_was_changed_before_it_was_deleted_is_recorded_anew() {
+    fn a_class_changed_before_its_deletion_is_recorded_again() {
         let record = kept(Change::Adopt, plain("a", "1", 10));
         let step = next(Change::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
         assert_eq!(step, Step::Forget(record, Why::Changed));
     }
 
     #[test]
-    fn a_class_that_somebody_else_created_counts_and_the_difference_is_told() {
+    fn a_class_created_by_another_client_is_kept_and_the_difference_is_reported() {
         let record = kept(Change::Adopt, plain("a", "1", 10));
         let Step::Forget(_, Why::Replaced(differences)) = next(Change::Adopt, Some(record), Some(&plain("b", "2", 5)))
         else {

@@ -6,8 +6,8 @@ pub(crate) mod table;
 use crate::args::Format;
 use crate::decide::Outcome;
 use crate::error::CliError;
+use crate::not_evicted::{self, NotEvicted};
 use crate::output::{self, style};
-use crate::spared::{self, SparedLine};
 use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     /// The evicted units: pods, or groups that are disrupted together.
     pub(crate) victims: Vec<VictimLine>,
     /// Units of lower priority that run on a node of a placement and are not evicted.
-    pub(crate) spared: Vec<SparedLine>,
+    pub(crate) not_evicted: Vec<NotEvicted>,
     /// Every pod that is evicted.
     pub(crate) victim_pods: Vec<String>,
     /// Number of evicted pods whose eviction violates a budget.
@@ -191,14 +191,14 @@ impl Answer {
                 answer.domain = DomainLine::of(domain.as_ref());
                 let within = within(domain.as_ref());
                 answer.message = match left {
-                    0 => format!("It fits{within} now; nobody is evicted."),
-                    left => format!("It fits{within} now, without {left} of its pods; nobody is evicted."),
+                    0 => format!("It fits{within} now; no pod is evicted."),
+                    left => format!("It fits{within} now, without {left} of its pods; no pod is evicted."),
                 };
                 answer.placements = placements.iter().map(placement).collect();
             }
             Decision::Preempt(plan) => {
                 answer.of_plan(world, plan);
-                answer.spared = outcome.sparing.units.iter().map(SparedLine::from).collect();
+                answer.not_evicted = outcome.sparing.units.iter().map(NotEvicted::from).collect();
                 answer.trace.extend(outcome.sparing.others.iter().cloned());
                 if answer.preemption_needed {
                     answer.notes.extend(not_by_giveway(world, &outcome.preemptor));
@@ -243,7 +243,7 @@ impl Answer {
     /// Returns the answer for pods of a group that does not exist.
     pub(crate) fn missing_group(group: &ObjectKey, strategy: &'static str) -> Self {
         let mut answer = Self { strategy, preemptor: format!("podgroup/{group}"), ..Self::default() };
-        let message = format!("PodGroup {group} does not exist: its pods are held until it does.");
+        let message = format!("PodGroup {group} does not exist: its pods stay gated until it does.");
         answer.refuse(Reason::PodGroupNotFound, message);
         answer
     }
@@ -287,7 +287,7 @@ impl Answer {
             }
             sum.absorb(part);
         }
-        sum.spared = spared_by_all(&decisions);
+        sum.not_evicted = not_evicted_by_any(&decisions);
         sum.message = summary(&decisions);
         sum.preemptor = names.join(",");
         sum.decisions = decisions;
@@ -337,10 +337,11 @@ impl Answer {
         let within = within(plan.domain.as_ref());
         self.message = match plan.victims.len() {
             0 => {
-                let (awaited, leave) = (plan.awaited.len(), agree(plan.awaited.len(), "leaves", "leave"));
-                format!("It fits{within} once {} gone that {leave} anyway.", counted(awaited, "pod is", "pods are"))
+                let leaving =
+                    counted(plan.awaited.len(), "pod that is leaving anyway has", "pods that are leaving anyway have");
+                format!("It fits{within} once {leaving} terminated.")
             }
-            _ => format!("It fits{within} once its victims are gone: {}.", plan.cost),
+            _ => format!("It fits{within} once its victims have terminated: {}.", plan.cost),
         };
         self.trace.clone_from(&plan.trace);
         self.not_modeled.clone_from(&plan.not_modeled);
@@ -384,8 +385,8 @@ fn summary(decisions: &[Answer]) -> String {
     let mut parts = Vec::new();
     for (count, what) in [
         (fit, agree(fit, "fits now", "fit now")),
-        (preempt, agree(preempt, "fits once its victims are gone", "fit once their victims are gone")),
-        (wait, agree(wait, "finds no place", "find no place")),
+        (preempt, agree(preempt, "fits once its victims have terminated", "fit once their victims have terminated")),
+        (wait, agree(wait, "does not fit", "do not fit")),
     ] {
         if count > 0 {
             parts.push(format!("{count} {what}"));
@@ -487,14 +488,15 @@ impl VictimLine {
 
     /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
-        spared::reference(self.kind, &self.namespace, &self.name)
+        not_evicted::reference(self.kind, &self.namespace, &self.name)
     }
 }
 
-/// Returns the units that at least one decision spares and none evicts, as the first of these decisions describes them.
-fn spared_by_all(decisions: &[Answer]) -> Vec<SparedLine> {
+/// Returns the units that at least one decision lists as not evicted and none evicts, as the first of these decisions
+/// describes them.
+fn not_evicted_by_any(decisions: &[Answer]) -> Vec<NotEvicted> {
     let victims = decisions.iter().flat_map(|part| &part.victims);
     let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();
-    let spared = decisions.iter().flat_map(|part| &part.spared);
-    spared.filter(|unit| seen.insert((unit.kind, &*unit.namespace, &*unit.name))).cloned().collect()
+    let units = decisions.iter().flat_map(|part| &part.not_evicted);
+    units.filter(|unit| seen.insert((unit.kind, &*unit.namespace, &*unit.name))).cloned().collect()
 }

@@ -32,15 +32,15 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
         Answer { preemption_needed: true, .. } => COSTS,
         _ => GOOD,
     };
-    let who = match answer.preemptor.as_str() {
+    let preemptor = match answer.preemptor.as_str() {
         "" => String::new(),
-        who => format!("{} (priority {}): ", paint(HEAD, who), answer.priority),
+        preemptor => format!("{} (priority {}): ", paint(HEAD, preemptor), answer.priority),
     };
     let verdict = match answer.reason {
         Some(reason) => format!("{} {}", paint(style, reason), answer.message),
         None => paint(style, &answer.message),
     };
-    line(out, width, "", &format!("{who}{verdict}"));
+    line(out, width, "", &format!("{preemptor}{verdict}"));
     if !answer.victims.is_empty() {
         out.push('\n');
         out.push_str(&victims(&answer.victims, width));
@@ -64,7 +64,7 @@ fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
         for victim in &answer.victims {
             line(out, width, "  -", &format!("{}: {}", victim.reference(), victim.why));
         }
-        for unit in &answer.spared {
+        for unit in &answer.not_evicted {
             line(out, width, "  -", &format!("{} stays: {}", unit.reference(), unit.why));
         }
     }

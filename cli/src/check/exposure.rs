@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let known = match &facts.exposure {
         Ok(known) => known,
-        Err(why) => return vec![Finding::unknown("classes", "Who preempts through kube-scheduler", why)],
+        Err(why) => return vec![Finding::unknown("classes", "Which classes preempt through kube-scheduler", why)],
     };
     let guard = matches!(&facts.validating, Ok(Some(configuration)) if configuration.guard);
     let mut found = Vec::new();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_exposes_a_guarded_pod_below_it_whose_threshold_it_does_not_reach() {
+    fn a_class_exposes_a_lower_pod_with_a_threshold_above_the_class() {
         // Class value, the pod's priority and threshold, whether it is exposed.
         let rows = [
             (100, 10, 5000, true),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_the_cluster_itself_are_told_and_are_well() {
+    fn system_classes_are_listed_and_pass() {
         let system = [class("system-cluster-critical", 2_000_000_000, true)];
         let found = judged(system.to_vec(), vec![pod("web-0", 10, 2_000_000_000)]);
         assert_eq!(found[0].status, Status::Ok);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_without_a_class_are_told_only_where_they_expose_somebody() {
+    fn pods_without_a_class_are_listed_only_if_they_expose_a_pod() {
         let nameless = || vec![class("", 0, true)];
         let none = judged(nameless(), vec![pod("web-0", 10, 5000)]);
         assert_eq!(none, [Finding::ok("guarded", "1 guarded pod, exposed to no class.")]);
@@ -186,6 +186,6 @@ mod tests {
         let facts = Facts { exposure: Err("pods is forbidden".to_owned()), ..healthy() };
         let found = findings(&facts);
         assert_eq!(found[0].status, Status::Warn);
-        assert_eq!(found[0].message, "Who preempts through kube-scheduler is not known: pods is forbidden");
+        assert_eq!(found[0].message, "Which classes preempt through kube-scheduler is not known: pods is forbidden");
     }
 }

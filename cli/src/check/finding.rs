@@ -5,6 +5,7 @@ use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table;
 use crate::role::user_without_right;
+use giveway_crds::wording::counted;
 use serde::Serialize;
 
 /// Result of a check.
@@ -67,7 +68,7 @@ impl Finding {
     pub(super) fn unknown(check: &'static str, what: &str, why: &str) -> Self {
         let remedy = match user_without_right(why) {
             Some(user) => format!("Run it as an administrator, or give user {user} the right that is named here."),
-            None => "Do away with what is named here, and run it again.".to_owned(),
+            None => "Remove what is named here, and run it again.".to_owned(),
         };
         Self::warn(check, format!("{what} is not known: {why}"), remedy)
     }
@@ -114,7 +115,8 @@ impl Report {
         let count = |status| self.findings.iter().filter(|finding| finding.status == status).count();
         let (bad, odd) = (count(Status::Fail), count(Status::Warn));
         let more = if bad + odd > 0 { format!("More of each: {}\n", manual::about("checks")) } else { String::new() };
-        text + &format!("\n{bad} wrong, {odd} worth knowing, {} well.\n{more}", count(Status::Ok))
+        let warnings = counted(odd, "warning", "warnings");
+        text + &format!("\n{bad} failed, {warnings}, {} passed.\n{more}", count(Status::Ok))
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_read_something_is_told_which_right_is_missing_and_others_are_not() {
+    fn a_forbidden_read_names_the_missing_right_and_other_errors_do_not() {
         let said =
             "leases is forbidden: User \"ann\" cannot list resource \"leases\" in API group \"coordination.k8s.io\"";
         let found = Finding::unknown("operator", "Whether an operator leads", said);
@@ -131,6 +133,6 @@ mod tests {
         assert_eq!(found.remedy, "Run it as an administrator, or give user ann the right that is named here.");
         let taken =
             Finding::unknown("webhook", "Whether admission works", "a PriorityClass giveway-check-probe exists");
-        assert_eq!(taken.remedy, "Do away with what is named here, and run it again.");
+        assert_eq!(taken.remedy, "Remove what is named here, and run it again.");
     }
 }

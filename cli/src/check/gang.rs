@@ -33,7 +33,7 @@ pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
         Ok(waited) => Finding::ok(
             "gang",
             format!(
-                "A gang of two pods was held until both existed, and both got a node after {:.1} s.",
+                "A gang of two pods stayed gated until both existed, and both got a node after {:.1} s.",
                 waited.as_secs_f32()
             ),
         ),
@@ -73,9 +73,9 @@ impl Gang<'_> {
         });
         self.api.send::<Value>(Method::POST, &self.groups(), &group).await.map_err(said)?;
         let first: Value = self.api.send(Method::POST, &self.pods(), &pod(0, image)).await.map_err(said)?;
-        if !held(&first) {
+        if !is_gated(&first) {
             return Err(
-                "its first pod is not held: the webhook was not asked, or does not know of the group".to_owned()
+                "its first pod is not gated: the webhook was not asked, or does not know of the group".to_owned()
             );
         }
         let start = Instant::now();
@@ -86,7 +86,7 @@ impl Gang<'_> {
                 let path = format!("{}/{NAME}-{index}", self.pods());
                 let pod: Value = self.api.call(Method::GET, &path, Vec::new()).await.map_err(said)?;
                 if pod["spec"]["nodeName"].is_null() {
-                    waiting.push(format!("{NAME}-{index} {}", if held(&pod) { "is held" } else { "has no node" }));
+                    waiting.push(format!("{NAME}-{index} {}", if is_gated(&pod) { "is gated" } else { "has no node" }));
                 }
             }
             if waiting.is_empty() {
@@ -145,7 +145,7 @@ fn pod(index: usize, image: &str) -> Value {
     })
 }
 
-fn held(pod: &Value) -> bool {
+fn is_gated(pod: &Value) -> bool {
     pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         tolerations: tolerations(api).await?,
         interrupted: interrupted(&Store { api, namespace }).await?,
         breakers: breakers(api, &world, now).await?,
-        held: world.as_ref().map(held).map_err(String::clone),
+        held: world.as_ref().map(gated_pods).map_err(String::clone),
         exposure: world.map(|world| exposure(&world)),
     })
 }
@@ -367,7 +367,7 @@ async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Kno
     })
 }
 
-fn held(world: &World) -> usize {
+fn gated_pods(world: &World) -> usize {
     world.cluster.pods().filter(|pod| pod.live() && pod.held).count()
 }
 

@@ -8,7 +8,7 @@ use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
 use giveway_crds::mode::{CONFIG_MAP, Mode};
-use giveway_crds::wording::{agree, counted};
+use giveway_crds::wording::counted;
 use std::collections::BTreeSet;
 
 /// Seconds by which a Lease may be late, because clocks of two machines differ.
@@ -113,14 +113,14 @@ fn policies(facts: &Facts) -> Finding {
         actions.contains("Deny") || (WARNINGS.contains(&name) && actions.contains("Warn"))
     };
     let idle = known.iter().filter(|(name, actions)| !acts(name, actions)).map(|(name, _)| name.as_str());
-    let gone = POLICIES.into_iter().filter(|name| !known.contains_key(*name));
-    let missing: Vec<&str> = idle.chain(gone).collect::<BTreeSet<_>>().into_iter().collect();
+    let absent = POLICIES.into_iter().filter(|name| !known.contains_key(*name));
+    let missing: Vec<&str> = idle.chain(absent).collect::<BTreeSet<_>>().into_iter().collect();
     match missing.is_empty() {
         true => Finding::ok("policies", "What is Giveway's on pods and groups is protected by the chart's policies."),
         false => {
             let message = format!(
-                "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: {}. What they protect can \
-                 be written by anybody with the right to the objects.",
+                "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: {}. \
+                 Without them, every user with the right to write the objects can write what they protect.",
                 missing.join(", ")
             );
             Finding::fail("policies", message, "Install the chart.")
@@ -149,19 +149,20 @@ fn guard(facts: &Facts) -> Finding {
 /// Returns whether an operator leads, and how many pods stay gated without one.
 fn operator(facts: &Facts) -> Vec<Finding> {
     let leader = leader(facts);
-    let held = match &facts.held {
-        Ok(held) if leader.status == Status::Fail => *held,
+    let gated = match &facts.held {
+        Ok(gated) if leader.status == Status::Fail => *gated,
         _ => 0,
     };
     let mut found = vec![leader];
-    if held > 0 {
-        let pods = counted(held, "pod is", "pods are");
+    if gated > 0 {
+        let pods = counted(gated, "pod has", "pods have");
         found.push(Finding::fail(
             "held",
-            format!("{pods} held by the gate {GATE}, and nobody releases {}.", agree(held, "it", "them")),
+            format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it."),
             format!(
-                "Start the operator. Users who may update podgroups/breakglass can release a pod by hand: kubectl -n NAMESPACE \
-                 patch pod NAME -p '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
+                "Start the operator. A user who may update podgroups/breakglass can remove the gate of a pod: kubectl \
+                 -n NAMESPACE patch pod NAME -p \
+                 '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
             ),
         ));
     }
@@ -180,7 +181,7 @@ fn leader(facts: &Facts) -> Finding {
     };
     let name = format!("{}/{}", facts.namespace, lease.name);
     let Some(renewed) = lease.renewed.filter(|_| !lease.holder.is_empty()) else {
-        return Finding::fail("operator", format!("No operator leads: nobody holds the Lease {name}."), remedy);
+        return Finding::fail("operator", format!("No operator leads: the Lease {name} has no holder."), remedy);
     };
     let age = facts.now.as_second() - renewed.as_second();
     if age > i64::from(lease.seconds) + SLACK {
@@ -202,20 +203,20 @@ fn mode(facts: &Facts) -> Finding {
         (Ok(Switched::No), Some(mode)) => (mode, "the chart's value `mode`".to_owned()),
         (Ok(Switched::No), None) => {
             let message =
-                format!("There is no {map}, so nobody has switched Giveway: the operator's flag --mode counts.");
+                format!("There is no {map}, so the mode was not switched: the operator's flag --mode counts.");
             return Finding::ok("mode", message);
         }
         (Ok(Switched::Wrong(why)), _) => {
-            let message = format!("{map}: {why}. The mode that counted before goes on.");
+            let message = format!("{map}: {why}. The previous mode stays in force.");
             return Finding::fail("mode", message, "kubectl giveway pause, observe or resume");
         }
-        (Err(why), _) => return Finding::unknown("mode", "Whether somebody has switched Giveway", why),
+        (Err(why), _) => return Finding::unknown("mode", "Whether the mode was switched", why),
     };
     let message = format!("{}, by {by}.", mode.restraint());
     match (mode, &facts.switched) {
         (Mode::Enforce, _) => Finding::ok("mode", message),
         (_, Ok(Switched::To(_))) => Finding::warn("mode", message, "kubectl giveway resume"),
-        _ => Finding::warn("mode", message, "helm upgrade with mode=enforce, when that is over."),
+        _ => Finding::warn("mode", message, "helm upgrade with mode=enforce, when Giveway is to preempt again."),
     }
 }
 
@@ -289,11 +290,12 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
             Autoscaler::Karpenter => ("NodePools of Karpenter are served", "Placeholder"),
         };
         match provisioning {
-            Some(on) => Finding::ok("autoscaler", format!("{served}; gangs that wait for room ask for it by {on}.")),
+            Some(on) => Finding::ok("autoscaler", format!("{served}; pending gangs request capacity by {on}.")),
             None => Finding::warn(
                 "autoscaler",
                 format!(
-                    "{served}: a cluster autoscaler may run, and it does not see gangs that wait, because they are held."
+                    "{served}: a cluster autoscaler may run, and it does not see pending gangs, because their pods \
+                     are gated."
                 ),
                 format!("Set the chart value provisioning.method={method}; docs/autoscalers.md says what it does."),
             ),

@@ -21,8 +21,8 @@ pub(super) fn podgroup(from: &Value) -> Converted {
     spec.set("schedulingPolicy", policy);
     spec.set("disruptionMode", "Pod".into());
     notes.push(
-        "spec.priorityClassName: coscheduling goes by the classes of the pods: name one here, or the group has the default \
-         class"
+        "spec.priorityClassName: coscheduling uses the classes of the pods: name one here, otherwise the group has \
+         the default class"
             .to_owned(),
     );
     shapes::long_name(from, &mut notes);

@@ -21,7 +21,7 @@ pub(super) fn object(ours: &Value) -> Converted {
         };
         let templates: Vec<Value> = templates.as_array().into_iter().flatten().enumerate().map(of).collect();
         spec.set("podGroupTemplates", templates.into());
-        notes.push("kube-scheduler makes no groups from templates: whoever creates the pods creates them".to_owned());
+        notes.push("kube-scheduler creates no groups from templates: create them together with the pods".to_owned());
     } else {
         if let Some(reference) = spec.take("podGroupTemplateRef") {
             let (workload, template) =
@@ -81,11 +81,11 @@ mod tests {
         let expected =
             json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec});
         assert_eq!(object, expected);
-        let told = [
+        let expected_notes = [
             "pods belong to it by spec.schedulingGroup.podGroupName: g, without the label scheduling.giveway.dev/pod-group",
             "kube-scheduler preempts for it only where its gate GenericWorkload is on, and for no class that Giveway manages",
         ];
-        assert_eq!(notes, told);
+        assert_eq!(notes, expected_notes);
         let back = import::object(&object).unwrap().object["spec"].clone();
         let expected = json!({"schedulingPolicy": {"gang": {"minCount": 4}}, "disruptionMode": "PodGroup",
             "priorityClassName": "high", "schedulingConstraints": {"topology": [{"key": "rack"}]}});
@@ -112,6 +112,6 @@ mod tests {
         let spec = json!({"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}},
             "disruptionMode": {"single": {}}, "priorityClassName": "low"}]});
         assert_eq!((&object["kind"], &object["spec"]), (&json!("Workload"), &spec));
-        assert_eq!(notes, ["kube-scheduler makes no groups from templates: whoever creates the pods creates them"]);
+        assert_eq!(notes, ["kube-scheduler creates no groups from templates: create them together with the pods"]);
     }
 }

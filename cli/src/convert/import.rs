@@ -163,7 +163,7 @@ mod tests {
         let (made, notes) =
             spec(group(json!({"minMember": 3, "minResources": {"cpu": "3"}, "scheduleTimeoutSeconds": 10})));
         assert_eq!(made, json!({"schedulingPolicy": {"gang": {"minCount": 3}}, "disruptionMode": "Pod"}));
-        let class = "spec.priorityClassName: coscheduling goes by the classes of the pods: name one here, or the group has the default class";
+        let class = "spec.priorityClassName: coscheduling uses the classes of the pods: name one here, otherwise the group has the default class";
         let expected = [
             class,
             LABEL,
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(
             notes,
             [
-                "spec.template.spec.schedulerName: coscheduler: Giveway preempts for pods of the schedulers that it is told of (default: default-scheduler)"
+                "spec.template.spec.schedulerName: coscheduler: Giveway preempts only for pods of the schedulers that it is configured for (default: default-scheduler)"
             ]
         );
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_not_imported_and_a_name_that_no_label_can_have_is_told() {
+    fn an_object_of_giveway_is_not_imported_and_a_name_that_is_no_label_value_is_noted() {
         let ours = json!({"apiVersion": OURS, "kind": "PodGroup", "metadata": {"name": "g", "namespace": "n"}});
         let error = super::object(&ours).unwrap_err().to_string();
         assert_eq!(error, "PodGroup n/g is Giveway's already: there is nothing to import");

@@ -49,7 +49,7 @@ fn pod(pod: &mut Value, path: &str, notes: &mut Vec<String>) {
     pod["metadata"]["labels"][LABEL_POD_GROUP] = group.into();
     if let Some(scheduler) = pod["spec"]["schedulerName"].as_str().filter(|name| *name != "default-scheduler") {
         notes.push(format!(
-            "{}: {scheduler}: Giveway preempts for pods of the schedulers that it is told of (default: default-scheduler)",
+            "{}: {scheduler}: Giveway preempts only for pods of the schedulers that it is configured for (default: default-scheduler)",
             at("spec.schedulerName")
         ));
     }

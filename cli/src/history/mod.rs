@@ -148,7 +148,7 @@ impl History {
                 About::One(one) => format!("No preemption that is kept concerns {one}.\n"),
             }
         } else {
-            let head = ["AGE", "WHO TOOK THE PLACE", "PRIORITY", "PODS", "OF WHOM", "STATE", "PREEMPTION"];
+            let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
             rows.extend(self.items.iter().map(|row| row.cells(now)));
             table(rows, width)
@@ -168,9 +168,9 @@ impl Row {
             }
             _ => reference(victim),
         };
-        let mut whom: Vec<String> = self.victims.iter().take(NAMED).map(whole).collect();
+        let mut victims_in_words: Vec<String> = self.victims.iter().take(NAMED).map(whole).collect();
         if self.victims.len() > NAMED {
-            whom.push(format!("{} more", self.victims.len() - NAMED));
+            victims_in_words.push(format!("{} more", self.victims.len() - NAMED));
         }
         let addon = self.critical_addon.map(|addon| format!(" (critical add-on, step {})", addon.step));
         let addon = addon.unwrap_or_default();
@@ -182,7 +182,7 @@ impl Row {
             },
             self.preemptor.as_ref().map_or_else(|| "-".to_owned(), |preemptor| preemptor.priority.to_string()),
             self.pods.to_string(),
-            if whom.is_empty() { "-".to_owned() } else { whom.join(", ") },
+            if victims_in_words.is_empty() { "-".to_owned() } else { victims_in_words.join(", ") },
             self.state.as_str().to_owned(),
             self.preemption.clone(),
         ]

@@ -59,11 +59,11 @@ fn one(target: Preemptor) -> About {
     About::One(target)
 }
 
-const HEAD: &str = "AGE WHO TOOK THE PLACE PRIORITY PODS OF WHOM STATE PREEMPTION";
+const HEAD: &str = "AGE PREEMPTOR PRIORITY PODS VICTIMS STATE PREEMPTION";
 const LEFT_OUT: &str = "Note: Preemption c-3 is left out: not every part of the plan was stored (1 of 2).";
 
 #[test]
-fn everything_that_is_kept_is_told_the_oldest_first() {
+fn all_stored_preemptions_are_listed_the_oldest_first() {
     assert_eq!(
         lines(&About::All),
         [
@@ -93,7 +93,7 @@ fn the_tenth_plan_of_a_second_comes_after_its_ninth() {
 }
 
 #[test]
-fn of_one_group_both_is_told_whose_place_it_took_and_who_took_its() {
+fn a_group_is_listed_as_preemptor_and_as_victim() {
     assert_eq!(
         lines(&one(Preemptor::Group(ObjectKey::new("ml", "train")))),
         [
@@ -112,14 +112,14 @@ fn of_one_group_both_is_told_whose_place_it_took_and_who_took_its() {
 }
 
 #[test]
-fn of_one_pod_only_its_own_part_is_told_and_as_whose_victim() {
+fn of_a_pod_only_its_own_part_of_a_plan_is_listed_with_the_preemptor() {
     assert_eq!(
         lines(&one(Preemptor::Pod(ObjectKey::new("batch", "nightly-1")))),
         [HEAD, "60m podgroup/ml/train 1000 1 podgroup/batch/nightly: nightly-1 Completed a-1", LEFT_OUT]
     );
     assert_eq!(
-        lines(&one(Preemptor::Pod(ObjectKey::new("web", "nobody"))))[0],
-        "No preemption that is kept concerns pod/web/nobody."
+        lines(&one(Preemptor::Pod(ObjectKey::new("web", "missing"))))[0],
+        "No preemption that is kept concerns pod/web/missing."
     );
     // The pod is a member of a group that was placed and later preempted.
     assert_eq!(lines(&one(Preemptor::Pod(ObjectKey::new("ml", "train-0")))).len(), 4);
@@ -146,7 +146,7 @@ fn programs_get_names_times_and_every_victim() {
 }
 
 #[test]
-fn a_plan_for_a_critical_add_on_is_told_as_one() {
+fn a_plan_for_a_critical_add_on_is_marked_as_one() {
     let mut stored = stored();
     stored[0].spec.strategy = "critical-addon".into();
     stored[0].spec.critical_addon = Some(StoredRescue { step: 2, taint: true });

@@ -53,11 +53,11 @@ mod tests {
     use crate::output::style::paint;
 
     #[test]
-    fn what_would_move_the_cursor_is_told_and_our_colours_stay() {
+    fn control_characters_are_escaped_and_our_colours_stay() {
         let text = format!("{} \u{1b}[2J\u{1b}]0;title\u{7}\r\u{9b}1m a\nb", paint(HEAD, "ours"));
-        let told = format!("{} \\u001b[2J\\u001b]0;title\\u0007\\r\\u009b1m a", paint(HEAD, "ours"));
-        assert_eq!(line(&text), format!("{told}\\nb"));
-        assert_eq!(lines(&text), format!("{told}\nb"));
+        let expected = format!("{} \\u001b[2J\\u001b]0;title\\u0007\\r\\u009b1m a", paint(HEAD, "ours"));
+        assert_eq!(line(&text), format!("{expected}\\nb"));
+        assert_eq!(lines(&text), format!("{expected}\nb"));
         for style in [HEAD, GOOD, COSTS, BAD] {
             let text = format!("{}\n", paint(style, "ours"));
             assert_eq!(lines(&text), text);

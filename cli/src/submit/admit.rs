@@ -95,9 +95,9 @@ pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result
             made = Some(Box::new(for_owner));
         }
         let group = made.as_deref().or_else(|| world.groups.get(&key));
-        let held = group.is_none_or(|group| group.spec.scheduling_policy.gang.is_some());
+        let needs_gate = group.is_none_or(|group| group.spec.scheduling_policy.gang.is_some());
         let gates = spec.scheduling_gates.get_or_insert_default();
-        if held && spec.node_name.is_none() && !gates.iter().any(|gate| gate.name == keys::GATE) {
+        if needs_gate && spec.node_name.is_none() && !gates.iter().any(|gate| gate.name == keys::GATE) {
             gates.push(PodSchedulingGate { name: keys::GATE.to_owned() });
         }
         asked = group.and_then(|group| {

@@ -105,7 +105,7 @@ mod tests {
                           fit: use";
 
     #[test]
-    fn a_stateful_set_whose_pods_come_one_after_the_other_is_refused_as_a_gang() {
+    fn a_stateful_set_that_creates_pods_one_after_the_other_is_rejected_as_a_gang() {
         let words = format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\"");
         let mut silent = set("true", "OrderedReady");
         silent["spec"].as_object_mut().unwrap().remove("podManagementPolicy");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_worker_set_whose_workers_wait_for_the_leader_is_refused_as_a_gang() {
+    fn a_leader_worker_set_with_workers_that_wait_for_the_leader_is_rejected_as_a_gang() {
         let set = |policy: &str| {
             let spec =
                 json!({"startupPolicy": policy, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}});

@@ -153,7 +153,7 @@ impl Submission {
         if existing > 0 && !source.alone {
             let name = name_of(&manifest.object);
             let note = format!(
-                "{} {name} has {} already, {} as somebody else's: all of it is planned anew.",
+                "{} {name} has {} already, {} as pods of another workload: all of its pods are planned again.",
                 manifest.kind,
                 wording::pods(existing),
                 wording::agree(existing, "which counts", "which count")

@@ -78,8 +78,8 @@ async fn unknown(store: &Store, telling: &mut Telling) -> Result<u8, CliError> {
         let name = own::name(&node);
         for taint in own::alike(&node) {
             let problem = format!(
-                "taint {taint} stays: it looks like one of Giveway's, but the cluster has no Preemptions any more, which would \
-                 tell. Remove it, unless somebody else wants it: kubectl taint node {name} {taint}-"
+                "taint {taint} stays: it looks like one of Giveway's, but the Preemptions that would confirm it no \
+                 longer exist. Remove it unless another component set it: kubectl taint node {name} {taint}-"
             );
             status = status.max(crate::complain(&CliError::Cluster { what: format!("node/{name}"), problem }));
         }

@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn the_attempts_are_bounded_and_a_node_that_goes_meanwhile_has_no_taint() {
+    fn the_attempts_are_bounded_and_a_deleted_node_has_no_taint() {
         let said = run(Busy::new(100).clear()).unwrap_err().to_string();
         let words = "node/n: spec.taints: others changed the node between reading and writing it, 10 times in a row: run `kubectl giveway release --taints` again";
         assert_eq!(said, words);
-        let gone = Busy::new(1);
-        *gone.node.borrow_mut() = None;
-        assert_eq!(run(gone.clear()).unwrap(), Vec::<String>::new());
+        let deleted = Busy::new(1);
+        *deleted.node.borrow_mut() = None;
+        assert_eq!(run(deleted.clear()).unwrap(), Vec::<String>::new());
         // Another client removed the taint.
         let done = Busy::new(0);
         let uids = BTreeSet::from([UID.to_owned()]);

@@ -61,7 +61,7 @@ mod tests {
     const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 
     #[test]
-    fn only_the_taint_with_the_uid_of_a_plan_goes_and_others_stay_as_they_are() {
+    fn only_the_taint_with_the_uid_of_a_plan_is_removed() {
         let others = [
             json!({"key": "CriticalAddonsOnly", "effect": "NoSchedule"}),
             json!({"key": "CriticalAddonsOnly", "value": "", "effect": "NoSchedule"}),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_whose_value_is_a_uid_looks_like_one_of_giveways() {
+    fn a_taint_with_a_uid_as_its_value_looks_like_one_of_giveway_s() {
         let taint = |key: &str, value: &str, effect: &str| json!({"key": key, "value": value, "effect": effect});
         let taints = [
             taint("CriticalAddonsOnly", UID, "NoSchedule"),

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, C
         if args.dry_run {
             release(&api, args, &mut telling).await?;
         } else if !args.force {
-            nobody_runs(&api, args).await?;
+            no_operator_runs(&api, args).await?;
         }
         let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
         let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, C
 }
 
 /// Returns an error if an operator runs in any namespace, according to Deployments and the Lease.
-async fn nobody_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
+async fn no_operator_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
     let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
     if let Some(one) = deployments.iter().find(|one| one["spec"]["replicas"] != 0) {
@@ -173,16 +173,16 @@ impl Sweep<'_> {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
             let (root, plural) = kind.rsplit_once('/').unwrap_or_default();
             let path = format!("{root}/namespaces/{namespace}/{plural}/{}", name(&object));
-            let told = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
+            let object_name = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
             let found = if dry_run { Ok(cleaning(&object).found) } else { one(api, &path, object, cleaning).await };
-            (told, found)
+            (object_name, found)
         });
         let mut cleaned = stream::iter(cleaned).buffered(AT_ONCE);
-        while let Some((told, found)) = cleaned.next().await {
+        while let Some((object_name, found)) = cleaned.next().await {
             match found {
-                Ok(found) => self.tell(&told, &found),
+                Ok(found) => self.tell(&object_name, &found),
                 Err(error) => {
-                    let error = CliError::Cluster { what: told, problem: error.to_string() };
+                    let error = CliError::Cluster { what: object_name, problem: error.to_string() };
                     self.status = self.status.max(crate::complain(&error));
                 }
             }
@@ -198,12 +198,13 @@ impl Sweep<'_> {
             text += &match trace {
                 Trace::Gate(true) => format!("{object}: gate {removed}: it starts without its group\n"),
                 Trace::Gate(false) => format!(
-                    "{object}: HELD, and nobody releases it: delete it, or uninstall with uninstall.releaseHeldPods=true\n"
+                    "{object}: GATED, and no operator will remove the gate: delete it, or uninstall with \
+                     uninstall.releaseHeldPods=true\n"
                 ),
                 Trace::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
                 Trace::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
                 Trace::Finalizer => format!("{object}: finalizer {removed}\n"),
-                Trace::KeepsRoom => format!("{object}: it keeps room for a gang: {removed}\n"),
+                Trace::KeepsRoom => format!("{object}: it reserves capacity for a gang: {removed}\n"),
             };
         }
         self.telling.say(&text);
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_by_a_lease_leads_until_it_has_run_out() {
+    fn the_holder_of_a_lease_leads_until_it_expires() {
         let now: Timestamp = "2026-11-21T12:00:15Z".parse().unwrap();
         let lease = |holder: &str, renewed: &str| -> Lease {
             let spec = json!({"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15});

@@ -58,25 +58,25 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
 }
 
 /// Returns the cleaning of an object that is deleted.
-fn goes() -> Cleaning {
+fn deletion() -> Cleaning {
     Cleaning { found: vec![Trace::KeepsRoom], delete: true, ..Cleaning::default() }
 }
 
 /// Returns the cleaning of a ProvisioningRequest: it is deleted if the operator created it.
 pub(super) fn of_request(request: &Value) -> Cleaning {
-    if is_made_for_a_group(request, LABEL_PROVISIONING) { goes() } else { Cleaning::default() }
+    if is_made_for_a_group(request, LABEL_PROVISIONING) { deletion() } else { Cleaning::default() }
 }
 
 /// Returns the cleaning of a pod. Its labels are not removed: they come from its owner and have no effect without
 /// Giveway.
 pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     if is_made_for_a_group(pod, LABEL_PLACEHOLDER) {
-        return goes();
+        return deletion();
     }
     let (mut found, mut patch, mut status) = (Vec::new(), json!({}), Value::Null);
     let gates = pod["spec"]["schedulingGates"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let held = gates.iter().any(|gate| gate["name"] == GATE);
-    if held {
+    let has_gate = gates.iter().any(|gate| gate["name"] == GATE);
+    if has_gate {
         found.push(Trace::Gate(release_held));
         if release_held {
             let others: Vec<&Value> = gates.iter().filter(|gate| gate["name"] != GATE).collect();
@@ -89,7 +89,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     let unbound = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     if let Some(node) = pod["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty())
         && unbound
-        && (held || never)
+        && (has_gate || never)
     {
         found.push(Trace::Nomination(node.to_owned()));
         status = json!({"status": {"nominatedNodeName": null}});
@@ -97,7 +97,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     let mut annotations = Map::new();
     for key in pod["metadata"]["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
         // A pod that stays gated keeps its annotations, so that a new installation of Giveway finds it unchanged.
-        if key.starts_with(PREFIX) && (release_held || !held) {
+        if key.starts_with(PREFIX) && (release_held || !has_gate) {
             found.push(Trace::Annotation(key.clone()));
             annotations.insert(key.clone(), Value::Null);
         }
@@ -134,7 +134,7 @@ fn only_if_same(mut patch: Value, object: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn held() -> Value {
+    fn gated_pod() -> Value {
         json!({
             "metadata": {"uid": "u", "resourceVersion": "7", "labels": {"scheduling.giveway.dev/pod-group": "g"},
                 "annotations": {"scheduling.giveway.dev/preemption-policy": "PreemptLowerPriority", "other": "kept"}},
@@ -144,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn a_held_pod_is_released_only_where_that_is_asked_for() {
-        let stays = of_pod(&held(), false);
+    fn a_pod_is_ungated_only_on_request() {
+        let stays = of_pod(&gated_pod(), false);
         assert_eq!(stays.found, [Trace::Gate(false), Trace::Nomination("n1".into())]);
         assert_eq!(stays.patch, Value::Null, "gate and annotations stay");
-        let goes = of_pod(&held(), true);
+        let ungated = of_pod(&gated_pod(), true);
         let annotation = "scheduling.giveway.dev/preemption-policy";
         assert_eq!(
-            goes.patch,
+            ungated.patch,
             json!({
                 "metadata": {"uid": "u", "resourceVersion": "7", "annotations": {annotation: null}},
                 "spec": {"schedulingGates": [{"name": "example.com/other"}]}
             })
         );
-        assert_eq!(goes.status, json!({"status": {"nominatedNodeName": null}}));
+        assert_eq!(ungated.status, json!({"status": {"nominatedNodeName": null}}));
     }
 
     #[test]
@@ -175,11 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_room_for_a_gang_goes_and_what_only_looks_so_stays() {
+    fn placeholders_of_a_gang_are_deleted_and_similar_pods_are_kept() {
         let owner =
             json!([{"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "name": "g", "uid": "u"}]);
         let made = |label: &str| json!({"metadata": {"labels": {label: "g"}, "ownerReferences": owner}});
-        assert_eq!((of_pod(&made(LABEL_PLACEHOLDER), false), of_request(&made(LABEL_PROVISIONING))), (goes(), goes()));
+        assert_eq!(
+            (of_pod(&made(LABEL_PLACEHOLDER), false), of_request(&made(LABEL_PROVISIONING))),
+            (deletion(), deletion())
+        );
         let mut other = made(LABEL_PLACEHOLDER);
         other["metadata"]["ownerReferences"][0]["apiVersion"] = json!("scheduling.k8s.io/v1beta1");
         assert_eq!(of_pod(&other, false), Cleaning::default());
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_part_that_is_kept_of_an_object_is_cleaned_like_the_whole() {
-        let mut pod = held();
+        let mut pod = gated_pod();
         pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
         for release in [true, false] {
             assert_eq!(of_pod(&part_of(pod.clone()), release), of_pod(&pod, release));

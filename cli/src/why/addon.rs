@@ -23,7 +23,8 @@ pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     if let Some(plan) = plan.filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight()) {
         return Some(plan.message.clone());
     }
-    let text = "kube-scheduler found no place for it; it is a critical add-on, for which the operator makes room.";
+    let text =
+        "kube-scheduler found no feasible node for it. It is a critical add-on, for which the operator frees a node.";
     is_addon(world, pod).then(|| text.to_owned())
 }
 
@@ -63,14 +64,14 @@ impl Facts {
         if !pod.unschedulable {
             return "kube-scheduler, which has not said yet that it is Unschedulable.".to_owned();
         }
-        let told = self.told_addon();
+        let event = self.last_event();
         let since =
             self.unschedulable_since().map(|since| format!(" for {}", age(self.now, since))).unwrap_or_default();
-        match (told, &pod.nominated_node) {
+        match (event, &pod.nominated_node) {
             (_, Some(node)) => format!("node {node}, which is nominated for it."),
-            (Some(told), None) => {
-                let when = told.at.map(|at| format!(" ({} ago)", age(self.now, at))).unwrap_or_default();
-                format!("{}{when}: {}", told.reason, told.message)
+            (Some(event), None) => {
+                let when = event.at.map(|at| format!(" ({} ago)", age(self.now, at))).unwrap_or_default();
+                format!("{}{when}: {}", event.reason, event.message)
             }
             (None, None) => format!(
                 "the operator's hold-off (--critical-addons-after, usually 30s) or its turn: it is Unschedulable{since}."
@@ -79,22 +80,22 @@ impl Facts {
     }
 
     /// Returns the operator's last event about why no pod is evicted for it, unless a plan was made since.
-    fn told_addon(&self) -> Option<&Happening> {
+    fn last_event(&self) -> Option<&Happening> {
         let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonHasRoom, Reason::SchedulerSilent];
-        let told = self
+        let last = self
             .events
             .iter()
             .rev()
             .filter(|event| event.by == OPERATOR)
             .find(|event| waits.iter().any(|reason| event.reason == reason.as_str()))?;
         let planned = self.world.last_plan(&self.target).and_then(|plan| plan.planned_at.as_ref()).map(|time| time.0);
-        (planned.is_none() || told.at >= planned).then_some(told)
+        (planned.is_none() || last.at >= planned).then_some(last)
     }
 
     fn unschedulable_since(&self) -> Option<k8s_openapi::jiff::Timestamp> {
         let status = self.pod.as_ref()?.status.as_ref()?;
-        let told = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
-        told.last_transition_time.as_ref().map(|time| time.0)
+        let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
+        condition.last_transition_time.as_ref().map(|time| time.0)
     }
 
     /// Returns the lines about a plan for a critical add-on, each with its label.

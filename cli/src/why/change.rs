@@ -69,7 +69,7 @@ fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<Pree
 fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<String> {
     match plan(&world.cluster, preemptor, &world.context(preemptor, strategy)) {
         Decision::Fits { .. } => Some("it would fit without an eviction".to_owned()),
-        Decision::Preempt(plan) => Some(format!("it would take the place of {}", plan.cost)),
+        Decision::Preempt(plan) => Some(format!("it would preempt {}", plan.cost)),
         _ => None,
     }
 }
@@ -205,14 +205,16 @@ mod tests {
     #[test]
     fn a_guaranteed_budget_gives_way_to_a_priority_of_its_threshold() {
         let said = sentences(&pod("db", 10, Some("n"), Some("5000")));
-        let words = "With a priority of at least 5000, it would take the place of 1 pod of priority 10 and below, 1 budget violation.";
+        let words =
+            "With a priority of at least 5000, it would preempt 1 pod of priority 10 and below, 1 budget violation.";
         assert_eq!(said[0], words, "{said:?}");
     }
 
     #[test]
     fn a_threshold_below_its_pods_priority_is_not_what_helps() {
         let said = sentences(&pod("db", 6000, Some("n"), Some("5000")));
-        let words = "With a priority above 6000, it would take the place of 1 pod of priority 6000 and below, 1 budget violation.";
+        let words =
+            "With a priority above 6000, it would preempt 1 pod of priority 6000 and below, 1 budget violation.";
         assert_eq!(said[0], words, "{said:?}");
     }
 }

@@ -49,7 +49,7 @@ fn read(event: &Value) -> Happening {
         by: [&event["reportingComponent"], &event["source"]["component"]]
             .into_iter()
             .find_map(|name| name.as_str().filter(|name| !name.is_empty()))
-            .unwrap_or("nobody")
+            .unwrap_or("an unknown component")
             .to_owned(),
     }
 }

@@ -40,7 +40,8 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
                 priority: pod.priority,
                 pods: "0/1".to_owned(),
                 reason: "Unschedulable".to_owned(),
-                message: addon::short(world, pod).unwrap_or_else(|| "kube-scheduler found no place for it.".to_owned()),
+                message: addon::short(world, pod)
+                    .unwrap_or_else(|| "kube-scheduler found no feasible node for it.".to_owned()),
             });
         }
     }
@@ -53,8 +54,8 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
     let live = || world.cluster.members(&key).filter(|pod| pod.live());
     let (bound, all) = (live().filter(|pod| pod.bound()).count(), live().count());
     let status = group.status.clone().unwrap_or_default();
-    let told = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
-    if bound >= all && (all > 0 || told.is_none_or(|condition| condition.status == "True")) {
+    let condition = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
+    if bound >= all && (all > 0 || condition.is_none_or(|condition| condition.status == "True")) {
         return None;
     }
     Some(Waiting {
@@ -62,8 +63,8 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
         key,
         kind: "podgroup",
         pods: format!("{bound}/{all}"),
-        reason: told.map(|condition| condition.reason.clone()).unwrap_or_else(|| "Unknown".to_owned()),
-        message: told.map(|condition| condition.message.clone()).unwrap_or_default(),
+        reason: condition.map(|condition| condition.reason.clone()).unwrap_or_else(|| "Unknown".to_owned()),
+        message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
     })
 }
 

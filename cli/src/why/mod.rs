@@ -90,8 +90,8 @@ async fn gather(api: &Api, target: Preemptor) -> Result<Facts, CliError> {
     let world = World::new(live::read(api).await?)?;
     let mut facts =
         Facts { target, world, group, pod, events, answer: None, changes: Vec::new(), now: Timestamp::now() };
-    let gone = facts.group.is_none() && facts.pod.is_none();
-    if gone && facts.events.is_empty() && facts.taken_by().is_empty() {
+    let missing = facts.group.is_none() && facts.pod.is_none();
+    if missing && facts.events.is_empty() && facts.taken_by().is_empty() {
         return Err(CliError::Unknown { preemptor: facts.target });
     }
     facts.decide();

@@ -66,7 +66,7 @@ impl Page<'_> {
                     self.line("More:", &manual::about(&told.reason));
                 }
             }
-            None => self.line("State:", "Not looked at yet: is giveway-operator running?"),
+            None => self.line("State:", "Not processed yet: is giveway-operator running?"),
         }
         let spec = &group.spec;
         let counts = status.pods.unwrap_or_default();
@@ -75,12 +75,12 @@ impl Page<'_> {
             None => "scheduled one by one".to_owned(),
         };
         let pods = format!(
-            "{} in all, {} with a node, {} running, {} held; {needed}; they give way {}.",
+            "{} in all, {} with a node, {} running, {} gated; {needed}; they are disrupted {}.",
             counts.total,
             counts.scheduled,
             counts.running,
             counts.held,
-            if spec.disruption_mode == DisruptionMode::PodGroup { "all or none" } else { "one by one" }
+            if spec.disruption_mode == DisruptionMode::PodGroup { "together" } else { "one by one" }
         );
         self.line("Pods:", &pods);
         if let Some(key) = spec.topology_key() {
@@ -96,7 +96,7 @@ impl Page<'_> {
             }
         }
         if let Some(taker) = status.preempted_by.filter(|_| self.facts.taken_by().is_empty()) {
-            self.line("Gave way to:", &format!("{}, last.", paint(COSTS, taker)));
+            self.line("Last preempted by:", &format!("{}.", paint(COSTS, taker)));
         }
     }
 
@@ -151,12 +151,13 @@ impl Page<'_> {
         let taken = facts.taken_by();
         // kube-scheduler's preemptions are only recorded in events, which are not needed if a Preemption names the
         // preemptor.
-        let told = facts.events.iter().rev().filter(|event| event.reason == "Preempted");
-        let told = told.clone().find(|event| event.by == OPERATOR).or_else(|| told.clone().find(|_| taken.is_empty()));
-        if taken.is_empty() && told.is_none() {
+        let event = facts.events.iter().rev().filter(|event| event.reason == "Preempted");
+        let event =
+            event.clone().find(|event| event.by == OPERATOR).or_else(|| event.clone().find(|_| taken.is_empty()));
+        if taken.is_empty() && event.is_none() {
             return;
         }
-        self.head("Who took its place");
+        self.head("Preempted by");
         for one in &taken {
             let when = match &one.plan.planned_at {
                 Some(time) => format!(" at {} ({})", time.0, self.ago(time.0)),
@@ -181,7 +182,7 @@ impl Page<'_> {
                 ),
             );
         }
-        if let Some(event) = told {
+        if let Some(event) = event {
             let when = event.at.map(|at| format!("{at} ({}): ", self.ago(at))).unwrap_or_default();
             self.line("", &format!("{when}an event of {} says: {}", event.by, event.message));
         }
@@ -190,7 +191,7 @@ impl Page<'_> {
     fn last_decision(&mut self) {
         let facts = self.facts;
         let preemptor = facts.preemptor();
-        let Some(plan) = facts.world.last_plan(&preemptor).cloned() else { return self.told_plan() };
+        let Some(plan) = facts.world.last_plan(&preemptor).cloned() else { return self.plan_in_status() };
         self.head("Last decision");
         let when = plan.planned_at.as_ref().map(|time| format!(" made {}", self.ago(time.0))).unwrap_or_default();
         let style = if plan.state.in_flight() { COSTS } else { GOOD };
@@ -217,17 +218,17 @@ impl Page<'_> {
     }
 
     /// Prints the last plan from the status of the PodGroup, for users without permission to read Preemptions.
-    fn told_plan(&mut self) {
+    fn plan_in_status(&mut self) {
         let status = self.facts.group.as_ref().and_then(|group| group.status.as_ref());
-        let Some(told) = status.and_then(|status| status.preemption.clone()) else { return };
+        let Some(plan) = status.and_then(|status| status.preemption.clone()) else { return };
         self.head("Last decision");
-        let style = if told.state.in_flight() { COSTS } else { GOOD };
+        let style = if plan.state.in_flight() { COSTS } else { GOOD };
         let what = format!(
             "{}: Preemption {} of {}. {}",
-            paint(style, told.state.as_str()),
-            told.name,
-            counted(told.victims, "victim", "victims"),
-            told.message
+            paint(style, plan.state.as_str()),
+            plan.name,
+            counted(plan.victims, "victim", "victims"),
+            plan.message
         );
         self.line("", &what);
     }
@@ -350,13 +351,13 @@ mod tests {
     }
 
     #[test]
-    fn who_took_a_place_by_an_event_is_told_as_what_an_event_says_and_the_operator_is_believed_first() {
-        let foreign = ("tenant", "By nobody.\nState: \u{1b}[1AScheduled");
-        let told = page(&[foreign]);
-        let words = "\nan event of tenant says: By nobody.\\nState: \\u001b[1AScheduled\n";
-        assert!(told.contains(words), "{words} is not in:\n{told}");
-        let told = page(&[(OPERATOR, "By train."), foreign]);
-        assert!(told.contains("\nan event of giveway-operator says: By train.\n"), "{told}");
-        assert!(!told.contains("an event of tenant"), "{told}");
+    fn the_preemptor_of_an_event_is_printed_as_quoted_and_the_operator_has_precedence() {
+        let foreign = ("tenant", "By other.\nState: \u{1b}[1AScheduled");
+        let text_of_page = page(&[foreign]);
+        let words = "\nan event of tenant says: By other.\\nState: \\u001b[1AScheduled\n";
+        assert!(text_of_page.contains(words), "{words} is not in:\n{text_of_page}");
+        let text_of_page = page(&[(OPERATOR, "By train."), foreign]);
+        assert!(text_of_page.contains("\nan event of giveway-operator says: By train.\n"), "{text_of_page}");
+        assert!(!text_of_page.contains("an event of tenant"), "{text_of_page}");
     }
 }

@@ -20,14 +20,14 @@ fn refused(args: &[&str], message: &str) {
 }
 
 #[test]
-fn a_table_says_who_goes_with_which_grace_which_step_it_is_and_how_the_node_is_kept() {
+fn a_table_has_victims_with_grace_periods_the_step_and_how_the_node_is_reserved() {
     let text = plan("dns", &["--explain"]).out;
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines,
         [
-            "pod/kube-system/dns (priority 0): It fits on node n2 once its victims are gone: 1 pod of priority 0 and below, \
-             0 budget violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
+            "pod/kube-system/dns (priority 0): It fits on node n2 once its victims have terminated: 1 pod of priority \
+             0 and below, 0 budget violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
             "",
             "VICTIM               PRIORITY  OWNER           LOSES       NODES  BUDGET  GRACE",
             "pod/shop/web-7d9f-a  0         Deployment/web  1 of 1 pod  n2     kept    3600 s, cut to 10 s",
@@ -39,7 +39,7 @@ fn a_table_says_who_goes_with_which_grace_which_step_it_is_and_how_the_node_is_k
             "How it was found (critical-addon)",
             "  - 2 of 2 nodes could be freed by evictions; n2 weighs least: step 2, 1 pod of priority 0 and below, 0 budget \
              violations, graces shortened: 1, pods that fit nowhere else: 1.",
-            "  - pod/shop/web-7d9f-a: Its place is needed for a critical add-on.",
+            "  - pod/shop/web-7d9f-a: Its capacity is needed for a critical add-on.",
         ]
     );
 }
@@ -73,12 +73,12 @@ fn a_pod_that_does_not_tolerate_the_taint_is_nominated() {
 }
 
 #[test]
-fn a_third_step_violates_budgets_and_a_pod_that_was_not_looked_at_yet_is_told_so() {
+fn a_third_step_violates_budgets_and_an_unprocessed_pod_has_a_note() {
     let json = answer("both");
     assert_eq!(
         json["message"],
-        "It fits on node n1 once its victims are gone: 2 pods of priority 0 and below, 2 budget violations. Step 3: budgets \
-         that are not guaranteed may be violated, and longer graces are shortened to 10 s."
+        "It fits on node n1 once its victims have terminated: 2 pods of priority 0 and below, 2 budget violations. \
+         Step 3: budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s."
     );
     assert_eq!((&json["budgetViolations"], &json["criticalAddon"]["step"]), (&json!(2), &json!(3)));
     assert_eq!(
@@ -90,20 +90,20 @@ fn a_third_step_violates_budgets_and_a_pod_that_was_not_looked_at_yet_is_told_so
 }
 
 #[test]
-fn where_there_is_room_nobody_goes() {
+fn no_pod_is_evicted_if_a_node_is_feasible() {
     let json = answer("tolerant");
-    assert_eq!(json["message"], "Node n3 has room for it now; nobody is evicted.");
+    assert_eq!(json["message"], "It fits on node n3 now; no pod is evicted.");
     assert_eq!((&json["preemptionNeeded"], &json["placements"][0]["node"]), (&json!(false), &json!("n3")));
 }
 
 #[test]
-fn without_a_way_the_nearest_node_is_told_and_the_exit_status_is_0() {
+fn if_no_node_can_be_freed_the_nearest_is_named_and_the_exit_status_is_0() {
     let json = answer("large");
     assert_eq!((&json["schedulable"], &json["reason"]), (&json!(false), &json!("CriticalAddonUnschedulable")));
     assert_eq!(
         json["message"],
-        "No node can be freed for it, so nobody is evicted. The nearest is n2: without the 3 pods there that may go it still \
-         lacks 1 cpu; 1 pod there stays. 1 node(s) had untolerated taint {team: secret}."
+        "No node can be freed for it, so no pod is evicted. The nearest is n2: without the 3 pods there that may be \
+         evicted it still lacks 1 cpu; 1 pod there stays. 1 node(s) had untolerated taint {team: secret}."
     );
 }
 
@@ -166,7 +166,7 @@ fn flags_that_do_not_go_together() {
         &["--for", "pod/dns", "--strategy", "kep5710"],
         "the argument '--critical' cannot be used with '--strategy <NAME>'",
     );
-    refused(&["--for", "pod/nobody"], "critical.yaml: pod/default/nobody is not in it");
+    refused(&["--for", "pod/missing"], "critical.yaml: pod/default/missing is not in it");
     for flag in [&["--stranded"][..], &["--critical-namespaces", "a"]] {
         let printed = giveway(&[&["plan", "--snapshot", "critical.yaml", "--for", "pod/dns"], flag].concat());
         assert_eq!(printed.status, Some(2));

@@ -38,7 +38,7 @@ fn planned(waits: Value) -> Value {
 }
 
 #[test]
-fn a_native_group_of_a_snapshot_goes_whole_with_its_own_priority() {
+fn a_native_group_of_a_snapshot_is_one_unit_with_its_own_priority() {
     let plan = planned(pod("vip", 1000, None, None));
     let victims = plan["decisions"][0]["victims"].as_array().or(plan["victims"].as_array()).unwrap().clone();
     assert_eq!(victims.len(), 1, "{plan:#}");
@@ -52,7 +52,7 @@ fn a_native_group_of_a_snapshot_goes_whole_with_its_own_priority() {
 }
 
 #[test]
-fn nobody_goes_for_a_pod_of_a_native_group_and_the_plan_says_who_would_preempt() {
+fn no_pod_is_evicted_for_a_pod_of_a_native_group() {
     let plan = planned(pod("vip", 1000, Some("theirs"), None));
     assert_eq!(plan["schedulable"], json!(false), "{plan:#}");
     let (_directory, file) =

@@ -18,7 +18,7 @@ fn golden(name: &str, printed: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, printed).unwrap();
     }
-    assert_eq!(printed, std::fs::read_to_string(&path).unwrap(), "{name}; UPDATE_GOLDEN=1 writes it anew");
+    assert_eq!(printed, std::fs::read_to_string(&path).unwrap(), "{name}; UPDATE_GOLDEN=1 writes it again");
 }
 
 #[test]
@@ -34,11 +34,11 @@ fn a_table_fits_a_narrow_terminal() {
 }
 
 #[test]
-fn explain_says_how_the_plan_was_found_and_why_each_victim_goes() {
+fn explain_says_how_the_plan_was_found_and_why_each_victim_is_evicted() {
     let text = training(&["--explain"], None);
     assert!(text.contains("How it was found (kep5710)\n  - "), "{text}");
-    let why = "  - podgroup/research/nightly: Its priority 10 is below 1000, and the place of 4 of its 4 pods is \
-               needed; the group goes whole.\n";
+    let why = "  - podgroup/research/nightly: Its priority 10 is below 1000, and the capacity of 4 of its 4 pods is \
+               needed; all its pods are disrupted together.\n";
     assert!(text.contains(why), "{text}");
 }
 
@@ -57,28 +57,28 @@ fn pods(names: &[&str], more: &[&str]) -> Printed {
 }
 
 #[test]
-fn explain_says_why_the_others_on_the_nodes_stay_after_why_each_victim_goes() {
+fn explain_gives_reasons_for_the_victims_and_then_for_the_units_that_stay() {
     let text = pods(&["p"], &["--explain"]).out;
-    let end = "  - 1 other unit of a priority below 1000 has no pod on the nodes of the placement.\n  \
-               - pod/shop/web-7d9f-b: Its priority 0 is below 1000, and its place is needed.\n  \
-               - pod/shop/web-7d9f-a stays: Node n2 has room for the preemptor beside it once the victims are gone.\n";
+    let end = "  - 1 other unit of a priority below 1000 has no pod on the nodes of the placement.\n  - \
+               pod/shop/web-7d9f-b: Its priority 0 is below 1000, and its capacity is needed.\n  - \
+               pod/shop/web-7d9f-a stays: The preemptor fits on node n2 beside it once the victims have terminated.\n";
     assert!(text.ends_with(end), "{text}");
     let answer = pods(&["p"], &["-o", "json"]).json();
     assert_eq!(
-        answer["spared"],
+        answer["notEvicted"],
         json!([{"kind": "Pod", "namespace": "shop", "name": "web-7d9f-a", "priority": 0,
-            "why": "Node n2 has room for the preemptor beside it once the victims are gone."}])
+            "why": "The preemptor fits on node n2 beside it once the victims have terminated."}])
     );
     let last = answer["trace"].as_array().unwrap().last().unwrap();
     assert_eq!(last, "1 other unit of a priority below 1000 has no pod on the nodes of the placement.");
 }
 
 #[test]
-fn whom_a_later_decision_evicts_stays_for_the_first_one_only() {
+fn a_victim_of_a_later_decision_is_not_evicted_by_the_first_one() {
     let answer = pods(&["p", "q"], &["-o", "json"]).json();
     assert_eq!(answer["victimPods"], json!(["shop/web-7d9f-b", "shop/web-7d9f-a"]));
-    assert_eq!(answer["decisions"][0]["spared"][0]["name"], "web-7d9f-a");
-    assert_eq!((&answer["decisions"][1]["spared"], &answer["spared"]), (&json!([]), &json!([])));
+    assert_eq!(answer["decisions"][0]["notEvicted"][0]["name"], "web-7d9f-a");
+    assert_eq!((&answer["decisions"][1]["notEvicted"], &answer["notEvicted"]), (&json!([]), &json!([])));
 }
 
 #[test]
@@ -146,12 +146,12 @@ fn admission_is_applied_in_memory_class_limits_and_group() {
 }
 
 #[test]
-fn a_pod_of_a_group_that_does_not_exist_is_held() {
+fn a_pod_of_a_group_that_does_not_exist_stays_gated() {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {scheduling.giveway.dev/pod-group: none}}, \
                spec: {containers: [{name: c}]}}";
     let answer = giveway_with(&["plan", "-f", "-", "--snapshot", "roomy.yaml", "-o", "json"], None, pod).json();
     assert_eq!((&answer["schedulable"], &answer["reason"]), (&json!(false), &json!("PodGroupNotFound")));
-    assert_eq!(answer["message"], "PodGroup default/none does not exist: its pods are held until it does.");
+    assert_eq!(answer["message"], "PodGroup default/none does not exist: its pods stay gated until it does.");
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn constrained(policy: &str, topology: &str, more: &[&str]) -> Printed {
 }
 
 #[test]
-fn a_group_that_asks_for_one_zone_is_told_which_and_with_explain_what_the_others_would_cost() {
+fn a_group_in_one_zone_gets_its_name_and_with_explain_the_cost_of_the_others() {
     let answer = zoned("{gang: {minCount: 2}}", &["-o", "json"]).json();
     assert_eq!(answer["domain"], json!({"key": "zone", "value": "b"}), "{answer:#}");
     let table = zoned("{gang: {minCount: 2}}", &["--explain"]).out;
-    for part in ["It fits in zone=b once its victims are gone: ", "\n  - zone=b: 2 members, 2 pods"] {
+    for part in ["It fits in zone=b once its victims have terminated: ", "\n  - zone=b: 2 members, 2 pods"] {
         assert!(table.contains(part), "{part} is not in:\n{table}");
     }
     // A domain that can only be more expensive is not searched, but counted.
@@ -278,8 +278,8 @@ fn with_volumes(more: &str) -> Printed {
 }
 
 #[test]
-fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_nobody_is_evicted() {
-    let left = "Nobody is evicted for it; kube-scheduler places it.";
+fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_no_pod_is_evicted() {
+    let left = "No pod is evicted for it; kube-scheduler places it.";
     let old = with_volumes("").json();
     let message =
         format!("Where it can run depends on what is not known here: claim data, which was not found. {left}");

@@ -127,9 +127,9 @@ fn victim(
 fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
     let below = format!("Its priority {} is below {preemptor}", unit.priority);
     match unit.kind {
-        UnitKind::Pod => format!("{below}, and its place is needed."),
+        UnitKind::Pod => format!("{below}, and its capacity is needed."),
         UnitKind::PodGroup => format!(
-            "{below}, and the place of {needed} of its {} is needed; the group goes whole.",
+            "{below}, and the capacity of {needed} of its {} is needed; all its pods are disrupted together.",
             pods(unit.pods.len())
         ),
     }

@@ -170,7 +170,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         }
         tried += 1;
         let Some(plan) = question.preempt(&part.ranks) else {
-            trace.push(format!("{}: not enough members fit, whoever goes.", part.name));
+            trace.push(format!("{}: not enough members fit, even with every potential victim evicted.", part.name));
             continue;
         };
         let members = counted(plan.placements.len(), "member", "members");
@@ -187,7 +187,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     }
     if large.len() < parts.len() {
         let small = counted(parts.len() - large.len(), "domain is", "domains are");
-        trace.push(format!("{small} too small, whoever goes."));
+        trace.push(format!("{small} too small, even with every potential victim evicted."));
     }
     let mut plan = within(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);

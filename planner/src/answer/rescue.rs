@@ -143,7 +143,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     let mut plan = assemble(problem, problem.room_then(), found);
     plan.strategy = critical::STRATEGY;
     for victim in &mut plan.victims {
-        victim.why = "Its place is needed for a critical add-on.".into();
+        victim.why = "Its capacity is needed for a critical add-on.".into();
     }
     Eviction { plan, step: weight.step, shortened }
 }

@@ -44,7 +44,7 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
             matches!(row.role, Role::Goes(_)) && !gone[*mate as usize] && !problem.in_flight.leaves(*mate, &row)
         };
         if mates.iter().any(left_behind) {
-            return Err(format!("Group {name} would not go whole."));
+            return Err(format!("Group {name} would be disrupted only partially."));
         }
         room.take(&unit.pods);
     }

@@ -47,14 +47,14 @@ impl fmt::Display for Hopeless {
         if !self.unknown.is_empty() {
             return write!(
                 f,
-                "Nobody is evicted for it, because eviction may not help: where it can run depends on {}.",
+                "No pod is evicted for it, because eviction may not help: where it can run depends on {}.",
                 self.unknown.join(", nor ")
             );
         }
         match &self.nearest {
             None if self.nodes == 0 => f.write_str("There is no node.")?,
-            None => f.write_str("No node suits it whoever goes, so nobody is evicted:")?,
-            Some(nearest) => write!(f, "No node can be freed for it, so nobody is evicted. {nearest}")?,
+            None => f.write_str("It fits on no node, even with all pods evicted, so no pod is evicted:")?,
+            Some(nearest) => write!(f, "No node can be freed for it, so no pod is evicted. {nearest}")?,
         }
         if !self.refusals.is_empty() {
             let list: Vec<String> = self.refusals.iter().map(|(n, refusal)| format!("{n} {refusal}")).collect();
@@ -71,24 +71,24 @@ impl fmt::Display for Hopeless {
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { node, may_go, stay, protected, .. } = self;
-        write!(f, "The nearest is {node}: without the {} there that may go ", pods(*may_go))?;
+        write!(f, "The nearest is {node}: without the {} there that may be evicted ", pods(*may_go))?;
         if !self.lacks.is_empty() {
             let amount = |(name, amount): &(String, i128)| format!("{} {name}", quantity::format(name, *amount));
             write!(f, "it still lacks {}", self.lacks.iter().map(amount).collect::<Vec<_>>().join(", "))?;
         } else if let Some(refusal) = &self.refusal {
             f.write_str(refusal)?;
         } else if self.guaranteed.is_empty() {
-            f.write_str("it would have room, but those that stay need a place that they do not have")?;
+            f.write_str("it would fit, but the critical pods among them would not all fit on other nodes")?;
         } else {
             let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
-            write!(f, "it would have room, but too many of them are of {}", list.join(", or of "))?;
+            write!(f, "it would fit, but too many of them belong to {}", list.join(", or of "))?;
         }
         write!(f, "; {} there {}", pods(*stay), agree(*stay, "stays", "stay"))?;
         match protected {
             0 => f.write_str("."),
             n => {
                 let namespaces = agree(*n, "a protected namespace", "protected namespaces");
-                write!(f, ", {n} of them because nobody in {namespaces} is evicted.")
+                write!(f, ", {n} of them because no pod of {namespaces} is evicted.")
             }
         }
     }

@@ -56,7 +56,7 @@ impl Refusal {
             Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
             Self::Insufficient(id) => format!("insufficient {}", name(*id)),
-            Self::Affinity => "nobody is there whom its pod affinity wants".to_owned(),
+            Self::Affinity => "no pod there matches its pod affinity".to_owned(),
             Self::AntiAffinity => "pod anti-affinity keeps it away".to_owned(),
             Self::Spread => "its topology spread constraints do not allow it".to_owned(),
         }

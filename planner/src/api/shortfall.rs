@@ -141,8 +141,8 @@ impl fmt::Display for Shortfall {
         if let Some(flaw) = &self.flaw {
             return write!(
                 f,
-                "Giveway found a plan and dropped it, because it does not stand its own check: {flaw} Nobody is evicted. \
-                 Please report this with the output of `kubectl giveway snapshot`."
+                "Giveway made a plan that failed its own verification: {flaw} No pod is evicted. Please report this \
+                 with the output of `kubectl giveway snapshot`."
             );
         }
         write!(f, "{} needed, {} now.", pods(self.needed), counted(self.fit_now, "fits", "fit"))?;
@@ -175,18 +175,19 @@ impl Shortfall {
         if let Some(unknown) = &self.unknown {
             return write!(
                 f,
-                " Where it can run depends on what is not known here: {unknown}. Nobody is evicted for it, and it is held until \
-                 there is room within one domain."
+                " Where it can run depends on what is not known here: {unknown}. No pod is evicted for it, and it \
+                 stays gated until it fits within one domain."
             );
         }
         match self.help {
-            Help::NotAllowed => f.write_str(" preemptionPolicy Never: nobody is evicted for it."),
+            Help::NotAllowed => f.write_str(" preemptionPolicy Never: no pod is evicted for it."),
             Help::NobodyBelow => write!(f, " No workload has a priority below {}.", self.priority),
             Help::NobodyMayGo => {
                 write!(
                     f,
-                    " There are pods below priority {}, but none of them may go now: they are on nodes that cannot be used, \
-                     are static or protected, go for another plan, or were refused to this preemptor a short while ago.",
+                    " There are pods below priority {}, but none of them can be evicted now: they are on nodes that \
+                     cannot be used, are static or protected, are victims of another plan, or their eviction for this \
+                     preemptor was refused a short while ago.",
                     self.priority
                 )?;
                 self.write_protected(f)
@@ -225,7 +226,7 @@ impl Shortfall {
             let (is, its) =
                 (agree(self.protected, "is", "are"), agree(self.protected, "its namespace", "their namespaces"));
             let pods = pods(self.protected);
-            write!(f, " {pods} below priority {priority} {is} protected: nobody in {its} is evicted.")?;
+            write!(f, " {pods} below priority {priority} {is} protected: no pod in {its} is evicted.")?;
         }
         if self.critical > 0 {
             let are = agree(self.critical, "is a critical add-on, which is", "are critical add-ons, which are");

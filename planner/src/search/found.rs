@@ -16,7 +16,7 @@ pub(crate) struct Found {
 impl Found {
     /// Returns a result without victims: the members fit after the pods that are leaving anyway have terminated.
     pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
-        let trace = vec!["Enough members fit once the pods that leave anyway are gone.".to_owned()];
+        let trace = vec!["Enough members fit once the pods that are leaving anyway have terminated.".to_owned()];
         Self { placed, victims: Vec::new(), cost: Cost::default(), trace }
     }
 }

@@ -124,20 +124,20 @@ pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> Stri
 
 /// Returns how many units step 6 keeps, as a sentence.
 pub(crate) fn spared_in_words(units: usize) -> String {
-    let are = counted(units, "unit is spared because its budgets", "units are spared because their budgets");
+    let are = counted(units, "unit is not evicted because its budgets", "units are not evicted because their budgets");
     format!("{are} would be violated.")
 }
 
 /// Returns the ceiling that step 7 found, as a sentence.
 pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
-    format!("Nobody above priority {ceiling} has to go.")
+    format!("No unit above priority {ceiling} has to be evicted.")
 }
 
 /// Returns which node is the best for a single pod, as sentences.
 pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
     vec![
         format!(
-            "{candidates} of {} would have room without lower-priority workloads.",
+            "{candidates} of {} would be feasible without lower-priority workloads.",
             counted(nodes, "node", "nodes")
         ),
         format!("{best} costs least: {cost}."),
@@ -228,7 +228,7 @@ fn spare_budgets(
     let spared = violating.len() - forced.len();
     trace.push(format!(
         "{} because {} budgets would be violated.",
-        part_of(spared, violating.len(), ("unit", "units"), ("is spared", "are spared")),
+        part_of(spared, violating.len(), ("unit", "units"), ("is not evicted", "are not evicted")),
         agree(spared, "its", "their")
     ));
     (available, forced)

@@ -77,7 +77,7 @@ fn a_group_that_is_disrupted_as_a_whole_is_spared_with_its_critical_addon() {
     assert_eq!(victims(&planned(decide(&cluster(&objects), &for_pod("p")))), ["low"]);
     let mut world = enabled(&objects);
     let words = shortfall(decide(&world, &for_pod("p")));
-    assert!(words.contains("none of them may go now"), "{words}");
+    assert!(words.contains("none of them can be evicted now"), "{words}");
     // All members are potential victims again when the critical add-on is none any more.
     add(&mut world, &member("low-0", "a"));
     assert_eq!(planned(decide(&world, &for_pod("p"))).victims[0].pods.len(), 2);

@@ -71,7 +71,7 @@ fn a_whole_group_goes_whole_also_where_its_room_is_not_needed() {
     assert_eq!(plan.victims[0].pods.len(), 2);
     assert_eq!(
         plan.victims[0].why,
-        "Its priority 5 is below 10, and the place of 1 of its 2 pods is needed; the group goes whole."
+        "Its priority 5 is below 10, and the capacity of 1 of its 2 pods is needed; all its pods are disrupted together."
     );
     assert_eq!(check_plan(&cluster, &for_pod("p"), &plan), Ok(()));
 }
@@ -100,7 +100,7 @@ fn the_lowest_priorities_go_first_and_nobody_above_the_ceiling() {
     let plan = planned(decide(&cluster(&all), &for_group("g")));
     assert_eq!(victims(&plan), ["p2", "p1"]);
     assert_eq!(plan.cost.highest_priority, Some(2));
-    assert!(plan.trace.contains(&"Nobody above priority 2 has to go.".to_owned()), "{:?}", plan.trace);
+    assert!(plan.trace.contains(&"No unit above priority 2 has to be evicted.".to_owned()), "{:?}", plan.trace);
 }
 
 #[test]
@@ -138,8 +138,9 @@ fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
     all.push(pod("low-1").group("low").on("c"));
     let context = Context { exempt: BTreeSet::from(["uid-low-1".into()]), ..Context::default() };
     let sentence = shortfall(plan(&cluster(&all), &for_pod("p"), &context));
-    let why = " There are pods below priority 10, but none of them may go now: they are on nodes that cannot be used, are static \
-               or protected, go for another plan, or were refused to this preemptor a short while ago.";
+    let why = " There are pods below priority 10, but none of them can be evicted now: they are on nodes that cannot \
+               be used, are static or protected, are victims of another plan, or their eviction for this preemptor \
+               was refused a short while ago.";
     assert!(sentence.ends_with(why), "{sentence}");
 }
 
@@ -226,7 +227,7 @@ fn policy_never_evicts_nobody_and_says_so() {
     all.extend(waiting_gang("g", 10, 1));
     all[2] = gang("g", 10, 1).never();
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
-    assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. preemptionPolicy Never: nobody is evicted for it.");
+    assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. preemptionPolicy Never: no pod is evicted for it.");
 }
 
 #[test]

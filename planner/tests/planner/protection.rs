@@ -49,7 +49,7 @@ fn somebody_more_important_goes_instead_and_the_explanation_names_the_reason() {
     assert_eq!(victims(&plan), ["web"]);
     let sparing = spared(&by_annotation, &for_pod("p"), &Context::default(), &plan);
     let why: Vec<&str> = sparing.units.iter().map(|unit| unit.why.as_str()).collect();
-    let words = "Nobody there is evicted: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
+    let words = "No pod of its namespace is evicted: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
     assert_eq!(why, [words]);
     let words = "its namespace is protected (victims.protectedNamespaces)";
     assert_eq!(by_list.protection("db").unwrap().to_string(), words);
@@ -81,15 +81,15 @@ fn the_answer_says_protected_where_that_is_why() {
         in_namespace(pod("y"), "db").on("a"),
         pod("p").priority(10),
     ];
-    let words = "1 pod needed, 0 fit now. Missing 1 cpu. 2 pods below priority 10 are protected: nobody in their namespaces is evicted.";
+    let words = "1 pod needed, 0 fit now. Missing 1 cpu. 2 pods below priority 10 are protected: no pod in their namespaces is evicted.";
     assert_eq!(shortfall(decide(&listed(&only, "db"), &for_pod("p"))), words);
 
     let mut group = only.to_vec();
     group.pop();
     group.extend(waiting_gang("g", 10, 2));
     group.push(pod("z").on("a").asks("cpu", "0"));
-    let words = "2 pods needed, 0 fit now. Missing 2 cpu. Evicting every workload below priority 10 would not help. \
-                 2 pods below priority 10 are protected: nobody in their namespaces is evicted.";
+    let words = "2 pods needed, 0 fit now. Missing 2 cpu. Evicting every workload below priority 10 would not help. 2 \
+                 pods below priority 10 are protected: no pod in their namespaces is evicted.";
     assert_eq!(shortfall(decide(&listed(&group, "db"), &for_group("g"))), words);
 
     let never = [node("a", 1), in_namespace(pod("x"), "db").on("a"), gang("g", 10, 1).never(), pod("g-0").group("g")];
@@ -106,7 +106,7 @@ fn a_whole_group_in_a_protected_namespace_stays_with_all_its_pods() {
     objects.push(pod("p").priority(10));
     assert_eq!(victims(&planned(decide(&cluster(&objects), &for_pod("p")))), ["low"]);
     let mut world = listed(&objects, "db");
-    let words = "2 pods below priority 10 are protected: nobody in their namespaces is evicted.";
+    let words = "2 pods below priority 10 are protected: no pod in their namespaces is evicted.";
     assert!(shortfall(decide(&world, &for_pod("p"))).ends_with(words));
     // A member that is created later is protected as well, and all of them can be evicted when the protection ends.
     add(&mut world, &node("c", 1));
@@ -127,7 +127,7 @@ fn nobody_protected_goes_for_a_critical_add_on() {
     let answer = |cluster: &Cluster| rescue(cluster, &key("dns"), &terms, &Context::default());
     assert!(matches!(answer(&cluster(&objects)), Rescue::Evict(_)));
     let Rescue::Hopeless(why) = answer(&listed(&objects, "db")) else { panic!("somebody protected goes") };
-    let words = "1 pod there stays, 1 of them because nobody in a protected namespace is evicted.";
+    let words = "1 pod there stays, 1 of them because no pod of a protected namespace is evicted.";
     assert!(why.to_string().ends_with(words), "{why}");
 }
 

@@ -153,7 +153,7 @@ fn critical_pods_those_of_daemonsets_and_static_ones_stay() {
     let mut all = cluster(&objects);
     assert_eq!(
         hopeless(&all, &terms()),
-        "No node can be freed for it, so nobody is evicted. The nearest is n1: without the 0 pods there that may go it still lacks 1 cpu; 4 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 4 pods there stay."
     );
     let elsewhere = Terms { namespaces: BTreeSet::from(["kube-system".to_owned()]), stranded: false };
     assert_eq!(names(&eviction(&all, &elsewhere)), ["other"], "an annotation counts only where the administrator says");
@@ -171,13 +171,13 @@ fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_have_a_place_elsewher
         let running = [system(low("a", "n1")), system(low("b", "n1")), node("n1", 2)];
         cluster(running.iter().chain(&[dns(cpus), node("n2", spare)]))
     };
-    assert!(hopeless(&world("1", 2), &terms()).starts_with("No node can be freed for it, so nobody is evicted."));
+    assert!(hopeless(&world("1", 2), &terms()).starts_with("No node can be freed for it, so no pod is evicted."));
     assert_eq!(names(&eviction(&world("1", 1), &stranded())), ["a"]);
     assert_eq!(names(&eviction(&world("2", 2), &stranded())), ["a", "b"]);
     let why = hopeless(&world("2", 1), &stranded());
     assert_eq!(
         why,
-        "No node can be freed for it, so nobody is evicted. The nearest is n1: without the 2 pods there that may go it would have room, but those that stay need a place that they do not have; 0 pods there stay. 1 node(s) didn't match Pod's node affinity/selector."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 2 pods there that may be evicted it would fit, but the critical pods among them would not all fit on other nodes; 0 pods there stay. 1 node(s) didn't match Pod's node affinity/selector."
     );
     // An add-on that could run on another node if that had enough capacity is not stranded.
     let mut free = world("1", 1);
@@ -192,16 +192,16 @@ fn what_eviction_does_not_cure_evicts_nobody() {
     let selector = addon("dns").set("/spec/nodeSelector", json!({"disk": "ssd"}));
     assert_eq!(
         hopeless(&with(selector), &terms()),
-        "No node suits it whoever goes, so nobody is evicted: 1 node(s) didn't match Pod's node affinity/selector."
+        "It fits on no node, even with all pods evicted, so no pod is evicted: 1 node(s) didn't match Pod's node affinity/selector."
     );
     let volume = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
     assert_eq!(
         hopeless(&with(addon("dns").set("/spec/volumes", volume)), &terms()),
-        "Nobody is evicted for it, because eviction may not help: where it can run depends on claim c, which was not found."
+        "No pod is evicted for it, because eviction may not help: where it can run depends on claim c, which was not found."
     );
     assert_eq!(
         hopeless(&with(addon("dns").asks("cpu", "3")), &terms()),
-        "No node can be freed for it, so nobody is evicted. The nearest is n1: without the 1 pod there that may go it still lacks 2 cpu; 0 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it still lacks 2 cpu; 0 pods there stay."
     );
     assert_eq!(hopeless(&cluster(&[addon("dns")]), &terms()), "There is no node.");
 }
@@ -239,7 +239,7 @@ fn a_guaranteed_budget_holds_against_an_ordinary_priority_and_not_against_a_crit
     let with = |built: Built| cluster(running.iter().chain(std::iter::once(&built)));
     assert_eq!(
         hopeless(&with(addon("dns").priority(1_000_000_000)), &terms()),
-        "No node can be freed for it, so nobody is evicted. The nearest is n1: without the 1 pod there that may go it would have room, but too many of them are of budget default/db, which allows 0 more disruptions to preemptors below 2000000000; 0 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it would fit, but too many of them belong to budget default/db, which allows 0 more disruptions to preemptors below 2000000000; 0 pods there stay."
     );
     let found = eviction(&with(pod("dns").priority(2_000_000_000)), &terms());
     assert_eq!((found.step, names(&found)), (Step::Any, vec!["db"]));

@@ -119,8 +119,8 @@ fn a_shortfall_agrees_with_its_numbers() {
         ..Shortfall::default()
     };
     let none = "0 pods needed, 0 fit now.";
-    let one = "1 pod needed, 1 fits now. 1 pod below priority 10 is protected: nobody in its namespace is evicted. 1 pod below priority 10 is a critical add-on, which is not evicted.";
-    let two = "2 pods needed, 2 fit now. 2 pods below priority 10 are protected: nobody in their namespaces is evicted. 2 pods below priority 10 are critical add-ons, which are not evicted.";
+    let one = "1 pod needed, 1 fits now. 1 pod below priority 10 is protected: no pod in its namespace is evicted. 1 pod below priority 10 is a critical add-on, which is not evicted.";
+    let two = "2 pods needed, 2 fit now. 2 pods below priority 10 are protected: no pod in their namespaces is evicted. 2 pods below priority 10 are critical add-ons, which are not evicted.";
     assert_eq!([0, 1, 2].map(|count| of(count).to_string()), [none, one, two]);
     let of = |count: usize| {
         let budget = GuaranteedBudget { key: ObjectKey::new("d", "b"), allowed: count, threshold: 50 };
@@ -152,8 +152,9 @@ fn a_cost_and_the_nearest_node_agree_with_their_numbers() {
         let node = "n1".into();
         Nearest { node, may_go: count, stay: count, protected: count, lacks, refusal: None, guaranteed }.to_string()
     };
-    let none = "The nearest is n1: without the 0 pods there that may go it still lacks 1 cpu; 0 pods there stay.";
-    let one = "The nearest is n1: without the 1 pod there that may go it still lacks 1 cpu; 1 pod there stays, 1 of them because nobody in a protected namespace is evicted.";
-    let two = "The nearest is n1: without the 2 pods there that may go it still lacks 1 cpu; 2 pods there stay, 2 of them because nobody in protected namespaces is evicted.";
+    let none =
+        "The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 0 pods there stay.";
+    let one = "The nearest is n1: without the 1 pod there that may be evicted it still lacks 1 cpu; 1 pod there stays, 1 of them because no pod of a protected namespace is evicted.";
+    let two = "The nearest is n1: without the 2 pods there that may be evicted it still lacks 1 cpu; 2 pods there stay, 2 of them because no pod of protected namespaces is evicted.";
     assert_eq!([0, 1, 2].map(nearest), [none, one, two]);
 }

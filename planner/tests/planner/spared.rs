@@ -39,9 +39,9 @@ fn the_more_important_stay_where_there_is_room_besides_the_members() {
     assert_eq!(
         stays(&all, &for_pod("p"), &["younger"]),
         [
-            "high: Its priority 5 is above that of every victim, and node a has room for the preemptor beside it once \
-             the victims are gone.",
-            "older: Node a has room for the preemptor beside it once the victims are gone."
+            "high: Its priority 5 is above that of every victim, and the preemptor fits on node a beside it once the \
+             victims have terminated.",
+            "older: The preemptor fits on node a beside it once the victims have terminated."
         ]
     );
 }
@@ -69,13 +69,13 @@ fn whoever_has_nothing_of_what_is_missing_is_told_so() {
 fn where_nobody_has_to_go_that_is_the_reason() {
     let mut all = vec![node("a", 2), node("b", 1), pod("near").priority(1).on("a"), pod("far").on("b")];
     all.extend(waiting_gang("g", 10, 2));
-    assert_eq!(stays(&all, &for_group("g"), &["far"]), ["near: Node a has room for the members without any eviction."]);
+    assert_eq!(stays(&all, &for_group("g"), &["far"]), ["near: The members fit on node a without any eviction."]);
     all.extend([node("c", 2), pod("other").priority(1).on("c"), pod("leaving").on("c").terminating()]);
     assert_eq!(
         stays(&all, &for_group("g"), &[]),
         [
-            "near: Node a has room for the members without any eviction.",
-            "other: Node c has room for the members once the pods that leave anyway are gone."
+            "near: The members fit on node a without any eviction.",
+            "other: The members fit on node c once the pods that are leaving anyway have terminated."
         ],
         "and who leaves is not said to stay"
     );
@@ -92,10 +92,8 @@ fn a_budget_that_would_be_violated_is_named() {
     ];
     assert_eq!(
         stays(&all, &for_pod("p"), &["low"]),
-        [
-            "db: Evicting it as well would violate budget default/db, and node a has room for the preemptor beside it once \
-          the victims are gone."
-        ]
+        ["db: Evicting it as well would violate budget default/db, and the preemptor fits on node a beside it once \
+          the victims have terminated."]
     );
 }
 
@@ -147,8 +145,8 @@ fn the_nodes_of_a_whole_group_are_counted_and_it_is_named_once() {
     assert_eq!((low.kind, &low.key, low.priority), (UnitKind::PodGroup, &key("low"), 5));
     assert_eq!(
         low.why,
-        "Its priority 5 is above that of every victim, and node a and 2 others have room for the members beside it once \
-         the victims are gone."
+        "Its priority 5 is above that of every victim, and the members fit on node a and 2 others beside it once the \
+         victims have terminated."
     );
     assert_eq!(sparing.others, Vec::<String>::new());
 }
@@ -176,10 +174,10 @@ fn who_cannot_be_evicted_is_named_with_what_protects_it() {
     assert_eq!(
         lines(&sparing),
         [
-            "torn: It goes whole or not at all, and its pod default/torn-1 is to be spared in this decision.",
-            "half: Node a has room for the preemptor beside it once the victims are gone.",
+            "torn: All its pods are disrupted together, and its pod default/torn-1 is excluded as a victim of this decision.",
+            "half: The preemptor fits on node a beside it once the victims have terminated.",
             "half-0: It is a mirror pod, which cannot be evicted.",
-            "refused: It is to be spared in this decision.",
+            "refused: It is excluded as a victim of this decision.",
             "static: It is a mirror pod, which cannot be evicted."
         ]
     );
@@ -256,10 +254,8 @@ fn what_is_awaited_besides_the_victims_is_said() {
     all.extend([pod("more").priority(1).on("a"), pod("p").priority(10).asks("cpu", "2")]);
     assert_eq!(
         stays(&all, &for_pod("p"), &["low"]),
-        [
-            "more: Its priority 1 is above that of every victim, and node a has room for the preemptor beside it once the \
-          victims and the pods that leave anyway are gone."
-        ]
+        ["more: Its priority 1 is above that of every victim, and the preemptor fits on node a beside it once the \
+          victims and the pods that are leaving anyway have terminated."]
     );
 }
 
@@ -272,7 +268,7 @@ fn a_plan_that_does_not_fit_any_more_is_not_defended() {
     let sparing = spared(&cluster, &for_pod("p"), &Context::default(), &plan);
     assert_eq!(
         lines(&sparing),
-        ["more: It is no victim of this plan, but node a has no room for the preemptor beside it any more."]
+        ["more: It is not a victim of this plan, but the preemptor no longer fits on node a beside it."]
     );
     cluster.remove_pod(&key("p"));
     assert_eq!(
@@ -294,7 +290,7 @@ fn members_that_look_at_each_other_are_asked_whether_they_fit() {
     ];
     assert_eq!(
         stays(&all, &for_pod("p"), &["web"]),
-        ["other: Node a has room for the preemptor beside it once the victims are gone."]
+        ["other: The preemptor fits on node a beside it once the victims have terminated."]
     );
 }
 

@@ -35,7 +35,7 @@ fn kep5710_evicts_many_of_low_priority_rather_than_one_of_high_priority() {
     all.extend(waiting_gang("g", 10, 2));
     let plan = by(Strategy::Kep5710, &all, &for_group("g"));
     assert_eq!(victims(&plan), ["low-0", "low-1"]);
-    assert!(plan.trace.contains(&"Nobody above priority 1 has to go.".to_owned()), "{:?}", plan.trace);
+    assert!(plan.trace.contains(&"No unit above priority 1 has to be evicted.".to_owned()), "{:?}", plan.trace);
 }
 
 #[test]

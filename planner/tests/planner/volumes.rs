@@ -49,7 +49,7 @@ fn why(decision: Decision) -> String {
     }
 }
 
-const LEFT: &str = "Nobody is evicted for it; kube-scheduler places it.";
+const LEFT: &str = "No pod is evicted for it; kube-scheduler places it.";
 
 #[test]
 fn a_bound_volume_pins_its_pod_to_the_nodes_that_can_attach_it() {
@@ -257,7 +257,7 @@ fn a_gang_within_a_domain_is_not_released_for_what_is_not_known_and_its_sentence
     let mut cluster = cluster(&all);
     claim(&mut cluster, "data", None, "standard");
     let said = shortfall(decide(&cluster, &for_group("g")));
-    let unknown = "Where it can run depends on what is not known here: claim data, which is bound to no volume yet. Nobody is \
-                   evicted for it, and it is held until there is room within one domain.";
+    let unknown = "Where it can run depends on what is not known here: claim data, which is bound to no volume yet. \
+                   No pod is evicted for it, and it stays gated until it fits within one domain.";
     assert!(said.contains(unknown) && !said.contains("preemptionPolicy Never"), "{said}");
 }

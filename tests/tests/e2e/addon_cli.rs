@@ -75,8 +75,8 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
         "Critical add-on: by its annotation scheduling.giveway.dev/critical-addon.",
         "(--critical-addons-after, usually 30s) or its turn: it is Unschedulable for ",
         "If it were decided now",
-        "It fits on node node-000 once its victims are gone: 1 pod of priority 0 and below, 0 budget violations. Step 2: \
-         budgets hold, and longer graces are shortened to 10 s.",
+        "It fits on node node-000 once its victims have terminated: 1 pod of priority 0 and below, 0 budget \
+         violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
         "3600 s, cut to 10 s",
     ] {
         assert!(page.contains(part), "{part} is not in:\n{page}");
@@ -120,7 +120,11 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     ];
     why(&reader, "dns", "kube-system", &parts).await;
     let list = reader.giveway(&["why", "-A"]).await;
-    assert!(list.ok().contains("pod/dns") && !list.out.contains("kube-scheduler found no place"), "{}", list.out);
+    assert!(
+        list.ok().contains("pod/dns") && !list.out.contains("kube-scheduler found no feasible node"),
+        "{}",
+        list.out
+    );
     world.kit().api::<Pod>().delete("slow", &DeleteParams::default().grace_period(0)).await.unwrap();
     assert_eq!(dns.wait_bound(MINUTE).await, "node-000");
     wait_plan_completed(&world, &dns).await;
@@ -147,8 +151,8 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     // A critical add-on that fits on no node gets the reason in its event.
     let large = addon(&world, "large").cpu(3).create().await;
     large.wait_event("CriticalAddonUnschedulable", MINUTE).await;
-    let nearest = "No node can be freed for it, so nobody is evicted. The nearest is node-000: without the 0 pods there that \
-                   may go it still lacks 3 cpu; 1 pod there stays.";
+    let nearest = "No node can be freed for it, so no pod is evicted. The nearest is node-000: without the 0 pods \
+                   there that may be evicted it still lacks 3 cpu; 1 pod there stays.";
     let page = why(&reader, "large", "kube-system", &["Waits for: CriticalAddonUnschedulable ("]).await;
     assert_eq!(
         page.matches(nearest).count(),

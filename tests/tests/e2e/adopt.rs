@@ -131,7 +131,7 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
 
     let adopted = giveway(world, &["adopt", "priorityclass", "high"]).await;
     assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
-    assert!(adopted.err.contains("until it is back, new pods that name it are refused"), "{}", adopted.err);
+    assert!(adopted.err.contains("until it exists again, new pods that name it are rejected"), "{}", adopted.err);
     let class = classes(world).get("high").await.unwrap();
     assert!(is_managed(&class), "{class:?}");
     assert_eq!(annotation(&class, ANNOTATION_PREEMPTION_POLICY), Some("PreemptLowerPriority"));

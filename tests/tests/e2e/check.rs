@@ -45,7 +45,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
 
     let passed = giveway(&mut world, &["check"]).await;
     assert!(passed.ok().contains("2 guarded pods, exposed to no class."), "{}", passed.out);
-    for line in ["OK      crds", "OK      webhook", "OK      operator", "OK      in-tree", "\n0 wrong, "] {
+    for line in ["OK      crds", "OK      webhook", "OK      operator", "OK      in-tree", "\n0 failed, "] {
         assert!(passed.out.contains(line), "{line} is not in:\n{}", passed.out);
     }
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
@@ -106,7 +106,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     assert!(lines[0]["message"].as_str().unwrap().starts_with("No operator leads: "), "{lines:#?}");
     assert_eq!(
         lines[1]["message"],
-        "1 pod is held by the gate scheduling.giveway.dev/pod-group, and nobody releases it."
+        "1 pod has the scheduling gate scheduling.giveway.dev/pod-group, and no operator runs that would remove it."
     );
     let remedy = lines[1]["remedy"].as_str().unwrap();
     let (_, patch) = remedy.trim_end_matches('\'').rsplit_once('\'').unwrap();
@@ -143,7 +143,7 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
-            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. What they protect can be written by anybody with the right to the objects.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
             "No operator has ever led: there is no Lease in namespace giveway-system.",
         ]
     );

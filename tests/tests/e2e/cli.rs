@@ -165,7 +165,7 @@ async fn plan_predicts_the_evicted_pods_and_writes_nothing(world: &mut World) {
     assert_eq!(plan["placements"].as_array().unwrap().len(), 6, "{plan:#}");
     let table = reader.giveway(&["plan", "-f", &manifest]).await;
     assert!(
-        table.ok().contains("podgroup/default/train (priority 1000): It fits once its victims are gone"),
+        table.ok().contains("podgroup/default/train (priority 1000): It fits once its victims have terminated"),
         "{}",
         table.out
     );
@@ -205,7 +205,7 @@ async fn why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had(wor
         "12 pods needed, 0 fit now.",
         "Priority: 20 (class mid), PreemptLowerPriority",
         "What would change it",
-        "- With a priority above 20, as class high has (1000), it would take the place of 12 pods",
+        "- With a priority above 20, as class high has (1000), it would preempt 12 pods",
         "more nodes like node-000, it would fit without an eviction.",
         "Events",
     ] {
@@ -219,7 +219,7 @@ async fn why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had(wor
     let victim = world.audit().await.evicted_names().remove(0);
     let victim_group = victim.rsplit_once('-').unwrap().0.to_owned();
     let page = reader.giveway(&["why", &format!("podgroup/{victim_group}")]).await;
-    for part in ["Who took its place", "podgroup/default/train (priority 1000), by Preemption ", "4 pods ("] {
+    for part in ["Preempted by", "podgroup/default/train (priority 1000), by Preemption ", "4 pods ("] {
         assert!(page.ok().contains(part), "{part} is not in:\n{}", page.out);
     }
     let page = reader.giveway(&["why", &format!("pod/{victim}")]).await;

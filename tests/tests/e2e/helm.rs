@@ -55,8 +55,11 @@ async fn helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_
         let test = helm(&mut world, &["test", "giveway"]);
         let said = run_hook(&mut world, "giveway-test").await;
         succeeds(test).await;
-        assert!(said.contains("A gang of two pods was held until both existed, and both got a node after"), "{said}");
-        assert!(said.contains("\n0 wrong, ") && !said.contains("is not known"), "{said}");
+        assert!(
+            said.contains("A gang of two pods stayed gated until both existed, and both got a node after"),
+            "{said}"
+        );
+        assert!(said.contains("\n0 failed, ") && !said.contains("is not known"), "{said}");
         world.kubectl(&wait_deleted).await.unwrap();
     }
 
@@ -71,7 +74,7 @@ async fn helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_
     let said = run_hook(&mut world, "giveway-test").await;
     succeeds(test).await;
     assert!(said.contains("No gang was tried. Giveway serves no groups in namespace"), "{said}");
-    assert!(said.contains("\n0 wrong, ") && !said.contains("is not known"), "{said}");
+    assert!(said.contains("\n0 failed, ") && !said.contains("is not known"), "{said}");
 }
 
 async fn helm_rejects_another_lease_name_while_an_operator_runs() {

@@ -67,7 +67,7 @@ async fn a_class_with_policy_never_evicts_no_pod(world: &World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 2).priority("patient").create().await;
-    expect_condition(&gang, SCHEDULED, "False Unschedulable", "preemptionPolicy Never: nobody is evicted for it.")
+    expect_condition(&gang, SCHEDULED, "False Unschedulable", "preemptionPolicy Never: no pod is evicted for it.")
         .await;
     let pod = world.pod("single").priority("patient").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;

@@ -71,7 +71,7 @@ async fn no_pod_is_evicted_in_a_namespace_that_the_chart_protects_and_messages_s
     fill(&vault, &nodes).await;
     let host = "kubernetes.io/hostname";
     let vip = world.gang("vip", 2).priority("high").node_selector(host, &nodes[0]).create().await;
-    let words = "4 pods below priority 1000 are protected: nobody in their namespaces is evicted.";
+    let words = "4 pods below priority 1000 are protected: no pod in their namespaces is evicted.";
     expect_condition(&vip, SCHEDULED, "False Unschedulable", words).await;
     // `plan` and `why` report the protection from the cluster; `plan` also reports it from a snapshot.
     for args in [&["plan", "--for", "podgroup/vip"][..], &["why", "podgroup/vip"]] {
@@ -118,7 +118,7 @@ async fn an_administrator_can_protect_and_unprotect_a_namespace() {
     let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
     let dns = PodBuilder::new(system, "dns").annotation(ANNOTATION_CRITICAL, "true").create().await;
     let said = dns.wait_event("CriticalAddonUnschedulable", MINUTE).await;
-    assert!(said.contains("because nobody in protected namespaces is evicted"), "{said}");
+    assert!(said.contains("because no pod of protected namespaces is evicted"), "{said}");
     assert_eq!(evicted(&world).await, 0);
     dns.delete().await;
     set_protected(&world, false).await;
@@ -148,7 +148,7 @@ async fn a_plan_is_cancelled_if_its_victims_become_protected() {
         "{}",
         plan.message
     );
-    expect_condition(&vip, SCHEDULED, "False Unschedulable", "are protected: nobody in their namespaces is evicted.")
+    expect_condition(&vip, SCHEDULED, "False Unschedulable", "are protected: no pod in their namespaces is evicted.")
         .await;
     let by_then = evicted(&world).await;
     assert!(by_then < 20, "{by_then}");

@@ -406,9 +406,10 @@ async fn plan_prints_the_rack_and_explain_lists_the_others(world: &mut World) {
     let plan = reader.giveway(&["plan", "-f", &manifest, "-o", "json"]).await.json();
     assert_eq!(plan["domain"], serde_json::json!({"key": RACK, "value": "r2"}), "{plan:#}");
     let table = reader.giveway(&["plan", "-f", &manifest, "--explain"]).await;
-    for part in
-        ["It fits in example.com/rack=r2 once its victims are gone: 4 pods", "- example.com/rack=r2: 4 members, 4 pods"]
-    {
+    for part in [
+        "It fits in example.com/rack=r2 once its victims have terminated: 4 pods",
+        "- example.com/rack=r2: 4 members, 4 pods",
+    ] {
         assert!(table.ok().contains(part), "{part} is not in:\n{}", table.out);
     }
     // A domain whose lower bound is above the best cost need not be searched; the output counts such domains.

@@ -343,7 +343,7 @@ async fn the_commands_in_the_one_file_manifest_remove_all_its_objects() {
     for line in [
         &format!("node/node-000: taint CriticalAddonsOnly={UID}:NoSchedule removed\n"),
         "podgroup/default/train: finalizer removed\n",
-        "pod/default/train-0: HELD, and nobody releases it",
+        "pod/default/train-0: GATED, and no operator will remove the gate",
     ] {
         assert!(said.contains(line), "{line} is not in:\n{said}");
     }

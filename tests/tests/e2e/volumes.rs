@@ -20,7 +20,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-const LEFT: &str = "Nobody is evicted for it; kube-scheduler places it.";
+const LEFT: &str = "No pod is evicted for it; kube-scheduler places it.";
 
 async fn create_classes(world: &World) {
     world.class("low", 10).managed().create().await;

@@ -63,7 +63,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let cli = |args: &[&str]| run(&find("kubectl-giveway"), args, &[("KUBECONFIG", kubeconfig.as_str())]);
     let planned = cli(&["plan", "-f", "examples/2-gang.yaml"]);
     let victims =
-        planned.split_once("It fits once its victims are gone: ").and_then(|(_, rest)| rest.split_once(" pods"));
+        planned.split_once("It fits once its victims have terminated: ").and_then(|(_, rest)| rest.split_once(" pods"));
     let victims: usize = victims.and_then(|(count, _)| count.parse().ok()).unwrap_or_default();
     assert!((8..=16).contains(&victims), "{planned}");
     world.kubectl(&["apply", "-f", "examples/2-gang.yaml"]).await.unwrap();
@@ -97,8 +97,11 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let test = helm(&mut world, &["test", "giveway"]);
     let tested = run_hook(&mut world, "giveway-test", &find).await;
     succeeds(test).await;
-    assert!(tested.contains("A gang of two pods was held until both existed, and both got a node after"), "{tested}");
-    assert!(tested.contains("\n0 wrong, ") && !tested.contains("is not known"), "{tested}");
+    assert!(
+        tested.contains("A gang of two pods stayed gated until both existed, and both got a node after"),
+        "{tested}"
+    );
+    assert!(tested.contains("\n0 failed, ") && !tested.contains("is not known"), "{tested}");
 
     // An upgrade updates the CRDs and the changed values.
     let column = r#"[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]"#;
@@ -134,7 +137,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
         "clusterrole/giveway-operator: would be deleted",
         "deployment/giveway-webhook: would be deleted",
         "customresourcedefinition/podgroups.scheduling.giveway.dev: stays, with 2 objects",
-        "pod/default/lonely-0: HELD, and nobody releases it: delete it, or uninstall with uninstall.releaseHeldPods=true",
+        "pod/default/lonely-0: GATED, and no operator will remove the gate: delete it, or uninstall with uninstall.releaseHeldPods=true",
         "podgroup/default/lonely: finalizer would be removed",
         "secret/giveway-system/giveway-webhook-ca: would be deleted",
         "lease/giveway-system/giveway-operator: would be deleted",
@@ -245,7 +248,10 @@ async fn the_one_file_manifest_installs_everything_and_helm_takes_over_existing_
 #[test]
 fn plan_works_without_a_cluster() {
     let make = run(Path::new("make"), &["--silent", "demo-plan"], &[("KUBECONFIG", "/nonexistent")]);
-    assert!(make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims are gone"), "{make}");
+    assert!(
+        make.contains("podgroup/default/llm-train (priority 1000): It fits once its victims have terminated"),
+        "{make}"
+    );
     assert!(make.contains("0 budget violations"), "{make}");
 }
 

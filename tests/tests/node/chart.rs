@@ -72,7 +72,7 @@ spec:
     for kind in ["crds", "webhook", "policies", "guard", "certificate", "operator", "version", "in-tree"] {
         assert!(said.contains(&format!("OK      {kind}")), "{kind} has not passed:\n{said}");
     }
-    assert!(said.contains("\n0 wrong, 0 "), "{said}");
+    assert!(said.contains("\n0 failed, 0 "), "{said}");
     assert_eq!(world.kubectl(&phase).await.unwrap(), "Succeeded", "{said}");
     world.kubectl(&["delete", "clusterrolebinding/checker", "serviceaccount/checker"]).await.unwrap();
 }

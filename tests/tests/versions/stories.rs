@@ -32,7 +32,7 @@ pub async fn install(world: &mut World, version: Version) {
     let documents = default.lines().filter(|line| line.starts_with("kind: ")).count();
     assert_eq!(out.lines().filter(|line| line.ends_with("(server dry run)")).count(), documents, "{out}");
     let check = cli(world, &["check"]).await;
-    assert!(check.contains("\n0 wrong, "), "{check}");
+    assert!(check.contains("\n0 failed, "), "{check}");
 }
 
 /// A gang that fits is bound, and all pods of a gang that does not fit stay gated.

@@ -119,10 +119,7 @@ fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
     assert!(found[0].remedy.contains("provisioning.method=ProvisioningRequest;"), "{found:?}");
     assert!(found[1].remedy.contains("provisioning.method=Placeholder;"), "{found:?}");
     let asked = of(&Facts { provisioning: Some("Placeholder".into()), ..facts });
-    assert_eq!(
-        asked[1].message,
-        "NodePools of Karpenter are served; gangs that wait for room ask for it by Placeholder."
-    );
+    assert_eq!(asked[1].message, "NodePools of Karpenter are served; pending gangs request capacity by Placeholder.");
     assert_eq!(asked[1].status, Status::Ok);
     assert_eq!(of(&healthy()), []);
 }
@@ -276,7 +273,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Facts { lease: Ok(lease(3, "")), ..healthy() },
             Fail,
             "operator",
-            "nobody holds the Lease giveway-system/giveway-operator.",
+            "the Lease giveway-system/giveway-operator has no holder.",
         ),
         (
             Facts { lease: Ok(lease(21, "a-1")), ..healthy() },
@@ -317,16 +314,16 @@ fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
 }
 
 #[test]
-fn pods_that_are_held_are_told_with_the_way_out_when_no_operator_leads() {
+fn gated_pods_are_reported_with_a_remedy_when_no_operator_leads() {
     let down = |held| operator(&Facts { lease: Ok(lease(60, "a-1")), held, ..healthy() });
     let found = down(Ok(3));
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!((found[1].status, found[1].check), (Status::Fail, "held"));
     assert_eq!(
         found[1].message,
-        "3 pods are held by the gate scheduling.giveway.dev/pod-group, and nobody releases them."
+        "3 pods have the scheduling gate scheduling.giveway.dev/pod-group, and no operator runs that would remove it."
     );
-    assert!(found[1].remedy.starts_with("Start the operator. Users who may update podgroups/breakglass can release"));
+    assert!(found[1].remedy.starts_with("Start the operator. A user who may update podgroups/breakglass can remove"));
     assert!(
         found[1].remedy.ends_with(
             r#"patch pod NAME -p '{"spec":{"schedulingGates":[{"$patch":"delete","name":"scheduling.giveway.dev/pod-group"}]}}'"#
@@ -336,8 +333,8 @@ fn pods_that_are_held_are_told_with_the_way_out_when_no_operator_leads() {
     );
     assert_eq!(
         down(Ok(1))[1].message.split(',').next(),
-        Some("1 pod is held by the gate scheduling.giveway.dev/pod-group")
+        Some("1 pod has the scheduling gate scheduling.giveway.dev/pod-group")
     );
-    assert_eq!(down(Ok(0)).len(), 1, "nobody waits");
+    assert_eq!(down(Ok(0)).len(), 1, "no pod is gated");
     assert_eq!(down(Err("forbidden".into())).len(), 1);
 }

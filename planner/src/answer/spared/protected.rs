@@ -101,9 +101,12 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
     let meant = |pod: &&Pod| exempt.contains(&*pod.uid) && !departing.contains(&*pod.uid);
     match (unit.pods.iter().filter_map(|index| scene.cluster.pod_at(*index)).find(meant), unit.kind) {
         (None, _) => "It belongs to the preemptor's own group.".to_owned(),
-        (Some(_), UnitKind::Pod) => "It is to be spared in this decision.".to_owned(),
+        (Some(_), UnitKind::Pod) => "It is excluded as a victim of this decision.".to_owned(),
         (Some(pod), UnitKind::PodGroup) => {
-            format!("It goes whole or not at all, and its pod {} is to be spared in this decision.", pod.key)
+            format!(
+                "All its pods are disrupted together, and its pod {} is excluded as a victim of this decision.",
+                pod.key
+            )
         }
     }
 }
@@ -111,5 +114,5 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
 /// Returns why a unit in a protected namespace is not evicted.
 fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
-    Some(format!("Nobody there is evicted: {why}."))
+    Some(format!("No pod of its namespace is evicted: {why}."))
 }

@@ -31,8 +31,8 @@ pub(super) struct Reasons<'r, 's, 'a> {
     thresholds: BTreeMap<usize, i32>,
     /// The highest priority among the victims.
     highest: Option<i32>,
-    /// The placed preemptor, with the verb for the missing resources.
-    whom: (&'static str, &'static str),
+    /// The placed preemptor, with the verbs "lack" and "fit".
+    preemptor: (&'static str, &'static str, &'static str),
     /// The end of a sentence that says when the members fit.
     when: &'static str,
 }
@@ -58,11 +58,14 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
             tally,
             thresholds,
             highest: going.iter().map(|unit| unit.priority).max(),
-            whom: if demand.single { ("the preemptor", "lacks") } else { ("the members", "lack") },
+            preemptor: match demand.single {
+                true => ("the preemptor", "lacks", "fits"),
+                false => ("the members", "lack", "fit"),
+            },
             when: match (plan.victims.is_empty(), plan.awaited.is_empty()) {
-                (false, true) => "once the victims are gone",
-                (false, false) => "once the victims and the pods that leave anyway are gone",
-                (true, _) => "once the pods that leave anyway are gone",
+                (false, true) => "once the victims have terminated",
+                (false, false) => "once the victims and the pods that are leaving anyway have terminated",
+                (true, _) => "once the pods that are leaving anyway have terminated",
             },
         }
     }
@@ -75,28 +78,28 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
                 here.entry(rank).or_default().push(*pod);
             }
         }
-        let ((whom, lack), when) = (self.whom, self.when);
-        let (nodes, have) = self.in_words(&here);
+        let ((preemptor, lacks, fits), when) = (self.preemptor, self.when);
+        let nodes = self.in_words(&here);
         let objection = self.budgets.objection(&self.tally, unit);
         if let Some((number, true)) = objection {
             return format!("Evicting it as well would violate {}.", self.guarantee(number, unit));
         }
         let places = || here.keys().filter_map(|rank| self.places.get(rank));
         if !places().all(|place| place.holds) {
-            return format!("It is no victim of this plan, but {nodes} {have} no room for {whom} beside it any more.");
+            return format!("It is not a victim of this plan, but {preemptor} no longer {fits} on {nodes} beside it.");
         }
-        if let Some(lacks) = self.frees_nothing(&here) {
-            if !lacks.is_empty() {
-                return format!("Evicting it would free none of the {lacks} that {whom} {lack} on {nodes}.");
+        if let Some(missing) = self.frees_nothing(&here) {
+            if !missing.is_empty() {
+                return format!("Evicting it would free none of the {missing} that {preemptor} {lacks} on {nodes}.");
             }
             let alone = if places().any(|place| place.awaited) {
-                "once the pods that leave anyway are gone"
+                "once the pods that are leaving anyway have terminated"
             } else {
                 "without any eviction"
             };
-            return sentence(&format!("{nodes} {have} room for {whom} {alone}"));
+            return sentence(&format!("{preemptor} {fits} on {nodes} {alone}"));
         }
-        let beside = format!("{nodes} {have} room for {whom} beside it {when}");
+        let beside = format!("{preemptor} {fits} on {nodes} beside it {when}");
         if let Some((number, false)) = objection {
             let budget = &self.budgets.at(number).key;
             return format!("Evicting it as well would violate budget {budget}, and {beside}.");
@@ -132,12 +135,12 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Returns the nodes as words, with the verb: the first by name, and how many others.
-    fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> (String, &'static str) {
+    /// Returns the nodes as words: the first by name, and how many others.
+    fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> String {
         let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
         match here.len() {
-            0 | 1 => (format!("node {first}"), "has"),
-            more => (format!("node {first} and {}", counted(more - 1, "other", "others")), "have"),
+            0 | 1 => format!("node {first}"),
+            more => format!("node {first} and {}", counted(more - 1, "other", "others")),
         }
     }
 }

@@ -34,7 +34,7 @@ async fn no_pod_is_evicted_for_a_selector_a_volume_or_an_annotation_in_another_n
     let picky = addon(&world, "picky").node_selector("disk", "ssd").create().await;
     assert_eq!(
         picky.wait_event("CriticalAddonUnschedulable", MINUTE).await,
-        "No node suits it whoever goes, so nobody is evicted: 1 node(s) didn't match Pod's node affinity/selector."
+        "It fits on no node, even with all pods evicted, so no pod is evicted: 1 node(s) didn't match Pod's node affinity/selector."
     );
     let mut pod = addon(&world, "stateful").build();
     let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
@@ -43,7 +43,7 @@ async fn no_pod_is_evicted_for_a_selector_a_volume_or_an_annotation_in_another_n
     let stateful = PodHandle::new(system(&world), &pod);
     assert_eq!(
         stateful.wait_event("CriticalAddonUnschedulable", MINUTE).await,
-        "Nobody is evicted for it, because eviction may not help: where it can run depends on claim data, which was not found."
+        "No pod is evicted for it, because eviction may not help: where it can run depends on claim data, which was not found."
     );
     // The deprecated annotation makes a pod critical only in the namespaces that the chart names.
     let old = |builder: PodBuilder| builder.annotation(keys::ANNOTATION_CRITICAL_POD, "");

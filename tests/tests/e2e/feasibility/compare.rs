@@ -190,7 +190,7 @@ impl Tally {
             "insufficient memory",
             "insufficient pods",
             "insufficient example.com/gpu",
-            "nobody is there whom its pod affinity wants",
+            "no pod there matches its pod affinity",
             "pod anti-affinity keeps it away",
             "its topology spread constraints do not allow it",
             "the node cannot attach one of its volumes",

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A unit that is not evicted.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct SparedLine {
+pub(crate) struct NotEvicted {
     /// `Pod` or `PodGroup`.
     pub(crate) kind: &'static str,
     pub(crate) namespace: String,
@@ -14,19 +14,19 @@ pub(crate) struct SparedLine {
     pub(crate) why: String,
 }
 
-impl From<&Bystander> for SparedLine {
-    fn from(spared: &Bystander) -> Self {
+impl From<&Bystander> for NotEvicted {
+    fn from(unit: &Bystander) -> Self {
         Self {
-            kind: spared.kind.as_str(),
-            namespace: spared.key.namespace.to_string(),
-            name: spared.key.name.to_string(),
-            priority: spared.priority,
-            why: spared.why.clone(),
+            kind: unit.kind.as_str(),
+            namespace: unit.key.namespace.to_string(),
+            name: unit.key.name.to_string(),
+            priority: unit.priority,
+            why: unit.why.clone(),
         }
     }
 }
 
-impl SparedLine {
+impl NotEvicted {
     /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         reference(self.kind, &self.namespace, &self.name)
