@@ -112,7 +112,7 @@ impl Page<'_> {
         self.line("State:", &state);
         let gates: Vec<String> = spec.scheduling_gates.into_iter().flatten().map(|gate| gate.name).collect();
         if !gates.is_empty() {
-            self.line("Held by:", &gates.join(", "));
+            self.line("Gated by:", &gates.join(", "));
         }
         let class = spec.priority_class_name.map(|class| format!(" (class {class})")).unwrap_or_default();
         self.line("Priority:", &format!("{}{class}", spec.priority.unwrap_or_default()));

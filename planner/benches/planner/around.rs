@@ -170,7 +170,7 @@ pub(crate) fn bounded(large: &Cluster) {
     let rows = [
         ("B1", "spread over host names", spread(host)),
         ("B2", "together on one host, which is too small", together(host)),
-        ("B3", "apart from everybody in a zone", apart.clone()),
+        ("B3", "anti-affinity to all pods of a zone", apart.clone()),
         ("B4", "a port of the node", port),
         ("B5", "spread over zones, and more than any node has", {
             let mut both = spread(ZONE);
@@ -203,8 +203,7 @@ pub(crate) fn bounded(large: &Cluster) {
         .upsert_pod(&with(pod(TEAM, "one", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")]), &together(ZONE)))
         .unwrap();
     let (samples, said) = cold(&cluster, &Preemptor::Pod(ObjectKey::new(TEAM, "one")), 3);
-    row("B8", "one pod of 8 GPU that is drawn to a gang nobody of is there", "100 ms")
-        .print("cold", &samples, None, &said);
+    row("B8", "one pod of 8 GPU with affinity to a gang without pods", "100 ms").print("cold", &samples, None, &said);
     cluster.upsert_pod(&with(pod(TEAM, "two", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")]), &spread(host))).unwrap();
     let (samples, said) = cold(&cluster, &Preemptor::Pod(ObjectKey::new(TEAM, "two")), 3);
     row("B9", "one pod of 8 GPU with a spread over host names", "100 ms").print("cold", &samples, None, &said);

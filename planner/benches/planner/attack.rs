@@ -82,7 +82,7 @@ fn ask(name: &str, what: &str, cluster: &Cluster, preemptor: &Preemptor, context
     let ms = cold.cpu.unwrap_or(0.0) * 1000.0;
     let said: String = crate::outcome(&decision).chars().take(110).collect();
     println!(
-        "| {name:5} | {what:70} | cold {ms:9.1} ms | warm {warm:9.1} ms | spared {why:>11} | {} {said}",
+        "| {name:5} | {what:70} | cold {ms:9.1} ms | warm {warm:9.1} ms | not evicted {why:>11} | {} {said}",
         if ms > 100.0 || warm > 100.0 { "OVER" } else { "    " }
     );
 }
@@ -187,15 +187,15 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
                 let mut c = large.clone();
                 let p = gang(&mut c, 1000, 1, &[&[("cpu", "2"), ("nvidia.com/gpu", "1")]], &spread(key));
                 // GPU pods of one priority are leaving: a large job has ended.
-                let gone = uids(&c, leaving, |pod| pod.key.name.starts_with("train"));
-                let context = Context { departing: gone, ..Context::default() };
+                let leaving_pods = uids(&c, leaving, |pod| pod.key.name.starts_with("train"));
+                let context = Context { departing: leaving_pods, ..Context::default() };
                 ask(name, &format!("1,000 x 1 GPU spread by {key}, {leaving} pods leaving"), &c, &p, &context);
             }
         }
         let mut c = large.clone();
         let p = gang(&mut c, 1000, 1, &[&[("cpu", "2"), ("nvidia.com/gpu", "1")]], &json!({}));
-        let gone = uids(&c, 20_000, |pod| pod.key.name.starts_with("train"));
-        let context = Context { departing: gone, ..Context::default() };
+        let leaving_pods = uids(&c, 20_000, |pod| pod.key.name.starts_with("train"));
+        let context = Context { departing: leaving_pods, ..Context::default() };
         ask("X3c", "1,000 x 1 GPU, 20,000 pods leaving", &c, &p, &context);
     }
     if run("X4") {
@@ -300,8 +300,8 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         let mut c = generate::large(shape);
         let p = gang(&mut c, 64, HIGH, gpu2, &json!({}));
         for departing in [1000, 5000, 20_000] {
-            let gone = uids(&c, departing, |pod| pod.key.name.starts_with("train"));
-            let context = Context { departing: gone, ..Context::default() };
+            let leaving_pods = uids(&c, departing, |pod| pod.key.name.starts_with("train"));
+            let context = Context { departing: leaving_pods, ..Context::default() };
             ask(
                 "X7a",
                 &format!("64 x 2 GPU, 2,000 budgets, {departing} pods that decisions in flight evict"),
@@ -310,8 +310,8 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
                 &context,
             );
         }
-        let gone = uids(&c, 5000, |pod| pod.key.name.starts_with("train"));
-        let context = Context { exempt: gone, ..Context::default() };
+        let exempt = uids(&c, 5000, |pod| pod.key.name.starts_with("train"));
+        let context = Context { exempt, ..Context::default() };
         ask("X7b", "the same, 5,000 pods exempt", &c, &p, &context);
         for number in 0..5000 {
             c.upsert_pod(&pod("flight", &format!("f-{number:05}"), HIGH, &[("cpu", "1")])).unwrap();
@@ -337,9 +337,9 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
         let p = Preemptor::Pod(ObjectKey::new(TEAM, "one"));
         ask("X13a", "W5: one pod, 16 equal pods a node", &c, &p, &none);
         for leaving in [500, 2000, 5000] {
-            let gone: BTreeSet<SmolStr> =
+            let leaving_pods: BTreeSet<SmolStr> =
                 (0..leaving).map(|n| format!("00000000-0000-team-00-job-{n:05}-03").into()).collect();
-            let context = Context { departing: gone, ..Context::default() };
+            let context = Context { departing: leaving_pods, ..Context::default() };
             ask("X13b", &format!("the same, {leaving} pods leave"), &c, &p, &context);
         }
         for number in 0..5000 {
@@ -380,8 +380,8 @@ pub(crate) fn rows(run: impl Fn(&str) -> bool) {
             );
             ask(name, &format!("{size} x 8 GPU in one {key}"), &c, &p, &none);
             for leaving in [500, 5000] {
-                let gone = uids(&c, leaving, |pod| pod.key.name.ends_with('1'));
-                let context = Context { departing: gone, ..Context::default() };
+                let leaving_pods = uids(&c, leaving, |pod| pod.key.name.ends_with('1'));
+                let context = Context { departing: leaving_pods, ..Context::default() };
                 ask(name, &format!("the same, {leaving} pods leave"), &c, &p, &context);
             }
         }

@@ -76,7 +76,7 @@ pub(crate) fn rows() {
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "dns"}}}]});
     let apart = |key: &str, app: &str| json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [zone(key, app)]}}});
     let one = [("cpu", "1"), ("memory", "200Gi")];
-    measure("C1", "an add-on of 1 CPU that has room", &large, &addon(&[("cpu", "1")], json!({})));
+    measure("C1", "an add-on of 1 CPU that fits", &large, &addon(&[("cpu", "1")], json!({})));
     measure("C2", "one of 8 GPU", &large, &addon(&[("nvidia.com/gpu", "8")], json!({})));
     measure("C3", "one of 96 CPU", &large, &addon(&[("cpu", "96")], json!({})));
     measure("C4", "one of 8 GPU, spread over zones", &large, &addon(&[("nvidia.com/gpu", "8")], spread));

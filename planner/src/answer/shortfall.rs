@@ -116,5 +116,5 @@ fn help(problem: &Problem<'_>) -> Help {
     }
     // If no node is feasible whatever is evicted, no potential victims were collected.
     let nowhere = problem.nodes.len() == 0 && problem.cluster.units_below(problem.demand.priority) > 0;
-    if nowhere { Help::NotEnough(0) } else { Help::of_nobody(problem.cluster, problem.demand.priority) }
+    if nowhere { Help::NotEnough(0) } else { Help::without_victims(problem.cluster, problem.demand.priority) }
 }

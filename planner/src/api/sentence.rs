@@ -123,15 +123,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_another_namespace_are_told_to_administrators_only() {
+    fn names_of_another_namespace_are_shown_to_administrators_only() {
         let key = ObjectKey::new("team-a", "train");
         let sentence = Sentence::from("Preempted by ").object("pod group", &key, "u-1").text(" of priority 9.");
         assert_eq!(sentence.to_string(), "Preempted by pod group team-a/train of priority 9.");
-        let told = |across, namespace| Names { across }.told(&sentence, namespace);
-        assert_eq!(told(false, "team-a"), "Preempted by pod group team-a/train of priority 9.");
-        assert_eq!(told(true, "team-b"), "Preempted by pod group team-a/train of priority 9.");
+        let shown = |across, namespace| Names { across }.told(&sentence, namespace);
+        assert_eq!(shown(false, "team-a"), "Preempted by pod group team-a/train of priority 9.");
+        assert_eq!(shown(true, "team-b"), "Preempted by pod group team-a/train of priority 9.");
         let elsewhere = "Preempted by a pod group of another namespace (UID u-1) of priority 9.";
-        assert_eq!(told(false, "team-b"), elsewhere);
+        assert_eq!(shown(false, "team-b"), elsewhere);
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Shortfall {
 
 impl Help {
     /// When there are no units to evict.
-    pub(crate) fn of_nobody(cluster: &Cluster, priority: i32) -> Self {
+    pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
             0 => Self::NobodyBelow,
             pods if pods == cluster.protected_below(priority) + cluster.critical_below(priority) => Self::Protected,

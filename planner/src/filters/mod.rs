@@ -38,7 +38,7 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
 }
 
 /// The same for a pod like this one that is not bound yet.
-pub(crate) fn unsuitable_anew(pod: &Pod, node: &Node) -> Option<Refusal> {
+pub(crate) fn unsuitable_if_unbound(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))

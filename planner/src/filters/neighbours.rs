@@ -48,7 +48,7 @@ struct Key<'a> {
 }
 
 /// Which pods a counter counts.
-enum Whom<'a> {
+enum CountedPods<'a> {
     /// Pods to be spread: of a member, by one of its constraints.
     Peers(&'a Pod, usize),
     /// Pods that all affinity terms of a member are about.
@@ -62,7 +62,7 @@ enum Whom<'a> {
 /// The immutable part of a counter.
 struct Rule<'a> {
     key: usize,
-    whom: Whom<'a>,
+    pods: CountedPods<'a>,
 }
 
 /// Scope of a counter for a spread constraint. It is empty for other counters, which count every node.
@@ -238,8 +238,8 @@ impl<'a> Neighbours<'a> {
         inside: impl Fn(Rank) -> bool,
         held: &[Held],
     ) -> Option<Self> {
-        let honours = |rule: &Rule<'_>| match rule.whom {
-            Whom::Peers(pod, number) => pod.constraints.spread[number].honors_affinity,
+        let honours = |rule: &Rule<'_>| match rule.pods {
+            CountedPods::Peers(pod, number) => pod.constraints.spread[number].honors_affinity,
             _ => false,
         };
         let narrowed: Vec<bool> = self.rules.rules.iter().map(honours).collect();
@@ -277,7 +277,7 @@ impl<'a> Neighbours<'a> {
     pub(super) fn knows_from_afar(&self, cluster: &Cluster, index: PodIndex) -> bool {
         self.rules.marks_of(cluster, index).iter().any(|number| {
             let rule = &self.rules.rules[usize::from(*number)];
-            matches!(rule.whom, Whom::Peers(..) | Whom::Wanted(_)) || self.rules.keys[rule.key].shared
+            matches!(rule.pods, CountedPods::Peers(..) | CountedPods::Wanted(_)) || self.rules.keys[rule.key].shared
         })
     }
 
@@ -306,11 +306,11 @@ impl<'a> Neighbours<'a> {
         for number in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
             let rule = &self.rules.rules[number];
             let domain = self.rules.keys[rule.key].of[place];
-            match rule.whom {
-                Whom::Unwanted(..) | Whom::Guards(_) => {
+            match rule.pods {
+                CountedPods::Unwanted(..) | CountedPods::Guards(_) => {
                     leaves &= domain == NOWHERE || !watched.contains(&(number, domain));
                 }
-                Whom::Peers(..) | Whom::Wanted(_) => sure = false,
+                CountedPods::Peers(..) | CountedPods::Wanted(_) => sure = false,
             }
         }
         (sure || !leaves).then_some(leaves)
@@ -374,10 +374,10 @@ impl<'a> Neighbours<'a> {
     pub(super) fn mood(&self, objector: Objector) -> Option<Mood> {
         objector.map(|counter| {
             let counts = &self.counts[counter];
-            let (taken, fewest) = match self.rules.rules[counter].whom {
-                Whom::Peers(..) => (0, counts.two_fewest()),
-                Whom::Wanted(_) => (counts.taken, [0; 2]),
-                Whom::Unwanted(..) | Whom::Guards(_) => (0, [0; 2]),
+            let (taken, fewest) = match self.rules.rules[counter].pods {
+                CountedPods::Peers(..) => (0, counts.two_fewest()),
+                CountedPods::Wanted(_) => (counts.taken, [0; 2]),
+                CountedPods::Unwanted(..) | CountedPods::Guards(_) => (0, [0; 2]),
             };
             Mood { taken, held: counts.total_held, fewest }
         })
@@ -389,8 +389,8 @@ impl<'a> Neighbours<'a> {
         };
         let objection = |held_too| self.object_to(looker, place, held_too);
         let found = objection(true).or_else(|| {
-            let anybody_held = self.counts.iter().any(|counts| counts.total_held > 0);
-            anybody_held.then(|| objection(false)).flatten()
+            let any_reserved = self.counts.iter().any(|counts| counts.total_held > 0);
+            any_reserved.then(|| objection(false)).flatten()
         });
         found.map(|(objection, counter)| (objection, Some(counter)))
     }
@@ -425,11 +425,11 @@ impl<'a> Neighbours<'a> {
             return Some((Objection::Affinity, *counter));
         }
         let indifferent = looker.wanted.iter().find(|counter| there(**counter, domain(**counter)) == 0)?;
-        let nobody = || {
+        let none_matches = || {
             let total = |counts: &Counts| counts.total + if held_too { counts.total_held } else { 0 };
             looker.wanted.iter().all(|counter| total(&self.counts[*counter]) == 0)
         };
-        let first = looker.wants_itself && nobody();
+        let first = looker.wants_itself && none_matches();
         (!first).then_some((Objection::Affinity, *indifferent))
     }
 
@@ -468,8 +468,8 @@ impl<'a> Rules<'a> {
         self.keys.len() - 1
     }
 
-    fn add(&mut self, key: usize, whom: Whom<'a>) -> usize {
-        self.rules.push(Rule { key, whom });
+    fn add(&mut self, key: usize, pods: CountedPods<'a>) -> usize {
+        self.rules.push(Rule { key, pods });
         self.rules.len() - 1
     }
 
@@ -478,7 +478,7 @@ impl<'a> Rules<'a> {
         let mut looker = Looker::default();
         let keys: Vec<usize> = constraints.spread.iter().map(|c| self.key(nodes, &c.topology_key)).collect();
         for (number, constraint) in constraints.spread.iter().enumerate() {
-            let counter = self.add(keys[number], Whom::Peers(example, number));
+            let counter = self.add(keys[number], CountedPods::Peers(example, number));
             looker.spread.push((
                 counter,
                 constraint.max_skew,
@@ -488,7 +488,7 @@ impl<'a> Rules<'a> {
         }
         for (number, term) in constraints.anti_affinity.iter().enumerate() {
             let key = self.key(nodes, &term.topology_key);
-            looker.unwanted.push(self.add(key, Whom::Unwanted(example, number)));
+            looker.unwanted.push(self.add(key, CountedPods::Unwanted(example, number)));
         }
         let guarding: BTreeSet<&str> = repelling
             .iter()
@@ -497,11 +497,11 @@ impl<'a> Rules<'a> {
             .collect();
         for name in guarding {
             let key = self.key(nodes, name);
-            looker.guards.push(self.add(key, Whom::Guards(example)));
+            looker.guards.push(self.add(key, CountedPods::Guards(example)));
         }
         for term in &constraints.affinity {
             let key = self.key(nodes, &term.topology_key);
-            looker.wanted.push(self.add(key, Whom::Wanted(example)));
+            looker.wanted.push(self.add(key, CountedPods::Wanted(example)));
         }
         looker.wants_itself = constraints.affinity.iter().all(|term| about(cluster, term, example));
         self.lookers.push(looker);
@@ -509,7 +509,7 @@ impl<'a> Rules<'a> {
 
     /// Returns the scope of a counter for members that may be placed on any node.
     fn reach(&self, nodes: &Nodes<'a>, rule: &Rule<'a>) -> Reach {
-        let Whom::Peers(pod, number) = rule.whom else { return Reach::default() };
+        let CountedPods::Peers(pod, number) = rule.pods else { return Reach::default() };
         let constraints = &pod.constraints.spread;
         let is_asked = |key: &&Key<'_>| constraints.iter().any(|constraint| constraint.topology_key == key.name);
         let keys: Vec<&Key<'_>> = self.keys.iter().filter(is_asked).collect();
@@ -560,7 +560,7 @@ impl<'a> Rules<'a> {
                 for namespace in namespaces {
                     cluster.bound_in(namespace).for_each(|index| note(self, index));
                 }
-                if self.rules.iter().any(|rule| matches!(rule.whom, Whom::Guards(_))) {
+                if self.rules.iter().any(|rule| matches!(rule.pods, CountedPods::Guards(_))) {
                     cluster.repelling_pods().for_each(|(_, index)| note(self, index));
                 }
             }
@@ -571,13 +571,13 @@ impl<'a> Rules<'a> {
     /// The selectors of the pods that the counters count.
     fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
         let of_rule = |rule: &Rule<'a>| -> SmallVec<[&'a Selector; 1]> {
-            match &rule.whom {
-                Whom::Peers(pod, number) => pod.constraints.spread[*number].selector.iter().collect(),
-                Whom::Wanted(pod) => {
+            match &rule.pods {
+                CountedPods::Peers(pod, number) => pod.constraints.spread[*number].selector.iter().collect(),
+                CountedPods::Wanted(pod) => {
                     pod.constraints.affinity.iter().filter_map(|term| term.selector.as_ref()).collect()
                 }
-                Whom::Unwanted(pod, number) => pod.constraints.anti_affinity[*number].selector.iter().collect(),
-                Whom::Guards(_) => SmallVec::new(),
+                CountedPods::Unwanted(pod, number) => pod.constraints.anti_affinity[*number].selector.iter().collect(),
+                CountedPods::Guards(_) => SmallVec::new(),
             }
         };
         self.rules.iter().flat_map(of_rule).collect::<Vec<_>>().into_iter()
@@ -587,14 +587,14 @@ impl<'a> Rules<'a> {
     fn namespaces(&self) -> Option<BTreeSet<&'a str>> {
         let mut list = BTreeSet::new();
         for rule in &self.rules {
-            let terms: &'a [AffinityTerm] = match &rule.whom {
-                Whom::Peers(pod, _) => {
+            let terms: &'a [AffinityTerm] = match &rule.pods {
+                CountedPods::Peers(pod, _) => {
                     list.insert(pod.key.namespace.as_str());
                     continue;
                 }
-                Whom::Wanted(pod) => &pod.constraints.affinity,
-                Whom::Unwanted(pod, number) => std::slice::from_ref(&pod.constraints.anti_affinity[*number]),
-                Whom::Guards(_) => continue,
+                CountedPods::Wanted(pod) => &pod.constraints.affinity,
+                CountedPods::Unwanted(pod, number) => std::slice::from_ref(&pod.constraints.anti_affinity[*number]),
+                CountedPods::Guards(_) => continue,
             };
             for term in terms {
                 if term.namespaces.selector.is_some() {
@@ -617,11 +617,11 @@ impl<'a> Rules<'a> {
 
     fn find_marks(&self, cluster: &Cluster, index: PodIndex) -> Marks {
         let Some(pod) = cluster.pod_at(index) else { return Marks::new() };
-        let counted = |rule: &Rule<'_>| match rule.whom {
-            Whom::Peers(member, number) => spread::is_peer(&member.constraints.spread[number], member, pod),
-            Whom::Wanted(member) => member.constraints.affinity.iter().all(|term| about(cluster, term, pod)),
-            Whom::Unwanted(member, number) => about(cluster, &member.constraints.anti_affinity[number], pod),
-            Whom::Guards(member) => {
+        let counted = |rule: &Rule<'_>| match rule.pods {
+            CountedPods::Peers(member, number) => spread::is_peer(&member.constraints.spread[number], member, pod),
+            CountedPods::Wanted(member) => member.constraints.affinity.iter().all(|term| about(cluster, term, pod)),
+            CountedPods::Unwanted(member, number) => about(cluster, &member.constraints.anti_affinity[number], pod),
+            CountedPods::Guards(member) => {
                 let mut terms = pod.constraints.anti_affinity.iter();
                 terms.any(|term| term.topology_key == self.keys[rule.key].name && about(cluster, term, member))
             }

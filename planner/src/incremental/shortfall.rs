@@ -30,7 +30,7 @@ impl Incremental<'_> {
         } else if totals.movable > 0 {
             Help::NotEnough(usize::try_from(totals.most).unwrap_or(usize::MAX).min(demand.need))
         } else {
-            Help::of_nobody(self.question.cluster, demand.priority)
+            Help::without_victims(self.question.cluster, demand.priority)
         };
         Some(Decision::Unschedulable(Shortfall {
             needed: demand.need,

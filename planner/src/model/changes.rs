@@ -102,7 +102,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_nobody_has_read_yet_is_not_noted_twice() {
+    fn an_unread_change_is_not_noted_twice() {
         let mut changes = Changes::default();
         let since = |changes: &Changes, seen| changes.since(seen).unwrap().collect::<Vec<_>>();
         changes.note(Change::Budget(3));
@@ -114,7 +114,11 @@ mod tests {
         changes.note(Change::Budget(3));
         changes.note(Change::Budget(3));
         assert_eq!(since(&changes, second), [Change::Budget(3)]);
-        assert_eq!(since(&changes, first), [Change::Pods(3), Change::Budget(3)], "whoever is behind misses nothing");
+        assert_eq!(
+            since(&changes, first),
+            [Change::Pods(3), Change::Budget(3)],
+            "a reader that is behind misses no change"
+        );
     }
 
     #[test]

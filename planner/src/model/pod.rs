@@ -171,7 +171,7 @@ impl Pod {
     }
 
     /// Returns true if another version of the pod has the same requests, constraints, labels and group: only its progress changed.
-    pub(super) fn goes_on_as(&self, other: &Self) -> bool {
+    pub(super) fn differs_only_in_progress(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.group == other.group
             && self.labels == other.labels

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_that_somebody_wrote_change_nothing() {
+    fn written_zeros_change_nothing() {
         let zeros = "0".repeat(200);
         assert_eq!(parse(&format!("{zeros}1")), Ok(UNIT));
         assert_eq!(parse(&format!("1.5{zeros}")), Ok(UNIT * 3 / 2));

@@ -2,7 +2,7 @@
 
 /// What sets the capacity aside, with the priority of the preemptor.
 ///
-/// The nomination of a pod reserves as much as a plan that has begun, at the pod's effective priority, unless a plan for the pod says
+/// The nomination of a pod reserves as much as a plan that has started, at the pod's effective priority, unless a plan for the pod says
 /// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {

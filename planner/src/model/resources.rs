@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_beyond_the_last_number_stays_without_one_and_takes_nobody_elses() {
+    fn a_resource_beyond_the_last_number_gets_none_and_reuses_none() {
         let mut names = Names::default();
         for at in 0..=u32::from(ResourceId::MAX) - 5 {
             assert!(names.number(&format!("r{at}")).is_some(), "{at}");

@@ -60,9 +60,9 @@ impl InFlight {
         let departing = pods(&context.departing).difference(&lingering).copied().collect::<BTreeSet<PodIndex>>();
         let group = demand.members.first().and_then(|member| cluster.group_index_of(*member));
         let group = group.filter(|group| cluster.group_at(*group).is_some());
-        let mates = group.map_or(&[][..], |group| cluster.members_at(group)).iter().copied();
-        let mates = mates.filter(|mate| cluster.row(*mate).priority < demand.priority);
-        let exempt = context.exempt.iter().filter_map(|uid| cluster.pod_with_uid(uid)).chain(mates);
+        let lower_members = group.map_or(&[][..], |group| cluster.members_at(group)).iter().copied();
+        let lower_members = lower_members.filter(|member| cluster.row(*member).priority < demand.priority);
+        let exempt = context.exempt.iter().filter_map(|uid| cluster.pod_with_uid(uid)).chain(lower_members);
         let unit = |pod: PodIndex| cluster.row(pod).role.unit(pod).filter(|_| !departing.contains(&pod));
         let (exempt, evicting) = (exempt.filter_map(unit).collect(), evicting(cluster, &departing));
         Self { reserved, held: OnceCell::new(), departing, evicting, lingering, exempt, displaces_critical: false }

@@ -36,9 +36,10 @@ impl Reserved {
     /// All reservations, by node.
     pub(crate) fn all(&self, cluster: &Cluster) -> Vec<Held> {
         let counts = cluster.reserved().filter(|(pod, _, reservation)| self.counts(*pod, *reservation));
-        let mut held: Vec<Held> = counts.filter_map(|(pod, node, _)| Some((pod, cluster.rank_of(node)?))).collect();
-        held.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
-        held
+        let mut reservations: Vec<Held> =
+            counts.filter_map(|(pod, node, _)| Some((pod, cluster.rank_of(node)?))).collect();
+        reservations.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
+        reservations
     }
 
     /// The pods with required anti-affinity for which capacity is reserved.

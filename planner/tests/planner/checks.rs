@@ -8,13 +8,13 @@ fn placement(pod: &str, node: &str) -> Placement {
     Placement { pod: key(pod), uid: format!("uid-{pod}").into(), node: node.into() }
 }
 
-fn check(cluster: &Cluster, placements: &[Placement], gone: &[&str]) -> Result<(), String> {
-    let gone: BTreeSet<SmolStr> = gone.iter().map(|name| format!("uid-{name}").into()).collect();
-    still_fits(cluster, placements, 10, &Context::default(), &gone)
+fn check(cluster: &Cluster, placements: &[Placement], victims: &[&str]) -> Result<(), String> {
+    let victims: BTreeSet<SmolStr> = victims.iter().map(|name| format!("uid-{name}").into()).collect();
+    still_fits(cluster, placements, 10, &Context::default(), &victims)
 }
 
 #[test]
-fn placements_fit_together_once_the_victims_are_gone() {
+fn placements_fit_together_once_the_victims_have_terminated() {
     let all = [node("a", 2), pod("x").on("a"), pod("y").on("a").terminating(), pod("p"), pod("q")];
     let cluster = cluster(&all);
     let both = [placement("p", "a"), placement("q", "a")];
@@ -24,7 +24,7 @@ fn placements_fit_together_once_the_victims_are_gone() {
 }
 
 #[test]
-fn a_resource_that_nobody_offers_is_named_also_where_the_place_of_a_pod_that_asks_for_it_is_held() {
+fn a_resource_that_no_node_offers_is_named_also_if_a_pod_that_requests_it_is_nominated() {
     let all = [node("a", 2), pod("p").asks("example.com/unknown", "1"), pod("q")];
     let mut cluster = cluster(&all);
     let problem = "Pod default/p does not fit on node a any more: insufficient example.com/unknown.";
@@ -40,7 +40,7 @@ fn a_member_that_is_bound_to_its_node_is_fine_and_counts_once() {
 }
 
 #[test]
-fn a_member_that_is_gone_elsewhere_or_leaving_is_named() {
+fn a_member_that_is_deleted_bound_elsewhere_or_leaving_is_named() {
     let all = [node("a", 2), node("b", 1), pod("p").on("b"), pod("q").terminating()];
     let cluster = cluster(&all);
     for (name, problem) in [
@@ -53,7 +53,7 @@ fn a_member_that_is_gone_elsewhere_or_leaving_is_named() {
 }
 
 #[test]
-fn a_node_that_is_gone_cordoned_or_tainted_is_named() {
+fn a_node_that_is_deleted_cordoned_or_tainted_is_named() {
     let cordoned = node("cordoned", 1).set("/spec/unschedulable", true.into());
     let taint = serde_json::json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
     let tainted = node("tainted", 1).set("/spec/taints", taint);
@@ -68,7 +68,7 @@ fn a_node_that_is_gone_cordoned_or_tainted_is_named() {
 }
 
 #[test]
-fn places_held_by_others_of_equal_or_higher_priority_count() {
+fn reservations_of_equal_or_higher_priority_count() {
     let mut cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
     let mut check = |priority| {
         cluster.reserve("uid-r", "a", Reservation::Begun(priority));

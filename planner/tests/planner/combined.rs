@@ -1,4 +1,4 @@
-//! Features in combination, held to an oracle of its own that tries every choice of victims and every order of placement.
+//! Combinations of features, compared with an oracle that tries every choice of victims and every order of placement.
 
 use crate::common::numbers::Numbers;
 use crate::common::*;
@@ -24,7 +24,7 @@ struct Running {
     /// Keeps pods of team g away: from its zone (false) or host (true).
     repels: Option<bool>,
     /// Bound member of g.
-    mate: bool,
+    is_member: bool,
     start: usize,
 }
 
@@ -49,7 +49,7 @@ struct World {
     members: Vec<Member>,
     need: Option<usize>,
     domain: bool,
-    held: Vec<(usize, i64, i32, bool)>,
+    reservations: Vec<(usize, i64, i32, bool)>,
 }
 
 fn chance(numbers: &mut Numbers, percent: usize) -> bool {
@@ -68,22 +68,22 @@ fn world(n: &mut Numbers, mask: usize) -> World {
     for at in 0..2 + n.below(if wide { 13 } else { 7 }) {
         let node = n.below(nodes.len());
         let cpus = 1 + n.below(2) as i64;
-        let mate = on(5) && chance(n, 12);
-        let leaving = on(7) && !mate && chance(n, 12);
+        let is_member = on(5) && chance(n, 12);
+        let leaving = on(7) && !is_member && chance(n, 12);
         let pod = Running {
             name: format!("p-{at:02}"),
             node,
             cpus,
-            priority: if mate { 50 } else { n.below(7) as i32 * 10 },
-            group: if !mate && chance(n, 40) { Some(n.below(2)) } else { None },
+            priority: if is_member { 50 } else { n.below(7) as i32 * 10 },
+            group: if !is_member && chance(n, 40) { Some(n.below(2)) } else { None },
             app: n.below(4),
             guarded: on(4) && chance(n, 25),
             leaving,
             lingering: leaving && chance(n, 40),
-            departing: on(7) && !leaving && !mate && chance(n, 8),
-            shielded: on(9) && !mate && chance(n, 10),
-            repels: if on(2) && !mate && chance(n, 15) { Some(chance(n, 60)) } else { None },
-            mate,
+            departing: on(7) && !leaving && !is_member && chance(n, 8),
+            shielded: on(9) && !is_member && chance(n, 10),
+            repels: if on(2) && !is_member && chance(n, 15) { Some(chance(n, 60)) } else { None },
+            is_member,
             start: n.below(3),
         };
         let pod = Running { group: pod.group.filter(|_| !pod.shielded), ..pod };
@@ -106,10 +106,10 @@ fn world(n: &mut Numbers, mask: usize) -> World {
         .collect();
     let members: Vec<Member> =
         (0..1 + n.below(if wide { 6 } else { 4 })).map(|m| kinds[m % kinds.len()].clone()).collect();
-    let mates = pods.iter().filter(|pod| pod.mate && !pod.departing).count();
+    let bound_members = pods.iter().filter(|pod| pod.is_member && !pod.departing).count();
     let basic = on(6) && chance(n, 50);
-    let need = (!basic).then(|| 1 + n.below(members.len() + mates));
-    let held = if on(8) {
+    let need = (!basic).then(|| 1 + n.below(members.len() + bound_members));
+    let reservations = if on(8) {
         (0..n.below(3))
             .map(|_| (n.below(nodes.len()), 1 + n.below(2) as i64, 30 + n.below(4) as i32 * 10, chance(n, 50)))
             .collect()
@@ -124,7 +124,7 @@ fn world(n: &mut Numbers, mask: usize) -> World {
         members,
         need,
         domain: on(12) && chance(n, 60),
-        held,
+        reservations,
     }
 }
 
@@ -161,7 +161,7 @@ impl World {
             if let Some(g) = low.group {
                 built = built.group(&format!("low-{g}"));
             }
-            if low.mate {
+            if low.is_member {
                 built = built.group("g").label("team", "g");
             }
             built = built.priority(low.priority);
@@ -238,9 +238,9 @@ impl World {
             }
             all.push(built);
         }
-        for (h, (node, cpus, priority, nomination)) in self.held.iter().enumerate() {
+        for (h, (node, cpus, priority, nomination)) in self.reservations.iter().enumerate() {
             let name = format!("h-{h}");
-            let built = pod(&name).asks("cpu", &cpus.to_string()).priority(*priority).label("app", "held");
+            let built = pod(&name).asks("cpu", &cpus.to_string()).priority(*priority).label("app", "reservations");
             all.push(if *nomination { built.nominated(&format!("n{node}")) } else { built });
         }
         (all, context)
@@ -248,7 +248,7 @@ impl World {
 
     /// Reserves capacity for the pending pods that are not nominated.
     fn reserve(&self, cluster: &mut Cluster) {
-        for (h, (node, _, priority, nomination)) in self.held.iter().enumerate() {
+        for (h, (node, _, priority, nomination)) in self.reservations.iter().enumerate() {
             if !nomination {
                 cluster.reserve(&format!("uid-h-{h}"), &format!("n{node}"), Reservation::Begun(*priority));
             }
@@ -260,18 +260,18 @@ impl World {
     }
 
     fn units(&self) -> Vec<(Vec<usize>, i32)> {
-        let goes = |p: &usize| {
+        let evictable = |p: &usize| {
             let pod = &self.pods[*p];
-            !pod.leaving && !pod.shielded && !pod.mate
+            !pod.leaving && !pod.shielded && !pod.is_member
         };
         let whole = |p: &usize| self.pods[*p].group.filter(|g| self.groups[*g].1);
         let mut units: Vec<(Vec<usize>, i32)> = (0..self.pods.len())
-            .filter(goes)
+            .filter(evictable)
             .filter(|p| whole(p).is_none() && !self.pods[*p].departing)
             .map(|p| (vec![p], self.priority_of(&self.pods[p])))
             .collect();
         for g in 0..self.groups.len() {
-            let pods: Vec<usize> = (0..self.pods.len()).filter(goes).filter(|p| whole(p) == Some(g)).collect();
+            let pods: Vec<usize> = (0..self.pods.len()).filter(evictable).filter(|p| whole(p) == Some(g)).collect();
             let priority = pods.iter().map(|p| self.priority_of(&self.pods[*p])).min().unwrap_or(0);
             let pods: Vec<usize> = pods.into_iter().filter(|p| !self.pods[*p].departing).collect();
             if !pods.is_empty() {
@@ -299,15 +299,15 @@ impl World {
         })
     }
 
-    fn state(&self, gone: &BTreeSet<usize>, held: bool) -> State {
+    fn state(&self, removed: &BTreeSet<usize>, reservations: bool) -> State {
         let mut free: Vec<i64> = self.nodes.iter().map(|(cpus, _)| *cpus).collect();
         let mut there = Vec::new();
-        for (p, pod) in self.pods.iter().enumerate().filter(|(p, _)| !gone.contains(p)) {
+        for (p, pod) in self.pods.iter().enumerate().filter(|(p, _)| !removed.contains(p)) {
             free[pod.node] -= pod.cpus;
-            there.push((pod.node, Who::Pod(p)));
+            there.push((pod.node, Occupant::Pod(p)));
         }
-        if held {
-            for (node, cpus, priority, _) in &self.held {
+        if reservations {
+            for (node, cpus, priority, _) in &self.reservations {
                 if *priority >= 50 {
                     free[*node] -= cpus;
                 }
@@ -321,13 +321,13 @@ impl World {
     }
 
     /// The labels of a pod: (team `g`, app).
-    fn labels(&self, who: &Who) -> (bool, Option<usize>, bool, bool) {
+    fn labels(&self, who: &Occupant) -> (bool, Option<usize>, bool, bool) {
         match who {
-            Who::Pod(p) => {
+            Occupant::Pod(p) => {
                 let pod = &self.pods[*p];
-                (pod.mate, Some(pod.app), pod.leaving, pod.shielded)
+                (pod.is_member, Some(pod.app), pod.leaving, pod.shielded)
             }
-            Who::Member(_) => (true, None, false, false),
+            Occupant::Member(_) => (true, None, false, false),
         }
     }
 
@@ -340,15 +340,15 @@ impl World {
             && state
                 .there
                 .iter()
-                .any(|(other, who)| *other == node && matches!(who, Who::Member(x) if self.members[*x].port))
+                .any(|(other, who)| *other == node && matches!(who, Occupant::Member(x) if self.members[*x].port))
         {
             return false;
         }
-        let team = |who: &Who| {
+        let team = |who: &Occupant| {
             let (team, _, _, shielded) = self.labels(who);
             team && !shielded
         };
-        let app = |who: &Who, a: usize| {
+        let app = |who: &Occupant, a: usize| {
             let (_, app, _, shielded) = self.labels(who);
             app == Some(a) && !shielded
         };
@@ -381,7 +381,7 @@ impl World {
         // Others keep team g away.
         for (n, who) in &state.there {
             match who {
-                Who::Pod(p) => {
+                Occupant::Pod(p) => {
                     if let Some(host) = self.pods[*p].repels
                         && let Some(d) = self.domain(*n, host)
                         && self.domain(node, host) == Some(d)
@@ -389,7 +389,7 @@ impl World {
                         return false;
                     }
                 }
-                Who::Member(x) => {
+                Occupant::Member(x) => {
                     if self.members[*x].apart && *n == node {
                         return false;
                     }
@@ -406,8 +406,9 @@ impl World {
             return false;
         }
         // Affinity: one pod must match all terms (counted by all terms); each term's domain must have such a pod.
-        let matches_all =
-            |who: &Who| (member.together.is_none() || team(who)) && member.near_app.is_none_or(|(a, _)| app(who, a));
+        let matches_all = |who: &Occupant| {
+            (member.together.is_none() || team(who)) && member.near_app.is_none_or(|(a, _)| app(who, a))
+        };
         let mut keys: Vec<bool> = member.together.into_iter().collect();
         keys.extend(member.near_app.map(|(_, host)| host));
         if !keys.is_empty() {
@@ -427,8 +428,12 @@ impl World {
     }
 
     fn pins(&self) -> Option<Option<usize>> {
-        let pins: BTreeSet<Option<usize>> =
-            self.pods.iter().filter(|p| p.mate && !p.departing && !p.leaving).map(|p| self.nodes[p.node].1).collect();
+        let pins: BTreeSet<Option<usize>> = self
+            .pods
+            .iter()
+            .filter(|p| p.is_member && !p.departing && !p.leaving)
+            .map(|p| self.nodes[p.node].1)
+            .collect();
         match pins.len() {
             0 => None,
             1 => pins.first().copied(),
@@ -448,10 +453,10 @@ impl World {
     }
 
     /// Returns true if `count` members can be placed one after the other.
-    fn placeable(&self, gone: &BTreeSet<usize>, count: usize) -> bool {
+    fn placeable(&self, removed: &BTreeSet<usize>, count: usize) -> bool {
         self.zones().into_iter().any(|zone| {
             let mut seen = BTreeSet::new();
-            self.extend(&mut self.state(gone, true), zone, 0, count, &mut seen)
+            self.extend(&mut self.state(removed, true), zone, 0, count, &mut seen)
         })
     }
 
@@ -470,8 +475,8 @@ impl World {
             .there
             .iter()
             .filter_map(|(n, who)| match who {
-                Who::Member(m) => Some((*m, *n)),
-                Who::Pod(_) => None,
+                Occupant::Member(m) => Some((*m, *n)),
+                Occupant::Pod(_) => None,
             })
             .collect();
         fingerprint.sort_unstable();
@@ -484,7 +489,7 @@ impl World {
                     continue;
                 }
                 state.free[node] -= self.members[m].cpus;
-                state.there.push((node, Who::Member(m)));
+                state.there.push((node, Occupant::Member(m)));
                 let done = self.extend(state, zone, placed | (1 << m), count, seen);
                 state.there.pop();
                 state.free[node] += self.members[m].cpus;
@@ -497,14 +502,14 @@ impl World {
     }
 
     /// Returns true if the placements are feasible one after the other.
-    fn holds(&self, gone: &BTreeSet<usize>, placements: &[(usize, usize)]) -> bool {
-        let mut state = self.state(gone, true);
+    fn holds(&self, removed: &BTreeSet<usize>, placements: &[(usize, usize)]) -> bool {
+        let mut state = self.state(removed, true);
         for (m, node) in placements {
             if !self.admits(&state, *m, *node) {
                 return false;
             }
             state.free[*node] -= self.members[*m].cpus;
-            state.there.push((*node, Who::Member(*m)));
+            state.there.push((*node, Occupant::Member(*m)));
         }
         let zones: BTreeSet<Option<usize>> = placements.iter().map(|(_, n)| self.nodes[*n].1).collect();
         !self.domain || (zones.len() == 1 && zones.iter().all(|z| z.is_some() && self.zones().contains(z)))
@@ -520,7 +525,7 @@ impl World {
     }
 
     fn needed(&self) -> Option<usize> {
-        let bound = self.pods.iter().filter(|p| p.mate && !p.departing && !p.leaving).count();
+        let bound = self.pods.iter().filter(|p| p.is_member && !p.departing && !p.leaving).count();
         match self.need {
             Some(min) if bound + self.members.len() < min => None,
             Some(min) => Some(min.saturating_sub(bound).max(1)),
@@ -530,14 +535,14 @@ impl World {
 }
 
 #[derive(Clone)]
-enum Who {
+enum Occupant {
     Pod(usize),
     Member(usize),
 }
 
 struct State {
     free: Vec<i64>,
-    there: Vec<(usize, Who)>,
+    there: Vec<(usize, Occupant)>,
 }
 
 fn parse(name: &str, prefix: &str) -> usize {
@@ -608,18 +613,18 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
                 return Some("a guarantee is violated".to_owned());
             }
             let leavers = world.leavers(true);
-            let gone: BTreeSet<usize> = pods.union(&leavers).copied().collect();
-            if !world.holds(&gone, &list) {
+            let removed: BTreeSet<usize> = pods.union(&leavers).copied().collect();
+            if !world.holds(&removed, &list) {
                 return Some("a plan that does not hold".to_owned());
             }
             if world.placeable(&now, need) {
                 return Some("preempts although it fits now".to_owned());
             }
             if !found.victims.is_empty() && world.placeable(&leavers, need) {
-                return Some("evicts although it fits once those are gone who leave".to_owned());
+                return Some("evicts although it fits once the leaving pods have terminated".to_owned());
             }
             for (unit, _) in &chosen {
-                let without: BTreeSet<usize> = gone.iter().copied().filter(|p| !unit.contains(p)).collect();
+                let without: BTreeSet<usize> = removed.iter().copied().filter(|p| !unit.contains(p)).collect();
                 if world.holds(&without, &list) {
                     return Some("evicts for nothing".to_owned());
                 }
@@ -636,9 +641,9 @@ fn judge(world: &World, strategy: Strategy, tallies: &mut Tallies) -> Option<Str
                 if !world.guarantees_hold(&chosen) {
                     continue;
                 }
-                let gone: BTreeSet<usize> =
+                let removed: BTreeSet<usize> =
                     chosen.iter().flat_map(|(unit, _)| unit.iter().copied()).chain(leavers.iter().copied()).collect();
-                if world.placeable(&gone, need) {
+                if world.placeable(&removed, need) {
                     return Some(format!("missed: {} victims are enough", chosen.len()));
                 }
             }

@@ -49,7 +49,7 @@ fn a_pod_becomes_and_ceases_to_be_a_critical_addon_with_its_annotation_and_the_s
 }
 
 #[test]
-fn a_pod_of_a_system_priority_class_is_spared_for_a_preemptor_of_a_higher_one() {
+fn a_pod_of_a_system_priority_class_is_no_victim_of_a_preemptor_of_a_higher_one() {
     let objects = [node("a", 1), pod("dns").priority(2_000_000_000).on("a"), pod("p").priority(2_000_001_000)];
     assert_eq!(victims(&planned(decide(&cluster(&objects), &for_pod("p")))), ["dns"]);
     let words = "1 pod needed, 0 fit now. Missing 1 cpu. 1 pod below priority 2000001000 is a critical add-on, which is not evicted.";
@@ -70,7 +70,7 @@ fn pods_are_evicted_for_a_critical_pod_only_in_the_namespaces_of_critical_addons
 }
 
 #[test]
-fn a_group_that_is_disrupted_as_a_whole_is_spared_with_its_critical_addon() {
+fn a_group_that_is_disrupted_together_is_no_victim_if_a_member_is_a_critical_addon() {
     let member = |name: &str, on: &str| pod(name).group("low").on(on);
     let mut objects = vec![node("a", 1), node("b", 1), gang("low", 0, 2).whole(), member("low-1", "b")];
     objects.extend([addon("low-0").group("low").on("a"), pod("p").priority(10)]);

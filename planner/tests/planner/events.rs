@@ -26,7 +26,7 @@ fn seen(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_that_goes_on_is_known_as_if_it_had_come_so() {
+fn an_updated_pod_counts_as_if_it_had_been_created_so() {
     let budget = budget("b", "web", 1);
     let stages = |name: &str, group: Option<&str>| {
         let new = pod(name).label("app", "web").priority(3);
@@ -61,14 +61,14 @@ fn a_pod_that_goes_on_is_known_as_if_it_had_come_so() {
             pod("g-1").group("g"),
             budget.clone(),
         ];
-        let mut told = cluster(&base);
+        let mut updated = cluster(&base);
         for (step, stage) in stages("x", group).iter().enumerate() {
-            add(&mut told, stage);
+            add(&mut updated, stage);
             let mut fresh = cluster(&base);
             add(&mut fresh, stage);
-            assert_eq!(seen(&told), seen(&fresh), "{group:?}, step {step}");
+            assert_eq!(seen(&updated), seen(&fresh), "{group:?}, step {step}");
         }
-        told.remove_pod(&key("x"));
-        assert_eq!(seen(&told), seen(&cluster(&base)), "{group:?}");
+        updated.remove_pod(&key("x"));
+        assert_eq!(seen(&updated), seen(&cluster(&base)), "{group:?}");
     }
 }

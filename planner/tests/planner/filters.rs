@@ -268,7 +268,7 @@ fn anti_affinity_keeps_apart_from_both_sides_and_across_the_domain() {
 }
 
 #[test]
-fn affinity_needs_somebody_in_the_domain_or_the_pod_itself_as_the_first() {
+fn affinity_needs_a_matching_pod_in_the_domain_or_the_pod_itself_as_the_first() {
     let zoned = || node("a", 4).label("zone", "one");
     let db = pod("db").label("app", "db").priority(9).on("a");
     assert_eq!(fits(zoned(), std::slice::from_ref(&db), affine("podAffinity", "db", "p")), Ok(()));

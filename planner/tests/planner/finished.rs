@@ -35,7 +35,7 @@ fn decided(objects: &[Built]) -> Result<usize, (usize, usize)> {
 fn the_last_member_starts_alone_when_the_others_have_finished() {
     let mut all = gang_of_four(&[], 0);
     all.push(of("g-3", "Job", "j"));
-    assert_eq!(decided(&all), Err((1, 0)), "nobody has finished");
+    assert_eq!(decided(&all), Err((1, 0)), "no member has finished");
     all.extend((0..3).map(|i| done(of(&format!("g-{i}"), "Job", "j"))));
     assert_eq!(decided(&all), Ok(1));
 }
@@ -52,7 +52,7 @@ fn deleted_finished_pods_count_and_no_pod_counts_twice() {
 }
 
 #[test]
-fn a_controller_that_is_new_begins_anew() {
+fn a_new_controller_starts_a_new_run() {
     let mut all = gang_of_four(&["monday"], 4);
     all.push(done(of("a", "Job", "monday")));
     all.push(of("g-0", "Job", "tuesday"));
@@ -70,7 +70,7 @@ fn controllers_of_one_run_share_what_is_remembered() {
 }
 
 #[test]
-fn a_member_that_was_told_to_end_has_finished_only_if_its_job_says_so() {
+fn a_finished_member_that_is_terminating_counts_only_if_its_controller_is_a_job() {
     for (kind, expected) in [("Job", Ok(1)), ("StatefulSet", Err((1, 0)))] {
         let mut all = gang_of_four(&[], 0);
         all.push(of("g-3", kind, "o"));
@@ -101,7 +101,7 @@ fn what_has_finished_is_not_made_room_for() {
     all.extend([pod("low-0").on("n"), pod("low-1").on("n")]);
     all.extend((0..2).map(|i| of(&format!("g-{i}"), "Job", "j")));
     let plan = planned(decide(&cluster(&all), &for_group("g")));
-    assert_eq!(victims(&plan).len(), 2, "two members are missing, and two of four have a place");
+    assert_eq!(victims(&plan).len(), 2, "two members are missing, and two of four fit");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn members_for_which_their_job_makes_others_do_not_count() {
 }
 
 #[test]
-fn what_is_to_spare_counts_for_those_too_whose_pods_were_deleted() {
+fn spare_completions_count_also_for_finished_pods_that_were_deleted() {
     let remembered = json!({"owners": ["j"], "count": 3, "spare": 2});
     let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", remembered)];
     all.push(of("g-0", "Job", "j"));

@@ -31,7 +31,12 @@ fn evicted(mut cluster: Cluster, members: usize, cpus: &str) -> usize {
     println!("{members} x {cpus} CPU: {} pods evicted, planned in {:?}", plan.cost.victim_pods, start.elapsed());
     assert_eq!(plan.placements.len(), members);
     for victim in &plan.victims {
-        assert_eq!(victim.pods.len(), cluster.members(&victim.key).count(), "{} is torn", victim.key);
+        assert_eq!(
+            victim.pods.len(),
+            cluster.members(&victim.key).count(),
+            "{} is only partially disrupted",
+            victim.key
+        );
     }
     plan.cost.victim_pods
 }

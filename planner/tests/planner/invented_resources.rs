@@ -27,7 +27,7 @@ fn ten_thousand_invented_names_get_no_number() {
 }
 
 #[test]
-fn what_no_node_offers_is_missing_by_its_name_and_nobody_is_evicted_for_it() {
+fn a_resource_that_no_node_offers_is_named_as_missing_and_no_pod_is_evicted_for_it() {
     let low = pod("low").priority(-1).asks("example.com/fpga", "2").on("a");
     let objects = [node("a", 4), low, pod("p").asks("example.com/fpga", "1").asks("example.com/tpu", "3")];
     assert_eq!(

@@ -214,7 +214,7 @@ fn the_order_in_which_resources_are_first_seen_makes_no_difference() {
 }
 
 #[test]
-fn a_whole_group_is_spared_once_it_has_grown_on_another_node() {
+fn a_group_is_not_evicted_once_it_has_grown_on_another_node() {
     let mut all = vec![node("a", 1), node("b", 1), node("c", 2), gang("low", 1, 1).whole(), pod("p").priority(10)];
     all.push(pod("low-0").group("low").on("a"));
     all.extend(["x", "y"].map(|name| pod(name).priority(1).asks("cpu", "500m").on("b")));
@@ -227,12 +227,17 @@ fn a_whole_group_is_spared_once_it_has_grown_on_another_node() {
             add(&mut cluster, &pod(name).group("low").asks("cpu", "0").on("c"));
         }
         let grown = planned(plan(&cluster, &for_pod("p"), &context));
-        assert_eq!(victims(&grown), ["x", "y"], "{}: one pod went before, three would go now", strategy.as_str());
+        assert_eq!(
+            victims(&grown),
+            ["x", "y"],
+            "{}: one pod was evicted before, three would be now",
+            strategy.as_str()
+        );
     }
 }
 
 #[test]
-fn a_pod_is_spared_once_its_budget_allows_nothing_any_more() {
+fn a_pod_is_not_evicted_once_its_budget_allows_no_disruption() {
     let guarded = |name: &str, priority: i32| pod(name).priority(priority).label("app", "db").on(&name[3..]);
     let all = [
         node("a", 1),

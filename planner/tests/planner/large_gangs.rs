@@ -61,7 +61,7 @@ fn members_that_differ_in_their_number_only_are_spread_like_others() {
 }
 
 #[test]
-fn one_pod_that_keeps_everybody_away_stops_no_gang_whose_members_are_numbered() {
+fn one_pod_with_anti_affinity_to_all_pods_stops_no_gang_with_numbered_members() {
     let mut all = numbered(96, |pod| pod);
     let term = json!({"topologyKey": "hostname", "labelSelector": {}, "namespaceSelector": {}});
     let lone = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
@@ -301,7 +301,7 @@ fn the_few_nodes_of_a_pool_are_not_left_out_for_the_many_of_another() {
     // The same if a pod has to be evicted there, and the many nodes are free.
     let low = (0..10).map(|number| pod(&format!("low-{number}")).priority(1).on(&format!("head-{number:04}")));
     let Decision::Preempt(plan) = decide(&world(&nodes, &[gang, low.collect()].concat()), &for_group("g")) else {
-        panic!("a pod of the heads' nodes goes")
+        panic!("a pod of the heads' nodes is evicted")
     };
     assert_eq!((plan.victims.len(), plan.placements.len()), (1, 9));
 }

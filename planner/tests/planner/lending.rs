@@ -31,7 +31,7 @@ fn a_group_counts_with_its_own_priority_where_its_pods_pay_for_more() {
 }
 
 #[test]
-fn a_group_that_goes_whole_counts_as_its_cheapest_running_pod() {
+fn a_group_that_is_disrupted_together_counts_as_its_cheapest_running_pod() {
     let mut all = vec![node("a", 3), gang("mid", 50, 1).whole(), pod("p").asks("cpu", "2").priority(40)];
     all.extend(["dear-0", "dear-1"].map(|name| pod(name).group("mid").on("a")));
     let mut cluster = cluster(&all);
@@ -40,7 +40,7 @@ fn a_group_that_goes_whole_counts_as_its_cheapest_running_pod() {
     assert_eq!((victims(&plan), plan.victims[0].priority, plan.victims[0].pods.len()), (vec!["mid"], 1, 3));
     for name in ["dear-0", "cheap"] {
         let pod = cluster.pod(&key(name)).unwrap();
-        assert_eq!(cluster.effective_priority(pod), 1, "{name}: what one pays for shields no other");
+        assert_eq!(cluster.effective_priority(pod), 1, "{name}: the class of one member shields no other");
     }
     // Pending and terminating members do not lower the priority of the others.
     add(&mut cluster, &pod("cheap").group("mid").priority(1).on("a").terminating());
@@ -72,7 +72,7 @@ fn a_basic_group_lends_its_pods_nothing_either() {
 }
 
 #[test]
-fn members_that_run_and_pay_for_less_count_for_the_barrier_and_get_nobody_evicted() {
+fn running_members_of_a_lower_class_count_for_min_count_and_no_pod_is_evicted_for_them() {
     let mut all = vec![node("a", 3), pod("low").on("a"), gang("g", 10, 3)];
     all.extend(["old-0", "old-1"].map(|name| pod(name).group("g").priority(2).on("a")));
     all.push(pod("old-2").group("g").priority(2));

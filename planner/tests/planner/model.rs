@@ -24,7 +24,7 @@ fn class(name: &str, value: i32) -> PriorityClass {
 }
 
 #[test]
-fn the_same_object_again_is_no_change_and_neither_is_a_field_nobody_decides_by() {
+fn an_unchanged_object_and_a_field_that_no_decision_reads_are_no_changes() {
     let mut cluster = Cluster::default();
     assert_eq!(upsert_pod(&mut cluster, &pod("p")), Ok(true));
     assert_eq!(upsert_pod(&mut cluster, &pod("p")), Ok(false));

@@ -17,7 +17,7 @@ fn with_gang(mut cluster: Cluster, priority: i32, size: usize) -> Cluster {
 }
 
 #[test]
-fn a_native_group_of_mode_all_goes_whole_also_when_one_pod_would_do() {
+fn a_native_group_of_mode_all_is_evicted_together_also_when_one_pod_would_suffice() {
     let cluster = with_gang(full_of_a_group(&native_group("a", 10, "all")), 100, 1);
     let plan = planned(decide(&cluster, &for_group("train")));
     assert_eq!(victims(&plan), ["scheduling.k8s.io/a"]);
@@ -26,7 +26,7 @@ fn a_native_group_of_mode_all_goes_whole_also_when_one_pod_would_do() {
 }
 
 #[test]
-fn a_native_group_of_mode_single_goes_pod_by_pod() {
+fn a_native_group_of_mode_single_is_evicted_pod_by_pod() {
     let cluster = with_gang(full_of_a_group(&native_group("a", 10, "single")), 100, 1);
     let plan = planned(decide(&cluster, &for_group("train")));
     check_plan(&cluster, &for_group("train"), &plan).unwrap();
@@ -75,7 +75,7 @@ fn a_native_group_and_ours_of_one_name_are_two_groups() {
 }
 
 #[test]
-fn nobody_preempts_for_a_member_of_a_native_group() {
+fn no_pod_is_evicted_for_a_member_of_a_native_group() {
     let low = pod("low").priority(1).on("n1");
     let native = native_group("a", 100, "single");
     for objects in [vec![node("n1", 1), low.clone(), native], vec![node("n1", 1), low]] {
@@ -91,7 +91,7 @@ fn nobody_preempts_for_a_member_of_a_native_group() {
 }
 
 #[test]
-fn a_native_group_that_comes_goes_or_names_a_class_changes_what_counts() {
+fn creating_deleting_or_changing_a_native_group_changes_the_priority_that_counts() {
     let mut cluster = full_of_a_group(&native_group("a", 10, "all"));
     let priority = |cluster: &Cluster| cluster.effective_priority(cluster.pod(&key("a0")).unwrap());
     assert_eq!(priority(&cluster), 10);

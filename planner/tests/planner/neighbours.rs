@@ -128,7 +128,7 @@ fn match_label_keys_narrow_a_term_to_pods_with_the_pods_own_value() {
 }
 
 #[test]
-fn somebody_must_satisfy_all_affinity_terms_at_once() {
+fn one_pod_must_satisfy_all_affinity_terms_at_once() {
     let two = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}},
         {"topologyKey": "hostname", "labelSelector": {"matchLabels": {"tier": "x"}}}
@@ -140,7 +140,7 @@ fn somebody_must_satisfy_all_affinity_terms_at_once() {
 }
 
 #[test]
-fn the_first_of_a_set_goes_anywhere_when_the_others_are_in_no_domain() {
+fn the_first_of_a_set_fits_anywhere_when_the_others_are_in_no_domain() {
     let first = near(json!({})).label("app", "db");
     assert_eq!(fits_on(&with(&[]), &first), ["a1", "a2", "b1"]);
     assert_eq!(fits_on(&with(&[app("db", "db").on("b1")]), &first), ["b1"]);
@@ -166,7 +166,11 @@ fn spread_keeps_the_domains_even() {
     assert_eq!(fits_on(&with(&[one()]), &soft), ["a1", "a2", "b1", "none"]);
     assert_eq!(fits_on(&with(&[one().terminating()]), &spread(json!({}))), ["a1", "a2", "b1"], "it leaves");
     assert_eq!(fits_on(&with(&[in_namespace("other", one())]), &spread(json!({}))), ["a1", "a2", "b1"]);
-    assert_eq!(fits_on(&with(&[one()]), &spread(json!({"labelSelector": {}}))), ["a1", "a2", "b1"], "counts nobody");
+    assert_eq!(
+        fits_on(&with(&[one()]), &spread(json!({"labelSelector": {}}))),
+        ["a1", "a2", "b1"],
+        "it matches no pod"
+    );
 }
 
 #[test]
@@ -198,15 +202,15 @@ fn match_label_keys_count_only_pods_with_the_pods_own_value() {
 }
 
 #[test]
-fn a_place_that_is_held_counts_against_a_pod_and_never_for_it() {
-    let held = |priority: i32| app("held", "db").priority(priority).nominated("a1");
+fn a_nomination_counts_against_a_pod_and_never_for_it() {
+    let nominated = |priority: i32| app("nominated", "db").priority(priority).nominated("a1");
     let five = |pod: Built| pod.priority(5);
-    assert_eq!(fits_on(&with(&[held(5)]), &five(far(json!({})))), ["b1", "none"]);
-    assert_eq!(fits_on(&with(&[held(4)]), &five(far(json!({})))).len(), 4, "a lower priority holds nothing");
-    assert!(fits_on(&with(&[held(5)]), &five(near(json!({})))).is_empty(), "it may never come");
+    assert_eq!(fits_on(&with(&[nominated(5)]), &five(far(json!({})))), ["b1", "none"]);
+    assert_eq!(fits_on(&with(&[nominated(4)]), &five(far(json!({})))).len(), 4, "a lower priority holds nothing");
+    assert!(fits_on(&with(&[nominated(5)]), &five(near(json!({})))).is_empty(), "it may never come");
     let bound = app("one", "db").on("b1");
-    assert!(fits_on(&with(&[held(5), bound]), &five(spread(json!({})))).contains(&"a1".to_owned()));
-    let twice = [held(5), app("one", "db").on("a2"), app("two", "db").on("b1")];
+    assert!(fits_on(&with(&[nominated(5), bound]), &five(spread(json!({})))).contains(&"a1".to_owned()));
+    let twice = [nominated(5), app("one", "db").on("a2"), app("two", "db").on("b1")];
     assert_eq!(fits_on(&with(&twice), &five(spread(json!({})))), ["b1"]);
 }
 

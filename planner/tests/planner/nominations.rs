@@ -29,7 +29,7 @@ fn equal_or_lower_priority_does_not_take_the_place_that_is_being_made() {
 }
 
 #[test]
-fn equal_or_lower_priority_goes_where_there_is_room_besides() {
+fn a_preemptor_of_equal_or_lower_priority_is_placed_beside_the_nominated_pod() {
     let (cluster, context) = in_flight(pod("pod2").priority(50), &[pod("high-1").priority(99).on("node1")], &[]);
     match plan(&cluster, &for_pod("pod2"), &context) {
         Decision::Fits { placements, .. } => assert_eq!(placements[0].node, "node2"),
@@ -38,7 +38,7 @@ fn equal_or_lower_priority_goes_where_there_is_room_besides() {
 }
 
 #[test]
-fn higher_priority_ignores_the_place_that_is_held() {
+fn higher_priority_ignores_the_nomination() {
     let (cluster, context) = in_flight(
         pod("pod2").priority(90),
         &[pod("high-1").priority(99).on("node1")],
@@ -58,7 +58,7 @@ fn a_preemption_on_the_same_node_makes_room_for_both() {
         &[pod("high-2").priority(99).asks("cpu", "2").on("node2")],
     );
     let plan = planned(plan(&cluster, &for_pod("pod2"), &context));
-    assert_eq!(victims(&plan), ["low-2"], "low-1 makes room for pod1 only");
+    assert_eq!(victims(&plan), ["low-2"], "the capacity of low-1 is for pod1 only");
     assert_eq!(places(&plan), ["pod2>node1"]);
 }
 
@@ -73,7 +73,7 @@ fn a_nomination_holds_like_a_reservation_and_the_own_one_does_not() {
 }
 
 #[test]
-fn a_reservation_ends_when_its_pod_is_bound_or_gone() {
+fn a_reservation_ends_when_its_pod_is_bound_or_deleted() {
     let fits = |objects: &[Built]| {
         let mut cluster = cluster(objects);
         cluster.reserve("uid-r", "a", Reservation::Begun(50));

@@ -10,7 +10,7 @@ fn overdue(strategy: Strategy, uids: &[&str]) -> Context {
 }
 
 #[test]
-fn one_that_should_be_gone_is_neither_awaited_nor_evicted_again() {
+fn an_overdue_pod_is_neither_awaited_nor_evicted_again() {
     let objects =
         [node("a", 1), node("b", 1), pod("stuck").on("a").terminating(), pod("low").on("b"), pod("p").priority(9)];
     let cluster = cluster(&objects);

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 #[test]
-fn a_gang_that_fits_evicts_nobody_and_takes_the_tightest_nodes() {
+fn a_gang_that_fits_evicts_no_pod_and_takes_the_tightest_nodes() {
     let mut all = vec![node("a", 8), node("b", 2), node("c", 3)];
     all.extend(waiting_gang("g", 10, 2));
     match decide(&cluster(&all), &for_group("g")) {
@@ -60,7 +60,7 @@ fn bound_members_count_towards_min_count() {
 }
 
 #[test]
-fn a_whole_group_goes_whole_also_where_its_room_is_not_needed() {
+fn a_group_in_mode_pod_group_is_evicted_also_where_its_capacity_is_not_needed() {
     let mut all = vec![node("a", 1), node("b", 1), gang("low", 5, 2).whole()];
     all.extend([pod("low-0").group("low").on("a"), pod("low-1").group("low").on("b")]);
     all.push(pod("p").priority(10));
@@ -93,7 +93,7 @@ fn a_single_pod_is_preferred_over_a_group_of_the_same_priority() {
 }
 
 #[test]
-fn the_lowest_priorities_go_first_and_nobody_above_the_ceiling() {
+fn the_lowest_priorities_are_evicted_first_and_no_unit_above_the_ceiling() {
     let mut all = vec![node("a", 4)];
     all.extend((1..=4).map(|i| pod(&format!("p{i}")).priority(i).on("a")));
     all.extend(waiting_gang("g", 10, 2));
@@ -104,7 +104,7 @@ fn the_lowest_priorities_go_first_and_nobody_above_the_ceiling() {
 }
 
 #[test]
-fn equal_priority_evicts_nobody() {
+fn equal_priority_evicts_no_pod() {
     let mut all = vec![node("a", 1), pod("same").priority(10).on("a")];
     all.extend(waiting_gang("g", 10, 1));
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
@@ -112,14 +112,14 @@ fn equal_priority_evicts_nobody() {
 }
 
 #[test]
-fn either_the_whole_gang_gets_a_place_or_nobody_is_evicted() {
+fn either_the_whole_gang_fits_or_no_pod_is_evicted() {
     let mut all = vec![node("a", 2), pod("low").on("a"), pod("high").priority(99).on("a")];
     all.extend(waiting_gang("g", 10, 2));
     assert!(matches!(decide(&cluster(&all), &for_group("g")), Decision::Unschedulable(_)));
 }
 
 #[test]
-fn as_many_members_as_possible_are_placed_when_somebody_has_to_go_anyway() {
+fn as_many_members_as_possible_are_placed_when_evictions_are_needed_anyway() {
     let mut all =
         vec![node("a", 3), gang("g", 10, 2), pod("x").on("a"), pod("y").on("a"), pod("z").priority(99).on("a")];
     all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
@@ -131,7 +131,7 @@ fn as_many_members_as_possible_are_placed_when_somebody_has_to_go_anyway() {
 }
 
 #[test]
-fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
+fn mirror_pods_excluded_pods_and_the_groups_of_excluded_pods_are_not_evicted() {
     let mut all = vec![node("a", 1), node("b", 1), node("c", 1), gang("low", 1, 1).whole(), pod("p").priority(10)];
     all.push(pod("mirror").on("a").annotation("kubernetes.io/config.mirror", "x"));
     all.push(pod("low-0").group("low").on("b"));
@@ -145,7 +145,7 @@ fn mirror_pods_and_spared_pods_stay_and_so_does_the_group_of_a_spared_pod() {
 }
 
 #[test]
-fn pods_that_leave_anyway_are_awaited_and_nobody_else_goes() {
+fn pods_that_are_leaving_anyway_are_awaited_and_no_other_is_evicted() {
     let all = [
         node("a", 2),
         pod("leaving").on("a").terminating(),
@@ -160,12 +160,12 @@ fn pods_that_leave_anyway_are_awaited_and_nobody_else_goes() {
 }
 
 #[test]
-fn nobody_waits_for_a_pod_that_was_given_more_than_an_hour_and_it_goes_like_any_other() {
+fn a_pod_with_a_grace_period_above_an_hour_is_not_awaited_but_evicted_as_others() {
     let longest = MAX_GRACEFUL_TERMINATION;
     let world = |grace: i64, priority: i32| {
         [
             node("a", 2),
-            pod("slow").priority(priority).on("a").told_to_end_in(grace),
+            pod("slow").priority(priority).on("a").terminating_in(grace),
             pod("other").priority(5).on("a"),
             pod("p").priority(10),
         ]
@@ -175,11 +175,11 @@ fn nobody_waits_for_a_pod_that_was_given_more_than_an_hour_and_it_goes_like_any_
     let plan = planned(decide(&cluster(&world(longest + 1, 0)), &for_pod("p")));
     assert_eq!((victims(&plan), &plan.awaited), (vec!["slow"], &vec![]), "it is the least important one");
     let plan = planned(decide(&cluster(&world(longest + 1, 10)), &for_pod("p")));
-    assert_eq!((victims(&plan), &plan.awaited), (vec!["other"], &vec![]), "nobody waits for it");
+    assert_eq!((victims(&plan), &plan.awaited), (vec!["other"], &vec![]), "it is not awaited");
 }
 
 #[test]
-fn a_member_that_says_it_is_a_mirror_pod_keeps_nobody_else_of_its_group() {
+fn a_member_that_claims_to_be_a_mirror_pod_does_not_protect_its_group() {
     let forged = pod("low-x").group("low").annotation("kubernetes.io/config.mirror", "x");
     for (node_of_it, room) in [("nowhere", 1), ("a", 2)] {
         let all = [
@@ -214,7 +214,7 @@ fn a_running_pod_that_asks_for_more_than_can_be_counted_takes_nothing_of_that_an
     model.upsert_pod(&read(&pod("large").priority(20).on("a").asks("cpu", "2").asks("memory", "1e19"))).unwrap();
     assert!(
         shortfall(decide(&model, &for_pod("q"))).contains("Missing 1 cpu"),
-        "and nobody goes who gives nothing back"
+        "no pod is evicted that would free nothing"
     );
     // A pending pod whose quantities cannot be parsed uses no capacity.
     model.upsert_pod(&read(&pod("odd-2").priority(5).asks("cpu", "1e300"))).unwrap_err();
@@ -222,7 +222,7 @@ fn a_running_pod_that_asks_for_more_than_can_be_counted_takes_nothing_of_that_an
 }
 
 #[test]
-fn policy_never_evicts_nobody_and_says_so() {
+fn policy_never_evicts_no_pod_and_says_so() {
     let mut all = vec![node("a", 1), pod("low").on("a")];
     all.extend(waiting_gang("g", 10, 1));
     all[2] = gang("g", 10, 1).never();
@@ -259,7 +259,7 @@ fn large_members_go_first_so_that_small_ones_fill_the_rest() {
 }
 
 #[test]
-fn a_node_whose_victims_violate_no_budget_is_preferred() {
+fn a_node_with_victims_that_violate_no_budget_is_preferred() {
     let all = [
         node("a", 1),
         node("b", 1),
@@ -301,7 +301,7 @@ fn members_that_keep_apart_are_placed_apart() {
 }
 
 #[test]
-fn members_that_keep_apart_are_placed_beside_nobody_whom_they_must_not_meet() {
+fn members_with_anti_affinity_are_not_placed_beside_the_pods_they_exclude() {
     let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "hostname", "labelSelector": {"matchLabels": {"apart": "yes"}}}]}});
     let mut all = vec![node("a", 4), node("b", 4), node("c", 4), gang("g", 10, 2)];
@@ -327,7 +327,7 @@ fn what_is_not_modeled_is_said() {
 }
 
 #[test]
-fn of_every_resource_that_is_scarce_somebody_gives_way() {
+fn victims_free_every_scarce_resource() {
     let mut all = vec![node("a", 2).offers("example.com/gpu", "2"), pod("cpus").asks("cpu", "2").on("a")];
     all.push(pod("gpus").asks("cpu", "0").asks("example.com/gpu", "2").on("a"));
     all.push(pod("p").priority(10).asks("cpu", "2").asks("example.com/gpu", "2"));

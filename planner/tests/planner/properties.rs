@@ -36,7 +36,7 @@ fn every_plan_is_valid() {
 }
 
 #[test]
-fn what_fits_as_it_is_evicts_nobody() {
+fn a_preemptor_that_fits_evicts_no_pod() {
     let fits = for_all(2000, 3, worlds(TINY), |world| {
         let need = if world.single { 1 } else { world.need };
         // Only in worlds without leaving pods, which still use capacity.
@@ -91,7 +91,7 @@ fn no_plan_is_worse_than_that_of_kep5710() {
 }
 
 #[test]
-fn after_the_victims_are_gone_the_members_fit_and_nobody_else_goes() {
+fn after_the_evictions_the_members_fit_and_no_other_unit_is_disrupted() {
     let plans = for_all(2000, 6, worlds(TINY), |world| {
         let mut cluster = cluster(&world.objects());
         let Decision::Preempt(plan) = by(Strategy::LeastCost, &cluster, &world.preemptor()) else { return Ok(false) };

@@ -35,7 +35,7 @@ fn town() -> Vec<Built> {
 }
 
 #[test]
-fn somebody_more_important_goes_instead_and_the_explanation_names_the_reason() {
+fn a_more_important_pod_is_evicted_instead_and_the_explanation_names_the_reason() {
     assert_eq!(victims(&planned(decide(&cluster(&town()), &for_pod("p")))), ["db"]);
     let by_list = listed(&town(), "db");
     let plan = planned(decide(&by_list, &for_pod("p")));
@@ -94,7 +94,7 @@ fn the_answer_says_protected_where_that_is_why() {
 
     let never = [node("a", 1), in_namespace(pod("x"), "db").on("a"), gang("g", 10, 1).never(), pod("g-0").group("g")];
     let words = shortfall(decide(&listed(&never, "db"), &for_group("g")));
-    assert!(!words.contains("protected"), "nobody would be evicted anyway: {words}");
+    assert!(!words.contains("protected"), "no pod would be evicted anyway: {words}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_whole_group_in_a_protected_namespace_stays_with_all_its_pods() {
 }
 
 #[test]
-fn nobody_protected_goes_for_a_critical_add_on() {
+fn no_protected_pod_is_evicted_for_a_critical_add_on() {
     let terms = Terms { namespaces: ["default".to_owned()].into(), stranded: false };
     let objects = [
         node("a", 1),
@@ -126,14 +126,14 @@ fn nobody_protected_goes_for_a_critical_add_on() {
     ];
     let answer = |cluster: &Cluster| rescue(cluster, &key("dns"), &terms, &Context::default());
     assert!(matches!(answer(&cluster(&objects)), Rescue::Evict(_)));
-    let Rescue::Hopeless(why) = answer(&listed(&objects, "db")) else { panic!("somebody protected goes") };
+    let Rescue::Hopeless(why) = answer(&listed(&objects, "db")) else { panic!("a protected pod is evicted") };
     let words = "1 pod there stays, 1 of them because no pod of a protected namespace is evicted.";
     assert!(why.to_string().ends_with(words), "{why}");
 }
 
 /// Whatever happened before, a cluster whose namespace is protected has no victims, and answers afterwards as it did before.
 #[test]
-fn protection_comes_and_goes_without_a_trace() {
+fn protection_is_added_and_removed_without_a_trace() {
     let property = |world: World| {
         let (objects, preemptor) = (world.objects(), world.preemptor());
         let mut known = cluster(&objects);

@@ -128,7 +128,7 @@ fn within_a_step_pods_count_first_then_places_elsewhere_then_requests_then_contr
 }
 
 #[test]
-fn a_pod_with_a_place_elsewhere_goes_before_a_smaller_one_without() {
+fn a_pod_that_fits_elsewhere_is_evicted_before_a_smaller_one_that_does_not() {
     let only_n1 = |built: Built| built.set("/spec/nodeSelector", json!({"hostname": "n1"}));
     let objects = [
         addon("dns").asks("cpu", "2").set("/spec/tolerations", json!([])),
@@ -141,7 +141,11 @@ fn a_pod_with_a_place_elsewhere_goes_before_a_smaller_one_without() {
     let mut all = objects.to_vec();
     all[3] = all[3].clone().set("/spec/tolerations", tolerates);
     assert_eq!(names(&eviction(&cluster(&all), &terms())), ["movable"]);
-    assert_eq!(names(&eviction(&cluster(&objects), &terms())), ["stays"], "without a place the smaller one goes");
+    assert_eq!(
+        names(&eviction(&cluster(&objects), &terms())),
+        ["stays"],
+        "if it fits nowhere else the smaller one is evicted"
+    );
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_have_a_place_elsewher
 }
 
 #[test]
-fn what_eviction_does_not_cure_evicts_nobody() {
+fn no_pod_is_evicted_if_evictions_do_not_help() {
     let running = [node("n1", 1), low("a", "n1")];
     let with = |built: Built| cluster(running.iter().chain(std::iter::once(&built)));
     let selector = addon("dns").set("/spec/nodeSelector", json!({"disk": "ssd"}));
@@ -218,7 +222,7 @@ fn ports_and_anti_affinity_with_victims_are_cured() {
 }
 
 #[test]
-fn a_whole_group_goes_with_its_member_and_all_of_it_counts() {
+fn a_group_is_evicted_with_its_member_and_all_its_pods_count() {
     let group = gang("train", 0, 1).whole();
     let member = |name: &str, on: &str| low(name, on).group("train");
     let objects = [addon("dns"), group, node("n1", 1), member("m-0", "n1"), node("n2", 1), member("m-1", "n2")];
@@ -246,7 +250,7 @@ fn a_guaranteed_budget_holds_against_an_ordinary_priority_and_not_against_a_crit
 }
 
 #[test]
-fn room_that_there_is_or_will_be_evicts_nobody() {
+fn no_pod_is_evicted_if_a_node_is_or_becomes_feasible() {
     let mut all = cluster(&[addon("dns"), node("n1", 1), low("a", "n1")]);
     assert_eq!(room_for(&all, &key("dns"), &Context::default()), None);
     add(&mut all, &low("a", "n1").terminating());
@@ -259,7 +263,7 @@ fn room_that_there_is_or_will_be_evicts_nobody() {
 }
 
 #[test]
-fn a_plan_is_checked_by_who_must_stay_by_now() {
+fn a_plan_is_checked_against_the_pods_that_must_stay_now() {
     let mut all = cluster(&[addon("dns"), node("n1", 1), low("a", "n1")]);
     let victims = BTreeSet::from([SmolStr::new("uid-a"), SmolStr::new("uid-gone")]);
     assert_eq!(must_stay(&all, &key("dns"), &victims, &terms()), None);
@@ -301,10 +305,10 @@ fn one_pod_of_a_daemonset_shields_no_group() {
 }
 
 #[test]
-fn places_of_whom_kube_scheduler_finds_as_important_are_respected() {
+fn nominations_of_pods_with_the_same_priority_for_kube_scheduler_are_respected() {
     let nominated = pod("other").priority(100).nominated("n2");
     let all = cluster(&[addon("dns"), node("n1", 1), low("a", "n1"), node("n2", 1), nominated]);
-    assert_eq!(names(&eviction(&all, &terms())), ["a"], "n2 is free, and held");
+    assert_eq!(names(&eviction(&all, &terms())), ["a"], "n2 is free, and reserved");
 }
 
 /// A running pod of a random cluster.
@@ -465,12 +469,12 @@ impl Small {
     }
 
     fn heft(&self, node: usize, units: &[Vec<usize>]) -> Option<Heft> {
-        let mut gone: Vec<usize> = units.iter().flatten().copied().collect();
-        gone.sort_by_key(|p| name(*p));
-        if !self.fits(node, &gone) {
+        let mut evicted: Vec<usize> = units.iter().flatten().copied().collect();
+        evicted.sort_by_key(|p| name(*p));
+        if !self.fits(node, &evicted) {
             return None;
         }
-        let of = |b: usize| gone.iter().filter(move |p| self.running[**p].app == b);
+        let of = |b: usize| evicted.iter().filter(move |p| self.running[**p].app == b);
         let broken: usize = (0..3).map(|b| of(b).count().saturating_sub(self.budgets[b])).sum();
         // A unit of which one pod is guarded is guarded as a whole.
         let guarded = |b: usize| {
@@ -481,11 +485,11 @@ impl Small {
         if !self.critical && (0..3).any(|b| guarded(b) && of(b).count() > self.budgets[b]) {
             return None;
         }
-        let critical: Vec<usize> = gone.iter().copied().filter(|p| self.running[*p].special == 0).collect();
-        if critical.iter().any(|p| !self.place_elsewhere(*p, node)) || !self.all_elsewhere(&critical, &gone, node) {
+        let critical: Vec<usize> = evicted.iter().copied().filter(|p| self.running[*p].special == 0).collect();
+        if critical.iter().any(|p| !self.place_elsewhere(*p, node)) || !self.all_elsewhere(&critical, &evicted, node) {
             return None;
         }
-        let shortened = gone.iter().filter(|p| self.running[**p].grace > 10).count();
+        let shortened = evicted.iter().filter(|p| self.running[**p].grace > 10).count();
         let step = if broken > 0 {
             3
         } else if shortened > 0 {
@@ -498,10 +502,10 @@ impl Small {
         Some((
             step,
             broken + shortened,
-            gone.len(),
-            gone.iter().filter(|p| !self.place_elsewhere(**p, node)).count(),
-            gone.iter().map(|p| self.running[*p].cpus).sum(),
-            gone.iter().filter(|p| !self.running[**p].controlled && self.running[**p].special != 1).count(),
+            evicted.len(),
+            evicted.iter().filter(|p| !self.place_elsewhere(**p, node)).count(),
+            evicted.iter().map(|p| self.running[*p].cpus).sum(),
+            evicted.iter().filter(|p| !self.running[**p].controlled && self.running[**p].special != 1).count(),
             node,
             names,
         ))
@@ -551,7 +555,7 @@ fn in_random_clusters_step_and_victims_are_those_of_the_exhaustive_oracle() {
         let found = rescue::rescue(&all, &ObjectKey::new("default", "dns"), &terms, &Context::default());
         let wanted = small.best();
         match (&found, wanted) {
-            (Rescue::Fits(_), Some(wanted)) => prop_assert_eq!(wanted.2, 0, "nobody has to go"),
+            (Rescue::Fits(_), Some(wanted)) => prop_assert_eq!(wanted.2, 0, "no eviction is needed"),
             (Rescue::Hopeless(_), wanted) => prop_assert_eq!(wanted, None),
             (Rescue::Evict(found), Some(wanted)) => {
                 prop_assert_eq!(found.step.number(), wanted.0);
@@ -564,5 +568,5 @@ fn in_random_clusters_step_and_victims_are_those_of_the_exhaustive_oracle() {
         }
         Ok(false)
     });
-    assert!(evicted >= 400, "only {evicted} of the clusters had somebody to evict");
+    assert!(evicted >= 400, "only {evicted} of the clusters needed evictions");
 }

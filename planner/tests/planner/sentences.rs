@@ -76,7 +76,7 @@ fn other_filters_are_counted_like_the_schedulers_the_most_frequent_first() {
 }
 
 #[test]
-fn a_pod_that_is_larger_than_every_node_is_told_so() {
+fn the_sentence_says_that_a_pod_is_larger_than_every_node() {
     let all = [node("a", 2), pod("low").on("a"), pod("p").priority(10).asks("cpu", "3")];
     assert_eq!(
         shortfall(decide(&cluster(&all), &for_pod("p"))),
@@ -86,7 +86,7 @@ fn a_pod_that_is_larger_than_every_node_is_told_so() {
 }
 
 #[test]
-fn a_cluster_without_nodes_is_told_so() {
+fn the_sentence_says_that_there_is_no_node() {
     assert_eq!(
         shortfall(decide(&cluster(&[pod("p").priority(10)]), &for_pod("p"))),
         "1 pod needed, 0 fit now. There is no node. No workload has a priority below 10."

@@ -47,7 +47,7 @@ fn the_more_important_stay_where_there_is_room_besides_the_members() {
 }
 
 #[test]
-fn whoever_has_nothing_of_what_is_missing_is_told_so() {
+fn a_unit_that_frees_nothing_of_what_is_missing_says_so() {
     let mut all = vec![node("a", 64).offers(GPU, "2"), pod("web").priority(3).on("a"), pod("train").on("a")];
     all[2] = pod("train").asks(GPU, "2").priority(7).on("a");
     all.extend(waiting_gang("g", 10, 2).into_iter().enumerate().map(|(n, built)| match n {
@@ -66,7 +66,7 @@ fn whoever_has_nothing_of_what_is_missing_is_told_so() {
 }
 
 #[test]
-fn where_nobody_has_to_go_that_is_the_reason() {
+fn if_no_eviction_is_needed_that_is_the_reason() {
     let mut all = vec![node("a", 2), node("b", 1), pod("near").priority(1).on("a"), pod("far").on("b")];
     all.extend(waiting_gang("g", 10, 2));
     assert_eq!(stays(&all, &for_group("g"), &["far"]), ["near: The members fit on node a without any eviction."]);
@@ -77,7 +77,7 @@ fn where_nobody_has_to_go_that_is_the_reason() {
             "near: The members fit on node a without any eviction.",
             "other: The members fit on node c once the pods that are leaving anyway have terminated."
         ],
-        "and who leaves is not said to stay"
+        "a leaving pod is not listed as staying"
     );
 }
 
@@ -110,8 +110,8 @@ fn a_guaranteed_budget_is_named_with_what_it_allows_and_the_threshold() {
     ];
     let sentence =
         "Evicting it as well would violate budget default/db, which allows 1 more disruption to preemptors below 1000.";
-    let spared = stays(&all, &for_pod("p"), &["other", "db-1"]);
-    assert_eq!(spared, [format!("db-2: {sentence}")]);
+    let lines_of_units = stays(&all, &for_pod("p"), &["other", "db-1"]);
+    assert_eq!(lines_of_units, [format!("db-2: {sentence}")]);
 }
 
 #[test]
@@ -124,11 +124,14 @@ fn an_unguarded_pod_stays_when_a_guarded_victim_uses_its_budget_up() {
         pod("other").priority(500).on("a"),
         pod("p").priority(999),
     ];
-    let spared = stays(&all, &for_pod("p"), &["db-1"]);
+    let lines_of_units = stays(&all, &for_pod("p"), &["db-1"]);
     let sentence =
         "Evicting it as well would violate budget default/db, which allows 1 more disruption to preemptors below 2000.";
-    assert_eq!(spared[1], format!("db-2: {sentence}"), "{spared:?}");
-    assert!(spared[0].starts_with("other: Its priority 500 is above that of every victim, and"), "{spared:?}");
+    assert_eq!(lines_of_units[1], format!("db-2: {sentence}"), "{lines_of_units:?}");
+    assert!(
+        lines_of_units[0].starts_with("other: Its priority 500 is above that of every victim, and"),
+        "{lines_of_units:?}"
+    );
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn the_nodes_of_a_whole_group_are_counted_and_it_is_named_once() {
 }
 
 #[test]
-fn who_cannot_be_evicted_is_named_with_what_protects_it() {
+fn a_pod_that_cannot_be_evicted_is_named_with_its_protection() {
     let mirror = |name: &str| pod(name).on("a").annotation("kubernetes.io/config.mirror", "x");
     let all = [
         node("a", 7),
@@ -161,27 +164,27 @@ fn who_cannot_be_evicted_is_named_with_what_protects_it() {
         mirror("half-0").group("half"),
         pod("half-1").group("half").on("a"),
         pod("refused").on("a"),
-        gang("torn", 0, 1).whole(),
-        pod("torn-0").group("torn").on("a"),
-        pod("torn-1").group("torn").on("a"),
+        gang("pair", 0, 1).whole(),
+        pod("pair-0").group("pair").on("a"),
+        pod("pair-1").group("pair").on("a"),
         pod("victim").on("a"),
         pod("p").priority(10),
     ];
     let mut context = Context::default();
-    context.exempt.extend(["uid-refused".into(), "uid-torn-1".into()]);
+    context.exempt.extend(["uid-refused".into(), "uid-pair-1".into()]);
     let (plan, sparing) = answer(&cluster(&all), &for_pod("p"), &context);
     assert_eq!(victims(&plan), ["victim"]);
     assert_eq!(
         lines(&sparing),
         [
-            "torn: All its pods are disrupted together, and its pod default/torn-1 is excluded as a victim of this decision.",
+            "pair: All its pods are disrupted together, and its pod default/pair-1 is excluded as a victim of this decision.",
             "half: The preemptor fits on node a beside it once the victims have terminated.",
             "half-0: It is a mirror pod, which cannot be evicted.",
             "refused: It is excluded as a victim of this decision.",
             "static: It is a mirror pod, which cannot be evicted."
         ]
     );
-    assert_eq!(sparing.others, Vec::<String>::new(), "everybody is here");
+    assert_eq!(sparing.others, Vec::<String>::new(), "every unit has a pod here");
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn a_plan_that_does_not_fit_any_more_is_not_defended() {
     assert_eq!(
         spared(&cluster, &for_pod("p"), &Context::default(), &plan),
         Sparing::default(),
-        "nobody waits any more"
+        "no pod is pending any more"
     );
 }
 
@@ -307,11 +310,11 @@ fn said(world: &World, objects: &[Built], strategy: Strategy) -> Option<(Plan, S
 }
 
 /// Every pod of lower priority on the nodes of a plan is a victim, is named once, or is leaving.
-fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<(), TestCaseError> {
+fn every_unit_is_listed(world: &World, plan: &Plan, sparing: &Sparing) -> Result<(), TestCaseError> {
     let nodes: BTreeSet<usize> =
         (0..world.nodes.len()).filter(|n| plan.placements.iter().any(|p| *p.node == format!("node-{n:02}"))).collect();
     let uids = victim_uids(plan);
-    let goes = |unit: &[usize]| uids.contains(format!("uid-{}", world.pods[unit[0]].name).as_str());
+    let is_victim = |unit: &[usize]| uids.contains(format!("uid-{}", world.pods[unit[0]].name).as_str());
     let name = |unit: &[usize]| match world.pods[unit[0]].group.filter(|group| world.groups[*group].1) {
         Some(group) => format!("low-{group:02}"),
         None => world.pods[unit[0]].name.clone(),
@@ -319,7 +322,7 @@ fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<
     let units = world.units();
     let (here, elsewhere): (Vec<_>, Vec<_>) = units
         .iter()
-        .filter(|unit| !goes(unit))
+        .filter(|unit| !is_victim(unit))
         .partition(|unit| unit.iter().any(|p| nodes.contains(&world.pods[*p].node)));
     let mut expected: Vec<String> = here.iter().map(|unit| name(unit)).collect();
     let mut named: Vec<String> = sparing.units.iter().map(|unit| unit.key.name.to_string()).collect();
@@ -331,7 +334,7 @@ fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<
     let priorities: Vec<i32> = sparing.units.iter().map(|unit| unit.priority).collect();
     prop_assert!(priorities.is_sorted_by(|a, b| a >= b), "{priorities:?}");
     for unit in &sparing.units {
-        prop_assert!(!unit.why.contains("any more"), "a plan that was just made fits: {}", unit.why);
+        prop_assert!(!unit.why.contains("no longer"), "a plan that was just made fits: {}", unit.why);
         let highest = unit.why.starts_with("Its priority").then_some(plan.cost.highest_priority).flatten();
         prop_assert!(highest.is_none_or(|highest| highest < unit.priority), "{}", unit.why);
     }
@@ -343,16 +346,16 @@ fn nobody_is_forgotten(world: &World, plan: &Plan, sparing: &Sparing) -> Result<
         world.nodes[n].checked_sub(used + members.sum::<usize>())
     };
     for unit in here {
-        let spared = sparing.units.iter().find(|spared| *spared.key.name == name(unit)).unwrap();
+        let listed = sparing.units.iter().find(|listed| *listed.key.name == name(unit)).unwrap();
         let mut together = world.chosen(&uids);
         together.push(unit.clone());
         let may = world.guarantees_hold(&together.iter().collect::<Vec<_>>());
         // The reason is a guaranteed budget if and only if it forbids the eviction beside the victims; no eviction is needed if and only if
         // the members fit beside all pods of the unit's nodes.
-        prop_assert_eq!(!may, spared.why.contains("which allows"), "{}", spared.why);
+        prop_assert_eq!(!may, listed.why.contains("which allows"), "{}", listed.why);
         let mut its_nodes = unit.iter().map(|p| world.pods[*p].node).filter(|n| nodes.contains(n));
         let without = its_nodes.all(|n| free(n).is_some());
-        prop_assert!(!may || world.apart || without != spared.why.contains("beside it"), "{}", spared.why);
+        prop_assert!(!may || world.apart || without != listed.why.contains("beside it"), "{}", listed.why);
     }
     Ok(())
 }
@@ -369,7 +372,7 @@ fn every_unit_below_the_preemptor_is_a_victim_or_named_once_or_counted_elsewhere
             for strategy in Strategy::ALL {
                 let answer = said(&world, &objects, strategy);
                 if let Some((plan, sparing)) = &answer {
-                    nobody_is_forgotten(&world, plan, sparing)?;
+                    every_unit_is_listed(&world, plan, sparing)?;
                     meant |= !sparing.units.is_empty();
                 }
                 prop_assert_eq!(&said(&world, &other_order, strategy), &answer, "in another order");

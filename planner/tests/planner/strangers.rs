@@ -19,7 +19,7 @@ fn places(decision: Decision) -> Vec<String> {
 }
 
 #[test]
-fn a_place_that_is_held_for_it_counts_and_its_waiting_does_not() {
+fn a_nomination_of_another_scheduler_s_pod_counts_and_its_waiting_does_not() {
     let objects = [node("a", 4), node("b", 4), stranger("s").priority(9), pod("p").priority(5)];
     let cluster = cluster(&objects);
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
@@ -58,7 +58,7 @@ fn a_namespace_with_other_labels_makes_members_that_keep_away_look_again() {
 
 /// Each rule is evaluated for each of thousands of nodes, and a user may write thousands of rules.
 #[test]
-fn for_who_asks_for_more_than_is_looked_at_nobody_is_evicted_and_kube_scheduler_places_it() {
+fn no_pod_is_evicted_for_a_pod_with_more_constraints_than_are_evaluated() {
     let term = |n: usize| json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": format!("a{n}")}}});
     let terms = |count: usize| (0..count).map(term).collect::<Vec<_>>();
     let rule = |n: usize| json!({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [n.to_string()]}]});

@@ -39,7 +39,7 @@ fn kep5710_evicts_many_of_low_priority_rather_than_one_of_high_priority() {
 }
 
 #[test]
-fn a_single_pod_goes_where_the_highest_priority_is_lowest_also_when_more_have_to_go() {
+fn a_single_pod_is_placed_where_the_highest_victim_priority_is_lowest_also_with_more_victims() {
     let mut all = vec![node("a", 2), node("b", 2), pod("high").priority(5).asks("cpu", "2").on("a")];
     all.extend((0..2).map(|i| pod(&format!("low-{i}")).priority(1).on("b")));
     all.push(pod("p").priority(10).asks("cpu", "2"));
@@ -50,7 +50,7 @@ fn a_single_pod_goes_where_the_highest_priority_is_lowest_also_when_more_have_to
 
 /// Two pairs of groups share two nodes each; greedily, any two groups look alike.
 #[test]
-fn least_cost_evicts_groups_whose_places_add_up() {
+fn least_cost_evicts_groups_that_together_free_enough() {
     let mut all: Vec<Built> = (0..4).map(|n| node(&format!("n{n}"), 2)).collect();
     for (g, places) in ["n0 n1", "n1 n0", "n2 n3", "n3 n2"].iter().enumerate() {
         all.push(gang(&format!("low-{g}"), 1, 2).whole());

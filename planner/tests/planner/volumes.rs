@@ -71,7 +71,7 @@ fn a_bound_volume_pins_its_pod_to_the_nodes_that_can_attach_it() {
 
 /// Its annotation still says that it is bound, which every user with write access to the claim can write.
 #[test]
-fn for_a_claim_that_is_lost_nobody_is_evicted() {
+fn for_a_lost_claim_no_pod_is_evicted() {
     let mut cluster = full(&["data"]);
     volume(&mut cluster, "pv", &["b"]);
     cluster.upsert_claim(&read(json!({
@@ -102,7 +102,7 @@ fn several_volumes_pin_together_and_one_without_affinity_pins_nothing() {
 }
 
 #[test]
-fn nobody_is_evicted_for_a_claim_whose_place_is_not_known_and_the_sentence_says_which() {
+fn no_pod_is_evicted_for_a_claim_with_an_unknown_node_and_the_sentence_names_it() {
     let mut cluster = full(&["data"]);
     let says = |what: &str| format!("Where it can run depends on what is not known here: claim data, {what}. {LEFT}");
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which was not found"));
@@ -150,7 +150,7 @@ fn a_claim_that_waits_for_its_first_consumer_keeps_to_the_topologies_of_its_clas
 }
 
 #[test]
-fn one_member_whose_place_is_not_known_is_enough_and_the_gang_is_released_as_a_whole() {
+fn one_member_with_an_unknown_claim_is_enough_and_the_gang_is_ungated_as_a_whole() {
     let mut cluster = full(&[]);
     for member in waiting_gang("g", 50, 2) {
         let claims = if member.0["metadata"]["name"] == "g-001" { &["scratch"][..] } else { &[] };
@@ -189,7 +189,7 @@ fn the_claim_of_an_ephemeral_volume_has_the_names_of_pod_and_volume() {
 }
 
 #[test]
-fn nobody_is_evicted_for_a_claim_that_is_being_deleted() {
+fn no_pod_is_evicted_for_a_claim_that_is_being_deleted() {
     let mut cluster = full(&[]);
     volume(&mut cluster, "pv", &["b"]);
     add(&mut cluster, &bound_claim("data", "pv").terminating());
@@ -204,7 +204,7 @@ fn nobody_is_evicted_for_a_claim_that_is_being_deleted() {
 }
 
 #[test]
-fn nobody_is_evicted_for_devices_of_dynamic_resource_allocation() {
+fn no_pod_is_evicted_for_devices_of_dynamic_resource_allocation() {
     let mut cluster = full(&[]);
     add(&mut cluster, &pod("p").priority(9).set("/spec/resourceClaims", json!([{"name": "gpu"}])));
     assert_eq!(

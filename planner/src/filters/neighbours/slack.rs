@@ -5,7 +5,7 @@
 //! reduces the slack of the members there by one, against every other domain, and increases the slack of all others against it by one, in
 //! whatever order they were placed.
 
-use super::{Domain, NOWHERE, Neighbours, Whom};
+use super::{CountedPods, Domain, NOWHERE, Neighbours};
 use crate::filters::Rank;
 use crate::model::{Cluster, PodIndex};
 use std::ops::Range;
@@ -74,13 +74,13 @@ impl Neighbours<'_> {
         let mut sure = true;
         for counter in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
             let rule = &self.rules.rules[counter];
-            match rule.whom {
-                Whom::Peers(..) => {}
-                Whom::Wanted(_) => {
+            match rule.pods {
+                CountedPods::Peers(..) => {}
+                CountedPods::Wanted(_) => {
                     sure = false;
                     continue;
                 }
-                Whom::Unwanted(..) | Whom::Guards(_) => continue,
+                CountedPods::Unwanted(..) | CountedPods::Guards(_) => continue,
             }
             let Some((domain, domains)) = self.domain(counter, place) else { continue };
             sure &= domains <= MOST_DOMAINS;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_tells_the_same_as_placing_everybody_once_more() {
+    fn slack_agrees_with_placing_all_members_again() {
         let mut number: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut below = |bound: u64| -> usize {
             number ^= number << 13;
@@ -128,7 +128,7 @@ mod tests {
             number ^= number << 17;
             usize::try_from((number >> 33) % bound).unwrap()
         };
-        let mut told = [0, 0];
+        let mut outcomes = [0, 0];
         for _ in 0..400 {
             let mut cluster = Cluster::default();
             for node in 0..6 {
@@ -145,9 +145,9 @@ mod tests {
                 .map(|n| pod(&mut cluster, &format!("b{n}"), below(4) / 3, Some(below(6)), &json!([])))
                 .collect();
             let waiting = pod(&mut cluster, "w", 0, None, &json!([]));
-            let held: Vec<(PodIndex, usize)> = (0..below(2)).map(|_| (waiting, below(6))).collect();
+            let reserved: Vec<(PodIndex, usize)> = (0..below(2)).map(|_| (waiting, below(6))).collect();
             let nodes = Nodes::new(&cluster);
-            let mut room = Occupancy::new(&cluster, &nodes, &members, &held);
+            let mut room = Occupancy::new(&cluster, &nodes, &members, &reserved);
             let stay = below(8);
             room.take(&bound[stay..]);
             let mut placed = Vec::new();
@@ -169,10 +169,10 @@ mod tests {
                     room.take(pods);
                     room.shift_slack(&mut slack, pods, false);
                 }
-                told[usize::from(holds)] += 1;
+                outcomes[usize::from(holds)] += 1;
                 rest = others;
             }
         }
-        assert!(told.iter().all(|times| *times > 300), "{told:?}");
+        assert!(outcomes.iter().all(|times| *times > 300), "{outcomes:?}");
     }
 }

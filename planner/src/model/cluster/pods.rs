@@ -39,7 +39,7 @@ impl Cluster {
         self.settle(&mut pod);
         match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
             Some((_, known)) if *known == pod => return false,
-            Some((index, known)) if known.goes_on_as(&pod) => self.go_on(index, pod),
+            Some((index, known)) if known.differs_only_in_progress(&pod) => self.go_on(index, pod),
             _ => {
                 self.remove_pod(&pod.key);
                 self.insert_pod(pod);
@@ -83,13 +83,13 @@ impl Cluster {
 
     /// Recomputes the unit of a group in mode `PodGroup` after one of its pods was added, removed or changed.
     pub(super) fn renew_whole_group(&mut self, group: Option<GroupIndex>, pod: PodIndex) {
-        if let Some(group) = group.filter(|group| self.goes_whole(*group)) {
+        if let Some(group) = group.filter(|group| self.is_disrupted_together(*group)) {
             self.renew_group_for(group, Some(pod));
         }
     }
 
     /// Returns true if all pods of a group are disrupted together (mode `PodGroup`).
-    pub(super) fn goes_whole(&self, group: GroupIndex) -> bool {
+    pub(super) fn is_disrupted_together(&self, group: GroupIndex) -> bool {
         self.group_at(group).is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
 

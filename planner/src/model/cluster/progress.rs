@@ -5,7 +5,7 @@ use super::Cluster;
 use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
 
 impl Cluster {
-    /// Replaces a pod by a newer version with the same requests ([`Pod::goes_on_as`]).
+    /// Replaces a pod by a newer version with the same requests ([`Pod::differs_only_in_progress`]).
     pub(super) fn go_on(&mut self, index: PodIndex, pod: Pod) {
         let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
         let Some(slot) = self.pods.get_mut(index) else { return };
@@ -21,7 +21,7 @@ impl Cluster {
             }
         }
         let before = self.row(index);
-        match group.filter(|group| (left.is_some() || node.is_some()) && self.goes_whole(*group)) {
+        match group.filter(|group| (left.is_some() || node.is_some()) && self.is_disrupted_together(*group)) {
             Some(group) => self.renew_group_for(group, Some(index)),
             None => self.renew_pod(index, before.class),
         }

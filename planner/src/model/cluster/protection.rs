@@ -91,7 +91,7 @@ impl Cluster {
     fn renew_pods(&mut self, pods: Vec<PodIndex>) {
         let mut groups: BTreeSet<GroupIndex> = BTreeSet::new();
         for index in pods {
-            match self.group_index_of(index).filter(|group| self.goes_whole(*group)) {
+            match self.group_index_of(index).filter(|group| self.is_disrupted_together(*group)) {
                 Some(group) => drop(groups.insert(group)),
                 None => self.renew_pod(index, self.row(index).class),
             }

@@ -12,7 +12,7 @@ pub(super) struct Reservations {
     /// Those of plans, by UID of the pod, with the name of the node. The pod may be bound, or may not exist any more.
     of_plans: BTreeMap<SmolStr, (SmolStr, Reservation)>,
     /// The live pods without a node for which capacity is set aside.
-    pods: BTreeMap<PodIndex, Held>,
+    pods: BTreeMap<PodIndex, NodeReservation>,
     /// The same pods, by the name of the node, which need not exist.
     by_node: BTreeMap<SmolStr, SmallVec<[PodIndex; 4]>>,
     /// Those of them with required anti-affinity.
@@ -21,7 +21,7 @@ pub(super) struct Reservations {
 
 /// Capacity that is set aside for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Held {
+struct NodeReservation {
     node: SmolStr,
     /// `None`: the nomination of the pod.
     by_plan: Option<Reservation>,
@@ -73,12 +73,12 @@ impl Cluster {
     /// Recomputes what is set aside for a pod that was added or changed.
     pub(super) fn renew_reservation(&mut self, index: PodIndex) {
         let pod = self.pod_at(index).filter(|pod| pod.live() && !pod.bound());
-        let held = pod.and_then(|pod| match self.reservations.of_plans.get(&pod.uid) {
+        let found = pod.and_then(|pod| match self.reservations.of_plans.get(&pod.uid) {
             Some((_, Reservation::Withdrawn)) => None,
-            Some((node, reservation)) => Some(Held { node: node.clone(), by_plan: Some(*reservation) }),
-            None => Some(Held { node: pod.nominated_node.clone()?, by_plan: None }),
+            Some((node, reservation)) => Some(NodeReservation { node: node.clone(), by_plan: Some(*reservation) }),
+            None => Some(NodeReservation { node: pod.nominated_node.clone()?, by_plan: None }),
         });
-        self.set_reservation(index, held);
+        self.set_reservation(index, found);
     }
 
     /// Forgets what is set aside for a pod that is removed.
@@ -86,15 +86,15 @@ impl Cluster {
         self.set_reservation(index, None);
     }
 
-    fn set_reservation(&mut self, index: PodIndex, held: Option<Held>) {
-        let old = match &held {
-            Some(held) => self.reservations.pods.insert(index, held.clone()),
+    fn set_reservation(&mut self, index: PodIndex, reservation: Option<NodeReservation>) {
+        let old = match &reservation {
+            Some(reservation) => self.reservations.pods.insert(index, reservation.clone()),
             None => self.reservations.pods.remove(&index),
         };
-        if old == held {
+        if old == reservation {
             return;
         }
-        let repels = held.is_some() && self.pod_at(index).is_some_and(Pod::repels_from_other_nodes);
+        let repels = reservation.is_some() && self.pod_at(index).is_some_and(Pod::repels_from_other_nodes);
         let Reservations { by_node, repelling, .. } = &mut self.reservations;
         let _ = if repels { repelling.insert(index) } else { repelling.remove(&index) };
         if let Some(old) = &old
@@ -105,11 +105,11 @@ impl Cluster {
                 by_node.remove(&old.node);
             }
         }
-        if let Some(held) = &held {
-            by_node.entry(held.node.clone()).or_default().push(index);
+        if let Some(reservation) = &reservation {
+            by_node.entry(reservation.node.clone()).or_default().push(index);
         }
-        for held in [old, held].into_iter().flatten() {
-            self.note_reserved(&held.node);
+        for reservation in [old, reservation].into_iter().flatten() {
+            self.note_reserved(&reservation.node);
         }
     }
 
@@ -121,7 +121,7 @@ impl Cluster {
 
     /// Records that a pod counts differently: the priority of its nomination may be another one.
     pub(super) fn note_reservation(&mut self, index: PodIndex) {
-        if let Some(node) = self.reservations.pods.get(&index).map(|held| held.node.clone()) {
+        if let Some(node) = self.reservations.pods.get(&index).map(|reservation| reservation.node.clone()) {
             self.note_reserved(&node);
         }
     }
@@ -134,8 +134,10 @@ impl Cluster {
 
     /// All pods for which capacity of a node that exists is set aside.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = (PodIndex, NodeIndex, Reservation)> + '_ {
-        let at = |pod: &PodIndex, held: &Held| Some((*pod, self.node_index(&held.node)?, self.reservation_at(*pod)?));
-        self.reservations.pods.iter().filter_map(move |(pod, held)| at(pod, held))
+        let at = |pod: &PodIndex, reservation: &NodeReservation| {
+            Some((*pod, self.node_index(&reservation.node)?, self.reservation_at(*pod)?))
+        };
+        self.reservations.pods.iter().filter_map(move |(pod, reservation)| at(pod, reservation))
     }
 
     /// Those of them that have required anti-affinity.
@@ -149,8 +151,8 @@ impl Cluster {
     }
 
     fn reservation_at(&self, index: PodIndex) -> Option<Reservation> {
-        let held = self.reservations.pods.get(&index)?;
-        Some(held.by_plan.unwrap_or_else(|| Reservation::Begun(self.priority_at(index))))
+        let found = self.reservations.pods.get(&index)?;
+        Some(found.by_plan.unwrap_or_else(|| Reservation::Begun(self.priority_at(index))))
     }
 }
 

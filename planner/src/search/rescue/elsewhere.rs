@@ -1,6 +1,6 @@
 //! Checks whether pods that are evicted for a critical add-on fit on another node.
 
-use crate::filters::{Nodes, Occupancy, Rank, repelled, unsuitable_anew};
+use crate::filters::{Nodes, Occupancy, Rank, repelled, unsuitable_if_unbound};
 use crate::model::{ClassId, Cluster, Pod, PodIndex};
 use crate::problem::Effort;
 use std::cmp::Reverse;
@@ -61,7 +61,7 @@ impl<'a> Elsewhere<'a> {
     }
 
     fn fits(&self, index: PodIndex, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
-        room.refuse(index, rank).is_none() && unsuitable_anew(pod, self.nodes.at(rank)).is_none()
+        room.refuse(index, rank).is_none() && unsuitable_if_unbound(pod, self.nodes.at(rank)).is_none()
     }
 
     fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {

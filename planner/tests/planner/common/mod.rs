@@ -81,7 +81,7 @@ impl Built {
     }
 
     /// As [`Built::terminating`], with this grace in seconds.
-    pub fn told_to_end_in(self, grace: i64) -> Self {
+    pub fn terminating_in(self, grace: i64) -> Self {
         self.terminating().set("/metadata/deletionGracePeriodSeconds", json!(grace))
     }
 
@@ -313,7 +313,7 @@ pub fn check_plan(cluster: &Cluster, preemptor: &Preemptor, plan: &Plan) -> Resu
         };
         let mut members = cluster.members(&group.key).filter(|pod| pod.live() && pod.bound());
         if !members.all(|member| all.contains(&member.uid)) {
-            return Err(format!("{} is torn apart", group.key));
+            return Err(format!("{} is only partially disrupted", group.key));
         }
     }
     Ok(())

@@ -291,8 +291,8 @@ impl World {
 
     /// The units that these victims are.
     pub fn chosen(&self, uids: &BTreeSet<SmolStr>) -> Vec<Vec<usize>> {
-        let goes = |unit: &Vec<usize>| uids.contains(format!("uid-{}", self.pods[unit[0]].name).as_str());
-        self.units().into_iter().filter(goes).collect()
+        let is_chosen = |unit: &Vec<usize>| uids.contains(format!("uid-{}", self.pods[unit[0]].name).as_str());
+        self.units().into_iter().filter(is_chosen).collect()
     }
 
     fn under(&self, budget: usize, pod: usize) -> bool {
@@ -415,13 +415,13 @@ impl World {
 
     /// Returns true if `count` members fit with these victims; for a single pod each victim must have a pod on its node.
     pub fn fits(&self, victims: &[Vec<usize>], count: usize) -> bool {
-        let gone: Vec<&Vec<usize>> = victims.iter().collect();
+        let evicted: Vec<&Vec<usize>> = victims.iter().collect();
         if !self.single {
-            return self.most(&gone, None, count) >= count;
+            return self.most(&evicted, None, count) >= count;
         }
         (0..self.nodes.len()).any(|node| {
             let touches = victims.iter().all(|unit| unit.iter().any(|p| self.pods[*p].node == node));
-            touches && self.most(&gone, Some(node), count) >= count
+            touches && self.most(&evicted, Some(node), count) >= count
         })
     }
 }
