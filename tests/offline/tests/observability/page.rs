@@ -9,18 +9,18 @@ const HEAD: &str = "\
 
 <!-- Generated from operator/src/observability/metrics/catalogue.rs and webhook/src/metrics/catalogue.rs by `make metrics`; do not edit. -->
 
-The operator shows its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to those who ask for it,
-and to everybody else in Prometheus' text format. The chart makes what the Prometheus operator and Grafana need:
+The operator serves its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to clients that ask for
+it, otherwise in Prometheus' text format. The chart creates the objects that the Prometheus operator and Grafana need:
 `metrics.serviceMonitor.enabled` or `metrics.podMonitor.enabled`, `metrics.prometheusRule.enabled` (each alert has a
 [runbook](runbooks.md)) and `metrics.dashboard.enabled`.
 
-* Only the operator that leads knows who waits and what is decided; the others show zeros or nothing. Add up over the pods.
-* No label has a value that a tenant may choose: no names of pods, groups or namespaces. Names of priority classes are
-  administrators'; the first 32 that each operator sees are told apart, and all others, and those that do not exist, are `other`.
-  `none` is who names no class.
-* Counters and histograms begin anew with each process, and each series of one with labels only with its first event, with the
-  value that it has then. `increase()` counts from there, so it misses the first burst; the alerts ask
-  `(x unless x offset 1h) or increase(x[1h])` instead: of a series that is younger than that hour all is new.
+* Only the leader knows the pending pods and the decisions; standby operators report zeros or nothing. Sum over the pods.
+* No label has a value that a tenant can choose: no names of pods, groups or namespaces. Only administrators choose the names of
+  priority classes; each operator reports the first 32 by name, and all others, and those that do not exist, as `other`. `none`
+  stands for pods and groups that name no class.
+* Counters and histograms start at zero in each process. A series with labels appears with its first event, with the value that
+  it has then. `increase()` counts from there, so it misses the first burst; the alerts use
+  `(x unless x offset 1h) or increase(x[1h])` instead, in which the whole value of a series younger than an hour counts.
 ";
 
 fn table(text: &mut String, title: &str, metrics: &[About]) {
