@@ -29,11 +29,11 @@ fn whole_groups(history: &History) -> impl Iterator<Item = &Key> {
 
 fn partial_disruptions(history: &History, key: &Key) -> Vec<Breach> {
     let members: BTreeMap<&String, &PodRecord> = history.members(key).collect();
-    let gone = history.groups.get(key).and_then(|group| group.gone);
+    let deleted = history.groups.get(key).and_then(|group| group.gone);
     let mut preempted: Vec<&Removal> = (history.removals.iter())
         .filter(|removal| removal.accepted && (removal.user == OPERATOR || removal.user == SCHEDULER))
         // Without their PodGroup pods are disrupted one by one.
-        .filter(|removal| members.contains_key(&removal.uid) && gone.is_none_or(|gone| removal.at < gone))
+        .filter(|removal| members.contains_key(&removal.uid) && deleted.is_none_or(|deleted| removal.at < deleted))
         .collect();
     let mut broken = Vec::new();
     // Each round is one disruption: the owner may recreate the pods, which may be preempted again.

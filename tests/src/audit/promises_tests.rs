@@ -96,7 +96,7 @@ fn an_incompletely_bound_preemptor_is_reported_without_an_excuse() {
 }
 
 #[test]
-fn pods_whose_group_was_deleted_before_are_not_disrupted_as_a_whole() {
+fn pods_of_a_deleted_group_are_disrupted_one_by_one() {
     let mut log = two_gangs();
     log.delete_group("low");
     log.plan(&["low-0"]);

@@ -34,10 +34,10 @@ pub async fn demo(keep: bool) -> Result<bool> {
     let chronicler = Chronicler::start(world.client()).await;
     println!(
         "\nThe cluster has {} GPUs, {} of them free. Every pod holds one:\n\
-         {} training groups of 8 pods on a node each and {} spread over two nodes, which go whole or not at all;\n\
-         {} single pods; and, with the lowest priority of all, a service of {} pods with a budget that allows {} to go,\n\
-         and that is guaranteed against everybody below priority {THRESHOLD}.\n\
-         Now comes a gang of {SIZE} pods, and all {SIZE} have to run, or none:\n",
+         {} training groups of 8 pods on a node each and {} spread over two nodes, each disrupted together;\n\
+         {} single pods; and, with the lowest priority of all, a service of {} pods with a budget that allows {} evictions,\n\
+         and that is guaranteed against preemptors below priority {THRESHOLD}.\n\
+         A gang of {SIZE} pods is created, of which all {SIZE} have to start together:\n",
         room.total, room.free, layout.packed, layout.halved, layout.singles, layout.service, layout.allowed
     );
     let mut timeline = Timeline::new(GANG, SIZE);

@@ -267,11 +267,11 @@ async fn a_run_killed_at_any_time_loses_no_class(world: &mut World) {
     let before = metadata(&classes(world).get("killed").await.unwrap());
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let config = world.plane().kubeconfig();
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     for command in ["adopt", "release"] {
         giveway(world, &[command, "priorityclass", "killed"]).await.ok();
     }
-    let whole_run = begun.elapsed() / 2;
+    let whole_run = started.elapsed() / 2;
     let mut unfinished = 0;
     for round in 0..40_u32 {
         let command = if round % 2 == 0 { "adopt" } else { "release" };

@@ -233,7 +233,7 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
         most.0, most.1
     );
     assert_eq!(refused, HELD);
-    // On a busy machine the first denials end before the last ones have begun.
+    // On a busy machine the first denials end before the last ones have started.
     assert!(most.0 >= (HELD / 2) as u64, "no more than {} were delayed", most.0);
     assert!(most.1 < 256.0, "{:.0} MiB: above the webhook's memory limit in the chart", most.1);
     assert!(metric(&mut world, "giveway_webhook_guard_unheld_refusals").await < 100);

@@ -157,7 +157,7 @@ async fn pause_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut World
     expect_no_eviction(world).await;
 
     let printed = giveway(world, &["resume"]).await;
-    let words = "ConfigMap giveway-system/giveway-mode is gone: the chart's value `mode` counts again.\n";
+    let words = "ConfigMap giveway-system/giveway-mode is deleted: the chart's value `mode` counts again.\n";
     assert_eq!(printed.ok(), words);
     vip.wait_bound(MINUTE).await;
     later.wait_bound(MINUTE).await;

@@ -147,8 +147,8 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     }
     assert_eq!(preview, cli(&["uninstall", "--dry-run"]), "nothing was written");
 
-    let held = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
-    succeeds(helm(&mut world, &[&held[..], &["--force-conflicts"]].concat())).await;
+    let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
+    succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     run_hook(&mut world, "giveway-uninstall", &find).await;
     // The daemons are stopped with their Deployments, as a kubelet would do.

@@ -29,7 +29,7 @@ const ROWS: &[(&str, &[Panel])] = &[
             stat("Webhooks ready", "none", &[("sum(giveway_webhook_ready)", "")]),
             stat("Groups that wait", "none", &[("sum(giveway_operator_waiting_groups)", "")]),
             stat("Longest wait", "s", &[("max(giveway_operator_oldest_waiting_group_age_seconds)", "")]),
-            stat("Pods held", "none", &[("sum(giveway_operator_held_pods)", "")]),
+            stat("Gated pods", "none", &[("sum(giveway_operator_held_pods)", "")]),
             stat(
                 "Certificate expires in",
                 "s",
@@ -38,7 +38,7 @@ const ROWS: &[(&str, &[Panel])] = &[
         ],
     ),
     (
-        "Who waits",
+        "Pending pods and groups",
         &[
             graph(
                 "Groups that wait, by reason",
@@ -81,7 +81,7 @@ const ROWS: &[(&str, &[Panel])] = &[
         ],
     ),
     (
-        "Who gives way",
+        "Evictions",
         &[
             graph(
                 "Evictions a minute, by preemptor's and victim's class",
@@ -229,7 +229,7 @@ fn dashboard() -> Value {
     json!({
         "uid": "giveway",
         "title": "Giveway",
-        "description": "Who waits, who gives way, and how well that works. Generated: see docs/metrics.md.",
+        "description": "Pending pods and groups, the evictions for them, and their duration. Generated: see docs/metrics.md.",
         "tags": ["giveway", "kubernetes"],
         "schemaVersion": 39,
         "version": 1,

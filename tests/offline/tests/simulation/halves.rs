@@ -193,9 +193,9 @@ mod tests {
     use giveway_tests::audit::{ADMIN, OPERATOR};
     use serde_json::json;
 
-    /// Returns the API server after a gang of two pods was bound, one of them was evicted, and another leader began. `told`: the status
+    /// Returns the API server after a gang of two pods was bound, one of them was evicted, and another leader began. `written`: the status
     /// was written. `plan`: the state of the stored plan that placed both pods.
-    fn after_a_loss(told: bool, plan: &str) -> (Server, Halves) {
+    fn after_a_loss(written: bool, plan: &str) -> (Server, Halves) {
         let (mut server, mut halves) = (Server::default(), Halves::default());
         let gang = json!({"metadata": {"name": "high"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}});
         server.create(ADMIN, Kind::Group, gang).unwrap();
@@ -212,7 +212,7 @@ mod tests {
         let plan = json!({"metadata": {"name": "plan"}, "status": {"state": plan},
             "spec": {"preemptor": {"name": "high"}, "placements": placements}});
         server.create(OPERATOR, Kind::Preemption, plan).unwrap();
-        if told {
+        if written {
             let scheduled = json!([{"type": "Scheduled", "status": "True"}]);
             server.change(Kind::Group, "high", |group| group["status"] = json!({"conditions": scheduled}));
             halves.note(&server, 0);
@@ -226,16 +226,16 @@ mod tests {
 
     #[test]
     fn the_eviction_of_a_gang_that_had_enough_members_is_excused_only_if_nothing_stored_shows_that_to_the_leader() {
-        for (told, plan, excused) in
+        for (written, plan, excused) in
             [(false, "Cancelled", true), (true, "Cancelled", false), (false, "Completed", false)]
         {
-            let (server, mut halves) = after_a_loss(told, plan);
+            let (server, mut halves) = after_a_loss(written, plan);
             let uid = text(server.get(Kind::Pod, "high-0").unwrap(), "/metadata/uid");
             let breach = halves.ask(&server, "high", uid, 60_000);
             assert_eq!(
                 (breach.is_none(), halves.unknown),
                 (excused, usize::from(excused)),
-                "{told} {plan}: {breach:?}"
+                "{written} {plan}: {breach:?}"
             );
         }
     }

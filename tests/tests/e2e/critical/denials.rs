@@ -11,11 +11,11 @@ use giveway_tests::tests;
 pub fn tests() -> Vec<Test> {
     tests![
         release:
-            no_pod_is_evicted_for_an_add_on_whose_node_cannot_be_tainted;
+            no_pod_is_evicted_for_an_add_on_if_its_node_cannot_be_tainted;
     ]
 }
 
-async fn no_pod_is_evicted_for_an_add_on_whose_node_cannot_be_tainted() {
+async fn no_pod_is_evicted_for_an_add_on_if_its_node_cannot_be_tainted() {
     let world = after("1s").start().await;
     let nodes = world.nodes(1).cpus(1).create().await;
     world.fill(&nodes).grace_seconds(0).singles().await;

@@ -2,8 +2,8 @@
 //! whatever its code, everything else is retried.
 
 use super::{
-    WORDS, create_classes, expect_evicted, expect_nothing_begun, fill_node, fill_nodes_with_precious, wait_told,
-    wait_words,
+    WORDS, create_classes, expect_evicted, expect_no_eviction_and_all_gates, fill_node, fill_nodes_with_precious,
+    wait_reported, wait_words,
 };
 use crate::MINUTE;
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_victim_whose_eviction_a_webhook_denies_with_500_is_left_out,
+            a_victim_is_excluded_if_a_webhook_denies_its_eviction_with_500,
             a_denial_that_begins_after_the_rehearsal_leaves_the_victims_out,
             evictions_that_a_webhook_denies_for_ever_evict_no_pod;
         release_shared:
@@ -38,13 +38,13 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// Strimzi's drain cleaner denies evictions with the code 500, because it restarts the pod itself.
-async fn a_victim_whose_eviction_a_webhook_denies_with_500_is_left_out(world: &World) {
+async fn a_victim_is_excluded_if_a_webhook_denies_its_eviction_with_500(world: &World) {
     let precious = fill_nodes_with_precious(world, 1).await;
     let denial = world.deny(Rule::evictions().named("precious").saying(500, WORDS)).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     expect_evicted(world, 2, "other").await;
-    wait_told(world, &precious[0], &[WEBHOOK, WORDS]).await;
+    wait_reported(world, &precious[0], &[WEBHOOK, WORDS]).await;
     // The victim is left out for 10 minutes: the next preemptor does not ask again.
     let denied = denial.denied();
     let next = world.gang("next", 1).priority("high").create().await;
@@ -64,7 +64,7 @@ async fn a_denial_that_begins_after_the_rehearsal_leaves_the_victims_out(world: 
     let denied = denial.denied();
     assert!(!denied.is_empty() && denied.len() <= 2, "{denied:?}");
     let first = precious.iter().find(|pod| pod.name == denied[0].name).unwrap();
-    wait_told(world, first, &[WEBHOOK, WORDS]).await;
+    wait_reported(world, first, &[WEBHOOK, WORDS]).await;
     world.check_promises().await;
 }
 
@@ -73,7 +73,7 @@ async fn evictions_that_a_webhook_denies_for_ever_evict_no_pod(world: &World) {
     let denial = world.deny(Rule::evictions().saying(503, WORDS)).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     wait_words(&gang, &[WEBHOOK, WORDS]).await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     assert!(denial.denied().iter().all(|request| request.dry_run), "{:?}", denial.denied());
     // The rule stays in force: the cluster is at rest, and the members' gates have a reported reason.
     world.check_promises().await;
@@ -94,7 +94,7 @@ async fn an_unreachable_webhook_of_evictions_evicts_no_pod_until_it_is_removed(w
         if failed > 1 { Ok(()) } else { Err(format!("{failed} failed")) }
     })
     .await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     denial.end().await;
     gang.wait_bound(MINUTE).await;
     expect_evicted(world, 2, "low").await;
@@ -131,7 +131,7 @@ async fn denials_with_429_and_503_are_definite_and_throttling_is_waited_for() {
         assert!(denial.denied().iter().all(|request| request.dry_run), "{:?}", denial.denied());
         assert!(victim.get().await.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()));
         if !denial.denied().is_empty() {
-            wait_told(&world, victim, &[WEBHOOK, WORDS]).await;
+            wait_reported(&world, victim, &[WEBHOOK, WORDS]).await;
         }
     }
     assert!(!busy.denied().is_empty() || !down.denied().is_empty());
@@ -164,7 +164,7 @@ async fn a_budget_that_counts_too_many_evicted_pods_refuses_and_does_not_ban() {
         if refused { Ok(()) } else { Err("no eviction is refused".to_owned()) }
     })
     .await;
-    expect_nothing_begun(&world, &gang).await;
+    expect_no_eviction_and_all_gates(&world, &gang).await;
     let none = Patch::Merge(json!({"status": {"disruptedPods": null}}));
     budgets.patch_status("db", &PatchParams::default(), &none).await.unwrap();
     gang.wait_bound(MINUTE).await;

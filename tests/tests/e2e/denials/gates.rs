@@ -1,7 +1,9 @@
 //! The removal of the scheduling gate or the nomination is rejected: this is known before the first eviction, and the gang is bound when
 //! the rejection ends.
 
-use super::{WORDS, evicts_nothing_until_it_ends, expect_evicted, expect_nothing_begun, fill_node, wait_words};
+use super::{
+    WORDS, evicts_nothing_until_it_ends, expect_evicted, expect_no_eviction_and_all_gates, fill_node, wait_words,
+};
 use crate::MINUTE;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Denial, PodHandle, Shaped as _};
@@ -52,7 +54,7 @@ async fn a_policy_that_rejects_the_removal_of_the_gate_costs_no_eviction(world: 
     deny_updates(world, &low[0]).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     wait_words(&gang, &["ValidatingAdmissionPolicy 'no-changes'", WORDS]).await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     let kinds = "validatingadmissionpolicybindings,validatingadmissionpolicies";
     world.kubectl(&["delete", kinds, "no-changes"]).await.unwrap();
     // The rehearsal is repeated after 10 s, and then after twice that time.
@@ -73,7 +75,7 @@ async fn a_webhook_that_rejects_the_removal_of_the_gate_costs_no_eviction(world:
         if rehearsals > 1 { Ok(()) } else { Err(format!("{denied:?}")) }
     })
     .await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     assert!(denial.denied().iter().all(|request| request.dry_run), "{:?}", denial.denied());
     denial.end().await;
     gang.wait_bound(MINUTE).await;
@@ -109,7 +111,7 @@ async fn a_single_rejection_delays_the_gang_until_the_next_rehearsal(world: &Wor
     let denial = world.deny(Rule::pod_updates().named("train").saying(503, WORDS).times(1)).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     denial.wait_denied(MINUTE).await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     gang.wait_bound(MINUTE).await;
     expect_evicted(world, 2, "low").await;
     world.check_promises().await;

@@ -55,7 +55,7 @@ async fn wait_words(gang: &Group, words: &[&str]) {
 }
 
 /// Waits until the message of a `Preemption` or an event `EvictionRefused` of the victim has these words.
-async fn wait_told(world: &World, victim: &PodHandle, words: &[&str]) {
+async fn wait_reported(world: &World, victim: &PodHandle, words: &[&str]) {
     let what = format!("a Preemption or an event of pod {} has the words {words:?}", victim.name);
     wait_for(&what, MINUTE, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
@@ -69,7 +69,7 @@ async fn wait_told(world: &World, victim: &PodHandle, words: &[&str]) {
 }
 
 /// Expects that no pod was evicted and that every member has its scheduling gate.
-async fn expect_nothing_begun(world: &World, gang: &Group) {
+async fn expect_no_eviction_and_all_gates(world: &World, gang: &Group) {
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     for member in gang.members().await.unwrap() {
         assert!(scheduling_gates(&member).iter().any(|gate| gate == GATE), "{:?} is ungated", member.metadata.name);
@@ -88,7 +88,7 @@ async fn evicts_nothing_until_it_ends(world: &World, rule: Rule) {
     let denial = world.deny(rule.saying(403, WORDS)).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     wait_words(&gang, &[WEBHOOK, WORDS]).await;
-    expect_nothing_begun(world, &gang).await;
+    expect_no_eviction_and_all_gates(world, &gang).await;
     denial.end().await;
     gang.wait_bound(MINUTE).await;
     expect_evicted(world, 2, "low").await;

@@ -16,7 +16,7 @@ pub fn tests() -> Vec<Test> {
             no_pod_is_evicted_for_a_plan_that_cannot_be_stored,
             a_gang_is_bound_although_its_status_cannot_be_written;
         release_shared:
-            no_pod_is_evicted_for_a_plan_whose_status_cannot_be_stored,
+            no_pod_is_evicted_for_a_plan_if_its_status_cannot_be_stored,
             a_gang_is_bound_although_no_event_can_be_written,
             a_gang_is_bound_although_two_renewals_of_the_lease_are_rejected;
     ]
@@ -26,7 +26,7 @@ async fn no_pod_is_evicted_for_a_plan_that_cannot_be_stored(world: &World) {
     evicts_nothing_until_it_ends(world, Rule::preemptions()).await;
 }
 
-async fn no_pod_is_evicted_for_a_plan_whose_status_cannot_be_stored(world: &World) {
+async fn no_pod_is_evicted_for_a_plan_if_its_status_cannot_be_stored(world: &World) {
     evicts_nothing_until_it_ends(world, Rule::preemption_statuses()).await;
 }
 

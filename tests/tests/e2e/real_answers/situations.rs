@@ -224,8 +224,8 @@ impl Recorder<'_> {
 
     async fn rights_and_quotas(&mut self) {
         let aim = Aim::default();
-        let nobody = self.world.client_in("nobody", &[]).await;
-        self.note_of(&nobody, "RBAC does not permit it", &aim, &Request::ABOUT_A_POD).await;
+        let without_rights = self.world.client_in("nobody", &[]).await;
+        self.note_of(&without_rights, "RBAC does not permit it", &aim, &Request::ABOUT_A_POD).await;
         let quotas: Api<ResourceQuota> = self.world.kit().api();
         let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
         quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Delayed plans (`preemptionDelaySeconds`): no pod is evicted before the delay is over, which is counted from the first plan, also when
+//! Delayed plans (`preemptionDelaySeconds`): no pod is evicted before the delay has passed, which is counted from the first plan, also when
 //! the plan is renewed. A delayed plan reserves nothing: its members are not nominated, and a gang of the same or a lower priority starts on
 //! free capacity meanwhile.
 
@@ -48,7 +48,7 @@ struct Delayed {
     delay: u64,
     /// Number of evictions that were requested for it and not denied.
     evicts: usize,
-    /// True if members were nominated without a delayed plan since it was made: they fit on free capacity, so the delay counts anew.
+    /// True if members were nominated without a delayed plan since it was made: they fit on free capacity, so the delay starts again.
     fitted: bool,
 }
 
@@ -145,7 +145,7 @@ impl World {
                     self.delays.renewed += 1;
                     if last.planned_at != planned_at {
                         let (id, before) = (&plan.id, &last.plan);
-                        self.broken.push(format!("plan {id} replaces the delayed plan {before} and is delayed anew"));
+                        self.broken.push(format!("plan {id} replaces the delayed plan {before} and is delayed again"));
                     }
                 }
             }
@@ -181,8 +181,8 @@ impl World {
 
     /// Judges that no pod is evicted for a gang that fits on free capacity beside a delayed plan.
     fn judge_needless_plan(&mut self, plan: &StoredPlan) {
-        let begun = self.delays.begun.keys().find(|owner| self.owners[**owner].name == plan.preemptor.name);
-        if begun.is_some_and(|owner| self.fits_beside_delayed_plans(*owner)) {
+        let delayed = self.delays.begun.keys().find(|owner| self.owners[**owner].name == plan.preemptor.name);
+        if delayed.is_some_and(|owner| self.fits_beside_delayed_plans(*owner)) {
             let (id, name) = (&plan.id, &plan.preemptor.name);
             self.broken.push(format!("plan {id} evicts pods for {name}, which fits beside a delayed plan"));
         }

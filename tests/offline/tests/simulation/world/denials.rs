@@ -70,7 +70,7 @@ impl Denial {
     }
 }
 
-/// A denial that has begun.
+/// A denial in force.
 struct Rule {
     target: Target,
     owner: String,

@@ -34,7 +34,7 @@ impl World {
     }
 
     /// Returns true if the API server rejects this call as an overload.
-    pub(super) fn is_held_up(&self, command: &Command) -> bool {
+    pub(super) fn is_rejected_as_overload(&self, command: &Command) -> bool {
         let Command::Evict(eviction) = command else { return false };
         let until = self.interruptions.rejected.get(eviction.uid.as_str());
         !eviction.rehearsal && until.is_some_and(|until| self.now < *until)

@@ -233,8 +233,8 @@ impl World {
         if call.late && self.process(call.replica, call.process).is_none() {
             return;
         }
-        let held_up = self.is_held_up(&call.command).then_some(Fault::Overloaded);
-        let fault = self.faults.draw(self.now).or(held_up);
+        let overload = self.is_rejected_as_overload(&call.command).then_some(Fault::Overloaded);
+        let fault = self.faults.draw(self.now).or(overload);
         let what = calls::describe(&call.command);
         if let Some(fault) = fault {
             self.say(&call.term, format!("{what} [{}]: {}", call.step, fault.name()));

@@ -123,8 +123,8 @@ impl World {
                 // the plan's own.
                 self.disturb(Touch::Everybody);
                 self.mode = *mode;
-                let begun = self.server.list(Kind::Preemption).filter(|plan| evicts(plan));
-                self.begun = begun.map(|plan| text(plan, "/metadata/name").to_owned()).collect();
+                let plans = self.server.list(Kind::Preemption).filter(|plan| evicts(plan));
+                self.begun = plans.map(|plan| text(plan, "/metadata/name").to_owned()).collect();
                 let now = self.instant();
                 for process in self.replicas.iter_mut().filter_map(|replica| replica.process.as_mut()) {
                     if !process.delivered.is_empty() {
