@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_labels_than_anybody_has_those_are_remembered_that_giveway_reads_and_the_first_others() {
+    fn of_too_many_labels_those_that_giveway_reads_and_the_first_others_are_kept() {
         let mut given = labels(70_000);
         let read = [keys::LABEL_POD_GROUP, keys::LABEL_PLACEHOLDER, "jobset.sigs.k8s.io/jobset-name"];
         given.extend(read.map(|key| (key.to_owned(), "g".to_owned())));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_anybody_has_stay_as_they_are_and_none_are_none() {
+    fn a_usual_number_of_labels_is_kept_and_no_labels_stay_none() {
         let given = labels(MOST_OTHERS / 2);
         assert_eq!(remembered(Some(&given)), given);
         let read: Metadata = serde_json::from_value(json!({"labels": given})).unwrap();

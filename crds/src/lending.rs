@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_adds_nothing_to_what_a_member_pays_for() {
+    fn a_group_does_not_raise_the_priority_of_a_member() {
         assert_eq!(counting(10, 1000), 10);
         assert_eq!(counting(2000, 1000), 1000);
         assert_eq!(counting(-5, 0), -5);

@@ -217,7 +217,7 @@ struct Cutter {
 
 impl Cutter {
     /// Starts the next part if `bytes` more do not fit into this one.
-    fn make_room(&mut self, bytes: usize) {
+    fn start_part_if_full(&mut self, bytes: usize) {
         if self.current.bytes > 0 && self.current.bytes + bytes > self.limit {
             self.done.push(std::mem::take(&mut self.current));
         }
@@ -225,7 +225,7 @@ impl Cutter {
 
     fn placement(&mut self, placement: &StoredPlacement) {
         let bytes = written(&[&placement.pod, &placement.uid, &placement.node]);
-        self.make_room(bytes);
+        self.start_part_if_full(bytes);
         self.current.bytes += bytes;
         self.current.placements.push(placement.clone());
     }
@@ -233,7 +233,7 @@ impl Cutter {
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
         let head = written(&[&unit.kind, &unit.namespace, &unit.name, unit.owner.as_deref().unwrap_or_default()]);
         let own = written(&[&pod.name, &pod.uid, &pod.node]);
-        self.make_room(own + head);
+        self.start_part_if_full(own + head);
         if self.current.unit != Some(index) {
             self.current.unit = Some(index);
             self.current.bytes += head;

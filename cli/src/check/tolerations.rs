@@ -44,8 +44,8 @@ fn finding(toleration: &Toleration) -> Finding {
                  PreemptionToleration heeds. Its counterpart is a threshold, for pods under a budget.{ends}"
             ),
             format!(
-                "Annotate the class {ANNOTATION_THRESHOLD}: \"{minimum}\", and give its pods a PodDisruptionBudget, with \
-                 maxUnavailable 0 if none of them may go."
+                "Annotate the class {ANNOTATION_THRESHOLD}: \"{minimum}\", and give its pods a PodDisruptionBudget, \
+                 with maxUnavailable 0 if none of them may be evicted."
             ),
         ),
         (Some(minimum), None) => (
@@ -93,7 +93,7 @@ mod tests {
         );
         assert_eq!(
             finding.remedy,
-            "Annotate the class scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal: \"10000\", and give its pods a PodDisruptionBudget, with maxUnavailable 0 if none of them may go."
+            "Annotate the class scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal: \"10000\", and give its pods a PodDisruptionBudget, with maxUnavailable 0 if none of them may be evicted."
         );
         assert!(!found(Some("10000"), Some("-1"), None).message.contains("ends"), "for ever");
     }

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guaranteed_budget_gives_way_to_a_priority_of_its_threshold() {
+    fn a_priority_of_the_threshold_may_violate_a_guaranteed_budget() {
         let said = sentences(&pod("db", 10, Some("n"), Some("5000")));
         let words =
             "With a priority of at least 5000, it would preempt 1 pod of priority 10 and below, 1 budget violation.";

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_labels_of_a_pod_no_more_are_kept_than_anybody_has() {
+    fn of_too_many_labels_of_a_pod_only_some_are_kept() {
         let mut labels: BTreeMap<String, String> = (0..70_000).map(|n| (format!("a{n}"), "x".to_owned())).collect();
         labels.insert(keys::LABEL_POD_GROUP.to_owned(), "g".to_owned());
         let mut object = PodObject::default();

@@ -100,7 +100,7 @@ fn every_case_of_kube_scheduler_is_decided_as_well_or_better() {
 }
 
 #[test]
-fn effective_priority_is_the_groups_where_the_pod_pays_for_it_and_else_the_pods_own() {
+fn effective_priority_is_the_lower_of_the_group_s_and_the_pod_s() {
     let text = include_str!("../../../tests/cases/units.yaml");
     let all: Vec<Value> = serde_yaml_ng::from_str(text).unwrap();
     for case in all.iter().filter(|case| case["kind"] == "effective_priority") {

@@ -243,7 +243,7 @@ fn fractions_are_rounded_up() {
 }
 
 #[test]
-fn ended_pods_take_no_room() {
+fn ended_pods_use_no_capacity() {
     let ended = pod("other").priority(9).on("a").set("/status/phase", json!("Succeeded"));
     assert_eq!(fits(node("a", 1), &[ended], pod("p")), Ok(()));
 }

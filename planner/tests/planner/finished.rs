@@ -96,7 +96,7 @@ fn a_member_that_failed_does_not_count() {
 }
 
 #[test]
-fn what_has_finished_is_not_made_room_for() {
+fn no_pod_is_evicted_for_finished_members() {
     let mut all = vec![node("n", 2), gang("g", 10, 4).set("/status/finished", json!({"owners": ["j"], "count": 2}))];
     all.extend([pod("low-0").on("n"), pod("low-1").on("n")]);
     all.extend((0..2).map(|i| of(&format!("g-{i}"), "Job", "j")));

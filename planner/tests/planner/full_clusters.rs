@@ -43,20 +43,20 @@ fn evicted(mut cluster: Cluster, members: usize, cpus: &str) -> usize {
 
 /// The rows of "in-tree workload-aware preemption" as measured: there it evicts up to 2048.
 #[test]
-fn groups_packed_on_nodes_give_way_one_to_one() {
+fn groups_packed_on_nodes_are_evicted_one_to_one() {
     assert_eq!(evicted(full(100, 4, None), 32, "1"), 32);
     assert_eq!(evicted(full(200, 8, None), 64, "1"), 64);
     assert_eq!(evicted(full(1000, 8, None), 256, "1"), 256);
 }
 
 #[test]
-fn groups_spread_over_nodes_give_way_one_to_one() {
+fn groups_spread_over_nodes_are_evicted_one_to_one() {
     assert_eq!(evicted(full(200, 8, Some(42)), 64, "1"), 64);
     assert_eq!(evicted(full(500, 8, Some(42)), 128, "1"), 128);
 }
 
 #[test]
-fn single_pods_give_way_one_to_one() {
+fn single_pods_are_evicted_one_to_one() {
     assert_eq!(evicted(full(50, 1, None), 32, "1"), 32);
 }
 
@@ -73,7 +73,7 @@ fn large_members_among_spread_groups_cost_hardly_more_than_a_solver_needs() {
 
 /// Groups with a pod on every node: each victim set of each node frees capacity on all of them.
 #[test]
-fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
+fn groups_that_run_on_every_node_are_evicted_together_and_as_few_as_needed() {
     let mut all: Vec<Built> = (0..3000).map(|n| node(&format!("node-{n:04}"), 8)).collect();
     for group in 0..8 {
         all.push(gang(&format!("low-{group}"), 10, 3000).whole());
@@ -86,7 +86,7 @@ fn groups_that_run_on_every_node_go_whole_and_as_few_as_needed() {
 
 /// Members of two sizes, or with a host port: no decision looks at every pod of such a group for every node.
 #[test]
-fn groups_that_run_on_every_node_go_whole_for_members_that_differ() {
+fn groups_that_run_on_every_node_are_evicted_together_for_members_that_differ() {
     let mut all: Vec<Built> = (0..2000).map(|n| node(&format!("node-{n:04}"), 8)).collect();
     for group in 0..8 {
         all.push(gang(&format!("low-{group}"), group, 2000).whole());

@@ -40,7 +40,7 @@ fn a_preemptor_that_reaches_the_threshold_can() {
 }
 
 #[test]
-fn what_the_budget_allows_may_go() {
+fn what_the_budget_allows_may_be_evicted() {
     let mut all = vec![node("a", 1), guarded("db", "a"), budget("db", "db", 1), pod("p").priority(999)];
     assert_eq!(victims(&planned(decide(&cluster(&all), &for_pod("p")))), ["db"]);
     all[3] = pod("p").priority(999).asks("cpu", "2");

@@ -147,7 +147,7 @@ fn the_only_empty_domain_is_found_among_very_many_wherever_it_stands() {
 }
 
 #[test]
-fn a_rack_that_is_empty_is_found_behind_many_that_only_seem_to_have_room() {
+fn an_empty_rack_is_found_behind_many_that_only_seem_feasible() {
     // Half-used racks of two nodes on which the port is taken come first, because they have least capacity. No pod there may be evicted.
     let racks = |number: usize| node(&name(number), 8).label("rack", &format!("r{:02}", number / 2));
     let nodes: Vec<Built> = (0..128).map(racks).collect();
@@ -252,7 +252,7 @@ fn more_than_needed(nodes: usize, alike: bool, rack: Option<usize>) -> Cluster {
 
 /// Design, section 4, step 4: the most members that can be placed, and not only as many as are needed.
 #[test]
-fn as_many_members_get_a_place_as_could_however_many_nodes_there_are() {
+fn as_many_members_are_placed_as_fit_on_any_number_of_nodes() {
     for strategy in Strategy::ALL {
         let context = Context { strategy, ..Context::default() };
         for (nodes, alike, rack) in

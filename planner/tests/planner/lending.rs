@@ -10,7 +10,7 @@ fn class(name: &str, value: i32) -> PriorityClass {
 }
 
 #[test]
-fn a_group_shields_no_pod_that_pays_for_less() {
+fn a_group_shields_no_pod_of_a_lower_class() {
     let all = [
         node("a", 2),
         gang("mid", 50, 1),
@@ -23,7 +23,7 @@ fn a_group_shields_no_pod_that_pays_for_less() {
 }
 
 #[test]
-fn a_group_counts_with_its_own_priority_where_its_pods_pay_for_more() {
+fn a_group_counts_with_its_own_priority_if_its_pods_have_higher_ones() {
     let dear = pod("dear-pod-of-mid").group("mid").priority(99).on("a");
     let all = [node("a", 1), gang("mid", 50, 1), dear, pod("p").priority(60)];
     let plan = planned(decide(&cluster(&all), &for_pod("p")));
@@ -50,7 +50,7 @@ fn a_group_that_is_disrupted_together_counts_as_its_cheapest_running_pod() {
 }
 
 #[test]
-fn a_member_that_pays_for_less_than_its_group_is_not_planned_for() {
+fn a_member_of_a_lower_class_than_its_group_is_not_planned_for() {
     let mut all = vec![node("a", 2), pod("low").on("a"), pod("other").on("a"), gang("g", 10, 2)];
     all.extend([pod("cheap-0").group("g").priority(9), pod("cheap-1").group("g").priority(-1)]);
     let waits = |live: usize, below| Decision::WaitingForPods { live, min_count: 2, finished: 0, below };

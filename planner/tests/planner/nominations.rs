@@ -16,7 +16,7 @@ fn in_flight(pod2: Built, node1: &[Built], node2: &[Built]) -> (Cluster, Context
 }
 
 #[test]
-fn equal_or_lower_priority_does_not_take_the_place_that_is_being_made() {
+fn equal_or_lower_priority_does_not_use_capacity_that_is_being_freed() {
     for priority in [50, 10] {
         let (cluster, context) = in_flight(
             pod("pod2").priority(priority),
@@ -51,7 +51,7 @@ fn higher_priority_ignores_the_nomination() {
 }
 
 #[test]
-fn a_preemption_on_the_same_node_makes_room_for_both() {
+fn a_preemption_on_the_same_node_frees_capacity_for_both() {
     let (cluster, context) = in_flight(
         pod("pod2").priority(50),
         &[pod("low-2").on("node1")],

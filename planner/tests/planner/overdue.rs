@@ -40,7 +40,7 @@ fn a_gang_does_not_count_on_its_place_and_says_what_is_missing() {
 }
 
 #[test]
-fn a_victim_of_a_decision_in_flight_that_is_overdue_makes_no_room() {
+fn an_overdue_victim_of_a_decision_in_flight_frees_no_capacity() {
     let objects = [node("a", 1), pod("stuck").on("a").terminating(), pod("p").priority(9)];
     let cluster = cluster(&objects);
     let mut context = overdue(Strategy::LeastCost, &["stuck"]);

@@ -241,7 +241,7 @@ fn a_pod_preempts_only_when_a_managed_class_says_so() {
 }
 
 #[test]
-fn large_members_go_first_so_that_small_ones_fill_the_rest() {
+fn large_members_are_placed_first_so_that_small_ones_fill_the_rest() {
     let mut all = vec![node("a", 4), node("b", 3), gang("g", 10, 3)];
     all.push(pod("g-1-small").group("g").asks("cpu", "2"));
     all.push(pod("g-2-small").group("g").asks("cpu", "1"));

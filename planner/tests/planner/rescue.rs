@@ -168,7 +168,7 @@ fn critical_pods_those_of_daemonsets_and_static_ones_stay() {
 }
 
 #[test]
-fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_have_a_place_elsewhere_at_the_same_time() {
+fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_fit_elsewhere_at_the_same_time() {
     let system = |built: Built| built.priority(2_000_000_000);
     let dns = |cpus: &str| daemon(system(pod("dns")).asks("cpu", cpus), "n1");
     let world = |cpus: &str, spare: usize| {
@@ -423,7 +423,7 @@ impl Small {
         self.pinned || self.nodes.len() == 1
     }
 
-    fn may_go(&self, unit: &[usize]) -> bool {
+    fn may_evict(&self, unit: &[usize]) -> bool {
         unit.iter().all(|p| match self.running[*p].special {
             0 => self.stranded && self.only_node() && self.critical && self.group_of(*p).is_none(),
             1 => false,
@@ -520,7 +520,7 @@ impl Small {
         let mut units: Vec<Vec<usize>> =
             pods.clone().filter(|p| self.group_of(*p).is_none()).map(|p| vec![p]).collect();
         units.extend((0..2).map(|g| pods.clone().filter(|p| self.group_of(*p) == Some(g)).collect::<Vec<_>>()));
-        units.retain(|unit| !unit.is_empty() && self.may_go(unit));
+        units.retain(|unit| !unit.is_empty() && self.may_evict(unit));
         units
     }
 

@@ -207,7 +207,7 @@ fn the_preemptors_own_members_stay() {
 }
 
 #[test]
-fn everybody_else_is_counted() {
+fn all_other_units_are_counted() {
     let mut all = vec![node("a", 3), node("b", 4), gang("whole", 2, 2).whole(), pod("p").priority(10)];
     all.extend([pod("victim").on("a"), pod("equal").priority(10).on("a"), pod("above").priority(11).on("a")]);
     all.extend((0..2).map(|i| pod(&format!("whole-{i}")).group("whole").on("b")));
@@ -235,7 +235,7 @@ fn everybody_else_is_counted() {
 }
 
 #[test]
-fn whoever_a_decision_in_flight_evicts_neither_stays_nor_is_counted() {
+fn victims_of_a_decision_in_flight_are_neither_listed_nor_counted() {
     let all = [
         node("a", 2),
         node("b", 1),

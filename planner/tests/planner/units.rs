@@ -62,7 +62,7 @@ fn victims(plan: &Plan) -> BTreeSet<String> {
 /// A preemptor that needs the capacity of the first units in kube-scheduler's order evicts exactly these, by the strategy that is compared
 /// with it.
 #[test]
-fn units_give_way_in_the_order_of_kube_scheduler() {
+fn units_are_evicted_in_the_order_of_kube_scheduler() {
     let mut compared = 0;
     for case in cases("generate_victims") {
         let expected = list(&case["expect"]["victimsInOrder"]);

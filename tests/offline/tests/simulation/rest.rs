@@ -47,7 +47,7 @@ fn something_to_do(world: &World) -> Vec<String> {
             Decision::Preempt(plan)
                 if plan.placements.iter().any(|placement| {
                     unbound.contains(placement.uid.as_str()) || is_of_refused_owner(world, &placement.pod.name)
-                }) || was_in_vain(world, &preemptor)
+                }) || had_no_effect(world, &preemptor)
                     || is_stopped_by_breaker(world, &preemptor.key().name)
                     || is_kept_by_denial(world, &plan) =>
             {
@@ -72,7 +72,7 @@ fn is_of_refused_owner(world: &World, pod: &str) -> bool {
 
 /// Returns true if pods were evicted for a preemptor and kube-scheduler did not bind it afterwards, for example because a pod on its
 /// node does not terminate. No run is longer than the hour for which that counts.
-fn was_in_vain(world: &World, preemptor: &Preemptor) -> bool {
+fn had_no_effect(world: &World, preemptor: &Preemptor) -> bool {
     world.server.list(Kind::Preemption).any(|plan| {
         let of_it = text(plan, "/spec/preemptor/name") == preemptor.key().name.as_str();
         let message = text(plan, "/status/message");

@@ -156,7 +156,7 @@ impl World {
     /// Begins a gang beside a delayed plan.
     pub(super) fn begin_meanwhile(&mut self, owner: usize) {
         self.turn(&Turn::Begin(owner));
-        if self.has_room_for(&self.owners[owner])
+        if self.has_capacity_for(&self.owners[owner])
             && let Some(calm) = self.calm()
         {
             self.delays.begun.insert(owner, calm);
@@ -194,7 +194,7 @@ impl World {
         let calm = self.delays.begun.get(&owner).is_some_and(|before| self.calm().as_ref() == Some(before));
         let owner = &self.owners[owner];
         calm && !self.others_may_reserve(owner)
-            && self.has_room_for(owner)
+            && self.has_capacity_for(owner)
             && self.only_delayed_plans(owner)
             && !self.denials.concern(&owner.name)
     }
@@ -248,7 +248,7 @@ impl World {
 
     /// Returns true if all pods of an owner fit on free capacity, without the capacity that is set aside by nominations. They have the same
     /// size, so that it is enough to count them on each node.
-    fn has_room_for(&self, owner: &Owner) -> bool {
+    fn has_capacity_for(&self, owner: &Owner) -> bool {
         let free = |node: &Value| {
             let name = text(node, "/metadata/name");
             let size: i64 = text(node, "/status/allocatable/cpu").parse().unwrap_or(0);

@@ -156,7 +156,7 @@ fn excuse(world: &World, history: &History, plan: &PlanRecord, at: Timestamp) ->
     if refused || failed || unbound {
         return Some("a call failed".to_owned());
     }
-    // A preemptor of higher priority that takes the place of the plan is nominated a moment after the end of the plan.
+    // A preemptor of higher priority that replaces the plan is nominated a moment after the end of the plan.
     let during = |when: Timestamp| (first..=at + NOMINATED).contains(&when);
     disturbed(world, record, first, at).or_else(|| overtaken(history, plan, during))
 }
