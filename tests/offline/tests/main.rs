@@ -5,6 +5,7 @@
 //! observability  metrics, dashboard, alerts and their pages
 //! chart          the rendered objects, and the values that the chart rejects
 //! helm           runs helm and reads the rendered objects
+//! words          phrases that no text and no name of the repository has
 //! ```
 // A failed expectation ends the test at once, with its message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -13,3 +14,4 @@ mod chart;
 mod helm;
 mod observability;
 mod simulation;
+mod words;

@@ -1,0 +1,169 @@
+//! The words of the project: no text and no name has a phrase of `tests/offline/words.list`.
+//!
+//! The check reads comments and string literals of Rust sources, the names of their functions, modules and types, and the whole text of
+//! pages, scripts, manifests and the chart. The list names the folders and files that still have a phrase.
+
+mod text;
+
+use giveway_tests::paths;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use text::Word;
+
+/// The list of phrases, from the root of the repository.
+const LIST: &str = "tests/offline/words.list";
+
+/// Texts with phrases of the list.
+const PLANTED: &str = "tests/offline/planted.list";
+
+/// Files that are not checked: the history of the project, and texts of others.
+const SKIPPED: [&str; 3] = ["CHANGELOG.md", "LICENSE", "Cargo.lock"];
+
+/// Endings of the names of files that are checked.
+const CHECKED: [&str; 12] =
+    ["rs", "md", "yaml", "yml", "tpl", "txt", "sh", "toml", "json", "py", "Makefile", "Dockerfile"];
+
+/// An entry of the list.
+struct Entry {
+    /// The phrases, in lower case.
+    phrases: Vec<String>,
+    /// What to write instead.
+    instead: String,
+    /// Files, and folders with a slash at the end, that still have one of them.
+    except: Vec<String>,
+}
+
+/// Returns the entries of a list.
+fn entries_of(list: &str) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for line in lines_of(list) {
+        if let Some((phrases, instead)) = line.split_once(" -> ") {
+            let phrases = phrases.split(", ").map(str::to_owned).collect();
+            entries.push(Entry { phrases, instead: instead.to_owned(), except: Vec::new() });
+        } else {
+            entries.last_mut().expect("a path follows its phrases").except.push(line.trim().to_owned());
+        }
+    }
+    entries
+}
+
+/// Returns the lines of a list that are no comments.
+fn lines_of(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(paths::repository().join(path)).unwrap()
+}
+
+/// The phrases by their first word.
+struct Phrases<'a> {
+    by_first: BTreeMap<&'a str, Vec<(Vec<&'a str>, &'a Entry)>>,
+}
+
+impl<'a> Phrases<'a> {
+    fn new(entries: &'a [Entry]) -> Self {
+        let mut by_first: BTreeMap<&str, Vec<(Vec<&str>, &Entry)>> = BTreeMap::new();
+        for entry in entries {
+            for phrase in &entry.phrases {
+                let words: Vec<&str> = phrase.split(' ').collect();
+                by_first.entry(words[0]).or_default().push((words, entry));
+            }
+        }
+        Self { by_first }
+    }
+
+    /// Returns a line for each phrase in a file.
+    fn found_in(&self, path: &str, text: &str) -> Vec<String> {
+        let words = if path.ends_with(".rs") { text::words_of_rust(text) } else { text::words(text) };
+        let mut found = Vec::new();
+        for (index, word) in words.iter().enumerate() {
+            for (phrase, entry) in self.by_first.get(word.text.as_str()).into_iter().flatten() {
+                if begins_with(&words[index..], phrase) && !is_excepted(entry, path) {
+                    found.push(format!("{path}:{}: \"{}\": {}", word.line, phrase.join(" "), entry.instead));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn begins_with(words: &[Word], phrase: &[&str]) -> bool {
+    phrase.len() <= words.len() && phrase.iter().zip(words).all(|(wanted, word)| *wanted == word.text)
+}
+
+fn is_excepted(entry: &Entry, path: &str) -> bool {
+    entry.except.iter().any(|except| path == except || (except.ends_with('/') && path.starts_with(except.as_str())))
+}
+
+/// Appends the files below a folder that are checked, with their paths from the root of the repository.
+fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        if entry.file_type().unwrap().is_dir() {
+            if !name.starts_with('.') && name != "target" && name != "node_modules" {
+                collect(&entry.path(), &format!("{path}/"), files);
+            }
+        } else if name.rsplit('.').next().is_some_and(|ending| CHECKED.contains(&ending))
+            && !SKIPPED.iter().any(|skipped| path.starts_with(skipped))
+        {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_text_and_no_name_has_a_phrase_of_the_list() {
+    let entries = entries_of(&read(LIST));
+    let phrases = Phrases::new(&entries);
+    let mut files = Vec::new();
+    collect(&paths::repository(), "", &mut files);
+    files.sort();
+    assert!(files.len() > 500, "only {} files were found", files.len());
+    let found: Vec<String> = files.iter().flat_map(|path| phrases.found_in(path, &read(path))).collect();
+    assert!(found.is_empty(), "{} phrases of {LIST}:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_list_has_phrases_in_lower_case_and_excepts_only_what_exists() {
+    for entry in entries_of(&read(LIST)) {
+        for phrase in &entry.phrases {
+            assert_eq!(*phrase, phrase.to_lowercase());
+            let words = text::words(phrase);
+            assert!(!words.is_empty() && words.iter().all(|word| !word.text.is_empty()), "{phrase:?} is not words");
+        }
+        assert!(!entry.instead.is_empty(), "{:?}", entry.phrases);
+        for path in &entry.except {
+            assert!(paths::repository().join(path).exists(), "{path} does not exist: delete it from {LIST}");
+        }
+    }
+}
+
+#[test]
+fn ten_planted_sentences_are_found() {
+    let (entries, planted) = (entries_of(&read(LIST)), read(PLANTED));
+    let phrases = Phrases::new(&entries);
+    assert_eq!(lines_of(&planted).count(), 10);
+    for line in lines_of(&planted) {
+        let [path, text, number, phrase] = line.split(" | ").collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let found = phrases.found_in(path, &text.replace("\\n", "\n"));
+        let expected = format!("{path}:{number}: \"{phrase}\": ");
+        assert!(found.iter().any(|line| line.starts_with(&expected)), "{expected} is not in {found:?}");
+    }
+}
+
+#[test]
+fn ordinary_sentences_pass_and_excepted_paths_are_left_out() {
+    let entries = entries_of("# A comment\n\ngreen tea, sweets -> water\n    operator/\n    docs/a.md\n");
+    let phrases = Phrases::new(&entries);
+    let fine = "It is green. Tea is a word; `is_sweets` is a name, green-tea is a flag.\nIt is green\n\ntea.\n";
+    assert_eq!(phrases.found_in("docs/b.md", fine), Vec::<String>::new());
+    assert_eq!(phrases.found_in("operator/src/a.rs", "// sweets\n"), Vec::<String>::new());
+    assert_eq!(phrases.found_in("docs/a.md", "sweets\n"), Vec::<String>::new());
+    assert_eq!(phrases.found_in("docs/b.md", "sweets\n"), ["docs/b.md:1: \"sweets\": water"]);
+    assert_eq!(phrases.found_in("docs/b.md", "a Green\ntea\n"), ["docs/b.md:1: \"green tea\": water"]);
+    assert_eq!(phrases.found_in("cli/src/a.rs", "let sweets = green_tea();\n"), Vec::<String>::new());
+}
