@@ -1,6 +1,6 @@
 //! The command line: commands, flags and their help.
 
-use crate::connect::Connection;
+use crate::connect::ClusterConnection;
 use crate::names;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -33,7 +33,7 @@ a check failed; 2 when the input cannot be used."
 pub(crate) struct Args {
     /// How to reach the cluster.
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ClusterConnection,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -179,8 +179,8 @@ Examples:
 Exit status: 0 with an answer; 1 when the cluster cannot be read; 2 when there is no such group or pod.")]
 pub(crate) struct WhyArgs {
     /// podgroup/NAME or pod/NAME, or an owner of groups, such as job/NAME.
-    #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
-    pub(crate) target: Option<Subject>,
+    #[arg(value_name = "KIND/NAME", value_parser = WhyTarget::parse)]
+    pub(crate) target: Option<WhyTarget>,
 
     /// All namespaces; without a name only.
     #[arg(long, short = 'A', conflicts_with = "target")]
@@ -621,14 +621,14 @@ fn row_of(text: &str) -> Option<&'static Kind> {
 
 /// The argument of `why`.
 #[derive(Clone, Debug)]
-pub(crate) enum Subject {
+pub(crate) enum WhyTarget {
     /// A group or a pod.
     One(Target),
     /// All PodGroups of an owner of a kind that has several for each object.
     GroupsOf(&'static Kind, String),
 }
 
-impl Subject {
+impl WhyTarget {
     fn parse(text: &str) -> Result<Self, String> {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
         let several = |row: &&Kind| row.has_groups() && !row.replica.is_empty();

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The flags that kubectl has for every command.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
-pub(crate) struct Connection {
+pub(crate) struct ClusterConnection {
     /// Path of the kubeconfig file; without it $KUBECONFIG, then ~/.kube/config, then the pod's own account.
     #[arg(long, global = true, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct Api {
     pub(crate) namespace: String,
 }
 
-impl Connection {
+impl ClusterConnection {
     /// Returns the namespace without a cluster: that of the flag, or `default`.
     pub(crate) fn namespace(&self) -> String {
         self.namespace.clone().unwrap_or_else(|| "default".to_owned())
@@ -101,7 +101,7 @@ pub(crate) enum Got<T> {
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub(crate) enum RequestError {
     /// The API server rejected the call.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
@@ -110,7 +110,7 @@ pub(crate) enum CallError {
     Failed(String),
 }
 
-impl CallError {
+impl RequestError {
     /// Returns the HTTP status of a rejection.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
@@ -130,8 +130,8 @@ impl Api {
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
         match self.call(Method::GET, path, Vec::new()).await {
             Ok(value) => Ok(Got::Found(value)),
-            Err(CallError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
-            Err(CallError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
+            Err(RequestError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
+            Err(RequestError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
             Err(error) => Err(CliError::Cluster { what: format!("GET {path}"), problem: error.to_string() }),
         }
     }
@@ -142,26 +142,34 @@ impl Api {
         method: Method,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<T, CallError> {
-        let body = serde_json::to_vec(body).map_err(|error| CallError::Failed(error.to_string()))?;
+    ) -> Result<T, RequestError> {
+        let body = serde_json::to_vec(body).map_err(|error| RequestError::Failed(error.to_string()))?;
         self.call(method, path, body).await
     }
 
     /// Deletes an object with these preconditions.
-    pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), CallError> {
+    pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), RequestError> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         self.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
     }
 
     /// Sends one merge patch.
-    pub(crate) async fn merge<T: DeserializeOwned>(&self, path: &str, patch: &impl Serialize) -> Result<T, CallError> {
-        let patch = serde_json::to_vec(patch).map_err(|error| CallError::Failed(error.to_string()))?;
+    pub(crate) async fn merge<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        patch: &impl Serialize,
+    ) -> Result<T, RequestError> {
+        let patch = serde_json::to_vec(patch).map_err(|error| RequestError::Failed(error.to_string()))?;
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
     /// Sends one server-side apply.
-    pub(crate) async fn apply<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> Result<T, CallError> {
-        let object = serde_json::to_vec(object).map_err(|error| CallError::Failed(error.to_string()))?;
+    pub(crate) async fn apply<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &impl Serialize,
+    ) -> Result<T, RequestError> {
+        let object = serde_json::to_vec(object).map_err(|error| RequestError::Failed(error.to_string()))?;
         self.request(Method::PATCH, path, "application/apply-patch+yaml", object).await
     }
 
@@ -171,7 +179,7 @@ impl Api {
         method: Method,
         path: &str,
         body: Vec<u8>,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, RequestError> {
         self.request(method, path, "application/json", body).await
     }
 
@@ -182,19 +190,19 @@ impl Api {
         path: &str,
         content: &str,
         body: Vec<u8>,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, RequestError> {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body);
-        let request = request.map_err(|error| CallError::Failed(error.to_string()))?;
+        let request = request.map_err(|error| RequestError::Failed(error.to_string()))?;
         let call = self.client.request::<T>(request);
         let answer = if self.timeout.is_zero() {
             call.await
         } else {
             let waited = format!("the API server did not answer within {:?}", self.timeout);
-            tokio::time::timeout(self.timeout, call).await.map_err(|_| CallError::Failed(waited))?
+            tokio::time::timeout(self.timeout, call).await.map_err(|_| RequestError::Failed(waited))?
         };
         answer.map_err(|error| match error {
-            kube::Error::Api(status) => CallError::Refused(status),
-            other => CallError::Failed(chain(&other)),
+            kube::Error::Api(status) => RequestError::Refused(status),
+            other => RequestError::Failed(chain(&other)),
         })
     }
 }

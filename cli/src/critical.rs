@@ -1,7 +1,7 @@
 //! Decision of the operator for a critical add-on (design, section 5, "Critical pods"): the same rules and planner,
 //! without changes to the cluster.
 
-use crate::answer::{Answer, GraceLine, RescueLine, placed};
+use crate::answer::{GraceLine, PlanAnswer, RescueLine, placed};
 use crate::args::CriticalFlags;
 use crate::error::CliError;
 use crate::world::{World, preemptor_of};
@@ -30,7 +30,7 @@ impl CriticalFlags {
 ///
 /// # Errors
 /// The pod is not a critical add-on.
-pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answer, CliError> {
+pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<PlanAnswer, CliError> {
     let pod = world.cluster.pod(key).filter(|pod| terms.evicts_for(pod));
     let pod =
         pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key, terms) })?;
@@ -38,14 +38,14 @@ pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<Answ
 }
 
 /// Returns the answer for a critical add-on.
-pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> Answer {
+pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> PlanAnswer {
     let (key, preemptor) = (&pod.key, Preemptor::Pod(pod.key.clone()));
-    let mut answer = Answer {
+    let mut answer = PlanAnswer {
         strategy: critical::STRATEGY,
         preemptor: preemptor.to_string(),
         priority: pod.priority,
         notes: notes(world, pod),
-        ..Answer::default()
+        ..PlanAnswer::default()
     };
     let context = world.context(&preemptor, Strategy::default());
     match rescue(&world.cluster, key, terms, &context) {
@@ -66,7 +66,7 @@ pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> Answer {
     answer
 }
 
-fn evict(answer: &mut Answer, world: &World, pod: &Pod, eviction: &Eviction) {
+fn evict(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Eviction) {
     answer.of_plan(world, &eviction.plan);
     let step = eviction.step;
     let node = eviction.plan.placements.first().map(|placed| placed.node.to_string()).unwrap_or_default();

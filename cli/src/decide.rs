@@ -9,7 +9,7 @@ use giveway_planner::{
 use std::cmp::Reverse;
 
 /// A decision and its preemptor.
-pub(crate) struct Outcome {
+pub(crate) struct DecisionOutcome {
     /// The preemptor.
     pub(crate) preemptor: Preemptor,
     /// Its effective priority.
@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
     pub(crate) sparing: Sparing,
 }
 
-impl Outcome {
+impl DecisionOutcome {
     /// Decides on the current world; [`Decision::Nothing`] for a group in a namespace whose groups are not served.
     fn new(world: &World, preemptor: &Preemptor, context: &Context) -> Self {
         let decision = match world.is_unserved(preemptor) {
@@ -36,8 +36,8 @@ impl Outcome {
 }
 
 /// Makes one decision for one preemptor on the current world.
-pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Outcome {
-    Outcome::new(world, preemptor, &world.context(preemptor, strategy))
+pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> DecisionOutcome {
+    DecisionOutcome::new(world, preemptor, &world.context(preemptor, strategy))
 }
 
 /// Makes decisions for all preemptors in the operator's order: priority, then age, then name. Pods that fit are bound;
@@ -47,7 +47,7 @@ pub(crate) fn in_turn(
     mut world: World,
     mut preemptors: Vec<Preemptor>,
     strategy: Strategy,
-) -> Result<Vec<Outcome>, CliError> {
+) -> Result<Vec<DecisionOutcome>, CliError> {
     let created = |world: &World, preemptor: &Preemptor| match preemptor {
         Preemptor::Group(key) => world.cluster.group(key).and_then(|group| group.created),
         Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
@@ -59,7 +59,7 @@ pub(crate) fn in_turn(
         loop {
             let mut context = world.context(&preemptor, strategy);
             context.departing.extend(departing.iter().cloned());
-            let outcome = Outcome::new(&world, &preemptor, &context);
+            let outcome = DecisionOutcome::new(&world, &preemptor, &context);
             let mut again = false;
             match &outcome.decision {
                 Decision::Fits { placements, left, .. } => {

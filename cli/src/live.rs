@@ -2,7 +2,7 @@
 
 use crate::connect::{Api, Got, page_of};
 use crate::error::CliError;
-use crate::mask::{KINDS, Kind, NATIVE_GROUPS};
+use crate::mask::{KINDS, ListedKind, NATIVE_GROUPS};
 use crate::role::Role;
 use giveway_crds::native;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
@@ -26,7 +26,7 @@ pub(crate) struct Objects {
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct ListPage {
     #[serde(default)]
     metadata: PageMetadata,
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
 
 /// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
 /// served; a missing permission to list native PodGroups is reported only if a version is served.
-async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
+async fn native_groups(api: &Api) -> Result<Option<&'static ListedKind>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
         if let Got::Found(list) = served
@@ -78,11 +78,11 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
 ///
 /// # Errors
 /// The cluster lacks a kind that every cluster has: its objects are unknown.
-async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, CliError> {
+async fn list(api: &Api, kind: &ListedKind, objects: &mut Objects) -> Result<bool, CliError> {
     let mut next = String::new();
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path), problem };
-        let page = match api.get::<Page>(&page_of(kind.path, PAGE, &next)).await? {
+        let page = match api.get::<ListPage>(&page_of(kind.path, PAGE, &next)).await? {
             Got::Found(page) => page,
             Got::Missing if kind.may_be_missing() => return Ok(false),
             Got::Forbidden(problem) if kind.may_be_forbidden => {
@@ -104,7 +104,7 @@ async fn list(api: &Api, kind: &Kind, objects: &mut Objects) -> Result<bool, Cli
     }
 }
 
-fn plural(kind: &Kind) -> String {
+fn plural(kind: &ListedKind) -> String {
     let native =
         if kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND { "native " } else { "" };
     match kind.kind {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One kind of object: the path of its list, and the fields that are kept.
-pub(crate) struct Kind {
+pub(crate) struct ListedKind {
     /// `apiVersion` of its objects.
     pub(crate) api_version: &'static str,
     /// `kind` of its objects.
@@ -20,15 +20,15 @@ pub(crate) struct Kind {
 }
 
 /// Every kind that the planner reads.
-pub(crate) const KINDS: [Kind; 13] = [
-    Kind {
+pub(crate) const KINDS: [ListedKind; 13] = [
+    ListedKind {
         api_version: "v1",
         kind: "Node",
         path: "/api/v1/nodes",
         may_be_forbidden: false,
         fields: "metadata(name labels uid) spec(taints unschedulable) status(allocatable)",
     },
-    Kind {
+    ListedKind {
         api_version: "v1",
         kind: "Pod",
         path: "/api/v1/pods",
@@ -44,70 +44,70 @@ pub(crate) const KINDS: [Kind; 13] = [
                    containerStatuses(name allocatedResources resources(requests)) \
                    initContainerStatuses(name allocatedResources resources(requests)))",
     },
-    Kind {
+    ListedKind {
         api_version: "v1",
         kind: "PersistentVolume",
         path: "/api/v1/persistentvolumes",
         may_be_forbidden: true,
         fields: "metadata(name) spec(nodeAffinity)",
     },
-    Kind {
+    ListedKind {
         api_version: "v1",
         kind: "PersistentVolumeClaim",
         path: "/api/v1/persistentvolumeclaims",
         may_be_forbidden: true,
         fields: "metadata(name namespace deletionTimestamp) spec(volumeName storageClassName) status(phase)",
     },
-    Kind {
+    ListedKind {
         api_version: "storage.k8s.io/v1",
         kind: "StorageClass",
         path: "/apis/storage.k8s.io/v1/storageclasses",
         may_be_forbidden: true,
         fields: "metadata(name) volumeBindingMode allowedTopologies provisioner",
     },
-    Kind {
+    ListedKind {
         api_version: "resource.k8s.io/v1",
         kind: "DeviceClass",
         path: "/apis/resource.k8s.io/v1/deviceclasses",
         may_be_forbidden: true,
         fields: "metadata(name) spec(extendedResourceName)",
     },
-    Kind {
+    ListedKind {
         api_version: "v1",
         kind: "Namespace",
         path: "/api/v1/namespaces",
         may_be_forbidden: true,
         fields: "metadata(name labels annotations)",
     },
-    Kind {
+    ListedKind {
         api_version: "admissionregistration.k8s.io/v1",
         kind: "ValidatingAdmissionPolicy",
         path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3Dgiveway-namespaces",
         may_be_forbidden: true,
         fields: "metadata(name annotations)",
     },
-    Kind {
+    ListedKind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "PodGroup",
         path: "/apis/scheduling.giveway.dev/v1alpha1/podgroups",
         may_be_forbidden: true,
         fields: "metadata(name namespace uid generation creationTimestamp deletionTimestamp) spec",
     },
-    Kind {
+    ListedKind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "Preemption",
         path: "/apis/scheduling.giveway.dev/v1alpha1/preemptions",
         may_be_forbidden: true,
         fields: "metadata(name uid) spec status(state message plannedAt finishedAt evicted)",
     },
-    Kind {
+    ListedKind {
         api_version: "scheduling.giveway.dev/v1alpha1",
         kind: "Workload",
         path: "/apis/scheduling.giveway.dev/v1alpha1/workloads",
         may_be_forbidden: true,
         fields: "metadata(name namespace uid) spec(podGroupTemplates)",
     },
-    Kind {
+    ListedKind {
         api_version: "policy/v1",
         kind: "PodDisruptionBudget",
         path: "/apis/policy/v1/poddisruptionbudgets",
@@ -115,7 +115,7 @@ pub(crate) const KINDS: [Kind; 13] = [
         fields: "metadata(name namespace uid generation) spec(selector unhealthyPodEvictionPolicy) \
                  status(observedGeneration disruptionsAllowed disruptedPods currentHealthy desiredHealthy expectedPods)",
     },
-    Kind {
+    ListedKind {
         api_version: "scheduling.k8s.io/v1",
         kind: "PriorityClass",
         path: "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -127,19 +127,19 @@ pub(crate) const KINDS: [Kind; 13] = [
 const NATIVE_FIELDS: &str = "metadata(name namespace uid creationTimestamp deletionTimestamp) \
                              spec(disruptionMode priorityClassName priority)";
 
-const fn native(api_version: &'static str, path: &'static str) -> Kind {
-    Kind { api_version, kind: "PodGroup", path, may_be_forbidden: true, fields: NATIVE_FIELDS }
+const fn native(api_version: &'static str, path: &'static str) -> ListedKind {
+    ListedKind { api_version, kind: "PodGroup", path, may_be_forbidden: true, fields: NATIVE_FIELDS }
 }
 
 /// Native PodGroups by version, the preferred one first: only the first served version is read.
-pub(crate) const NATIVE_GROUPS: [Kind; 4] = [
+pub(crate) const NATIVE_GROUPS: [ListedKind; 4] = [
     native("scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/podgroups"),
     native("scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
     native("scheduling.k8s.io/v1alpha3", "/apis/scheduling.k8s.io/v1alpha3/podgroups"),
     native("scheduling.k8s.io/v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups"),
 ];
 
-impl Kind {
+impl ListedKind {
     /// Returns true if it is a kind of Giveway.
     pub(crate) fn is_own(&self) -> bool {
         self.group() == keys::GROUP
@@ -174,7 +174,7 @@ impl Kind {
     }
 }
 
-/// Removes all fields of an object except these, in the notation of [`Kind`].
+/// Removes all fields of an object except these, in the notation of [`ListedKind`].
 pub(crate) fn cut(object: &mut Value, fields: &str) {
     Mask::parse(fields).apply(object);
 }

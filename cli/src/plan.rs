@@ -1,8 +1,8 @@
 //! `kubectl giveway plan`: shows what the planner decides for a preemptor, and changes nothing in the cluster.
 
-use crate::answer::Answer;
+use crate::answer::PlanAnswer;
 use crate::args::{PlanArgs, Target};
-use crate::connect::{Connection, block_on};
+use crate::connect::{ClusterConnection, block_on};
 use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
@@ -10,7 +10,7 @@ use crate::{critical, files, live, submit};
 use std::path::Path;
 
 /// Runs the planner and prints the answer.
-pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
         return Err(CliError::CriticalGroup(name.clone()));
     }
@@ -35,15 +35,15 @@ pub(crate) fn run(args: &PlanArgs, connection: &Connection) -> Result<(), CliErr
             }
             match args.critical {
                 true => critical::plan(&world, preemptor.key(), &args.critical_flags.terms())?,
-                false => Answer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str()),
+                false => PlanAnswer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str()),
             }
         }
         None => {
             let submission = submit::submit(&mut world, &args.files, &namespace, connection.namespace.as_deref())?;
             let outcomes = decide::in_turn(world.clone(), submission.preemptors, strategy)?;
-            let missing = submission.missing_groups.iter().map(|key| Answer::missing_group(key, strategy.as_str()));
-            let decided = outcomes.iter().map(|outcome| Answer::new(&world, outcome, strategy.as_str()));
-            let mut answer = Answer::merge(decided.chain(missing).collect());
+            let missing = submission.missing_groups.iter().map(|key| PlanAnswer::missing_group(key, strategy.as_str()));
+            let decided = outcomes.iter().map(|outcome| PlanAnswer::new(&world, outcome, strategy.as_str()));
+            let mut answer = PlanAnswer::merge(decided.chain(missing).collect());
             answer.strategy = strategy.as_str();
             answer.notes.extend(submission.notes);
             answer

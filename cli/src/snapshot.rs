@@ -2,7 +2,7 @@
 
 use crate::anonymize::anonymize;
 use crate::args::SnapshotArgs;
-use crate::connect::{Connection, block_on};
+use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Runs `kubectl giveway snapshot`.
-pub(crate) fn run(args: &SnapshotArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
     for note in &objects.notes {
         crate::output::note(note);

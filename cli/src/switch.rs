@@ -2,7 +2,7 @@
 //! access to it is the only permission they need.
 
 use crate::args::SwitchFlags;
-use crate::connect::{Api, CallError, Connection, Got, block_on};
+use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
 use crate::output;
 use crate::role::Role;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const OPERATOR: &str = "giveway-operator";
 
 /// Sets the mode. Returns the exit status.
-pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &ClusterConnection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
     let known = block_on(async {
         let api = connection.api().await?;
@@ -34,7 +34,7 @@ pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &Connection) -> Re
 }
 
 /// Deletes the ConfigMap, so that the chart's mode applies again. Returns the exit status.
-pub(crate) fn resume(flags: &SwitchFlags, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn resume(flags: &SwitchFlags, connection: &ClusterConnection) -> Result<u8, CliError> {
     let namespace = &flags.giveway_namespace;
     let (was_there, known) = block_on(async {
         let api = connection.api().await?;
@@ -100,7 +100,7 @@ fn unknown(namespace: &str, lease: &str) -> String {
     )
 }
 
-async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), CallError> {
+async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), RequestError> {
     let map = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -112,7 +112,7 @@ async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<
 }
 
 /// Deletes the ConfigMap. Returns true if it existed.
-async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, CallError> {
+async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, RequestError> {
     let path = format!("{}?{}", path(namespace), dry(dry_run).trim_start_matches('&'));
     match api.call::<Value>(Method::DELETE, &path, Vec::new()).await {
         Ok(_) => Ok(true),
@@ -130,7 +130,7 @@ fn dry(dry_run: bool) -> &'static str {
     if dry_run { "&dryRun=All" } else { "" }
 }
 
-fn failed(error: &CallError, verb: &str, namespace: &str) -> CliError {
+fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
         Some(403) => Role::Switch(namespace).explain(&error.to_string()),
         Some(404) => format!("{error}: --giveway-namespace names the namespace in which Giveway is installed"),

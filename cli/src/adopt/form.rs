@@ -12,20 +12,20 @@ use std::fmt;
 
 /// A change of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ClassChange {
     /// To the managed form: Giveway preempts for it.
     Adopt,
     /// To the owner's form: kube-scheduler preempts for it.
     Release,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ClassChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl Change {
+impl ClassChange {
     /// Returns the name of the command.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -56,16 +56,16 @@ pub(crate) fn is_managed(class: &PriorityClass) -> bool {
 
 /// Returns true if the class already has the form. An annotated class for which kube-scheduler preempts, because no
 /// webhook ran when it was created, has neither form.
-pub(crate) fn is_done(change: Change, class: &PriorityClass) -> bool {
+pub(crate) fn is_done(change: ClassChange, class: &PriorityClass) -> bool {
     match change {
-        Change::Adopt => is_managed(class),
-        Change::Release => annotation(class, ANNOTATION_MANAGED) != Some("true"),
+        ClassChange::Adopt => is_managed(class),
+        ClassChange::Release => annotation(class, ANNOTATION_MANAGED) != Some("true"),
     }
 }
 
 /// Returns the class to create. `exempt` marks a released class `managed: "false"`: if Giveway manages every new class,
 /// the released one would otherwise become managed again.
-pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> PriorityClass {
+pub(crate) fn of(change: ClassChange, class: &PriorityClass, exempt: bool) -> PriorityClass {
     let facts = Class::from_object(class);
     // For a managed class the annotation contains the requested policy; for other classes the field `preemptionPolicy`
     // does.
@@ -78,12 +78,12 @@ pub(crate) fn of(change: Change, class: &PriorityClass, exempt: bool) -> Priorit
     annotations.remove(ANNOTATION_MANAGED);
     annotations.remove(ANNOTATION_PREEMPTION_POLICY);
     match change {
-        Change::Adopt => {
+        ClassChange::Adopt => {
             annotations.insert(ANNOTATION_MANAGED.to_owned(), "true".to_owned());
             annotations.insert(ANNOTATION_PREEMPTION_POLICY.to_owned(), asked.as_str().to_owned());
             new.preemption_policy = Some(PreemptionPolicy::Never.as_str().to_owned());
         }
-        Change::Release => {
+        ClassChange::Release => {
             if exempt {
                 annotations.insert(ANNOTATION_MANAGED.to_owned(), "false".to_owned());
             }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_adopted_class_is_what_admission_would_store_and_keeps_all_the_rest() {
-        let adopted = of(Change::Adopt, &ordinary(), false);
+        let adopted = of(ClassChange::Adopt, &ordinary(), false);
         assert_eq!(
             serde_json::to_value(&adopted).unwrap(),
             json!({
@@ -161,43 +161,43 @@ mod tests {
                 "value": 10, "globalDefault": true, "description": "For the web.", "preemptionPolicy": "Never"
             })
         );
-        assert!(is_done(Change::Adopt, &adopted) && !is_done(Change::Release, &adopted));
-        assert_eq!(of(Change::Adopt, &adopted, false), adopted, "adopting twice changes nothing");
+        assert!(is_done(ClassChange::Adopt, &adopted) && !is_done(ClassChange::Release, &adopted));
+        assert_eq!(of(ClassChange::Adopt, &adopted, false), adopted, "adopting twice changes nothing");
     }
 
     #[test]
     fn a_class_that_was_adopted_and_released_is_what_it_was() {
         for policy in ["PreemptLowerPriority", "Never"] {
             let before = PriorityClass { preemption_policy: Some(policy.to_owned()), ..bare(&ordinary()) };
-            let adopted = of(Change::Adopt, &before, false);
-            assert_eq!(of(Change::Release, &adopted, false), before, "{policy}");
-            assert!(is_done(Change::Release, &before) && !is_done(Change::Adopt, &before), "{policy}");
+            let adopted = of(ClassChange::Adopt, &before, false);
+            assert_eq!(of(ClassChange::Release, &adopted, false), before, "{policy}");
+            assert!(is_done(ClassChange::Release, &before) && !is_done(ClassChange::Adopt, &before), "{policy}");
         }
         let bare = class(json!({"metadata": {"name": "b"}, "value": 1}));
-        let released = of(Change::Release, &of(Change::Adopt, &bare, false), false);
+        let released = of(ClassChange::Release, &of(ClassChange::Adopt, &bare, false), false);
         assert_eq!(released.metadata.annotations, None, "no empty annotations are left behind");
     }
 
     #[test]
     fn where_every_new_class_is_managed_a_released_one_is_exempt() {
-        let released = of(Change::Release, &of(Change::Adopt, &ordinary(), false), true);
+        let released = of(ClassChange::Release, &of(ClassChange::Adopt, &ordinary(), false), true);
         assert_eq!(released.metadata.annotations.as_ref().unwrap()[ANNOTATION_MANAGED], "false");
         assert_eq!(released.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
-        assert!(is_done(Change::Release, &released));
+        assert!(is_done(ClassChange::Release, &released));
     }
 
     #[test]
     fn a_class_that_was_annotated_while_no_webhook_ran_is_in_neither_form() {
         let half = class(json!({"metadata": {"name": "h", "annotations": {ANNOTATION_MANAGED: "true"}}, "value": 1}));
-        assert!(!is_done(Change::Adopt, &half) && !is_done(Change::Release, &half));
-        let adopted = of(Change::Adopt, &half, false);
+        assert!(!is_done(ClassChange::Adopt, &half) && !is_done(ClassChange::Release, &half));
+        let adopted = of(ClassChange::Adopt, &half, false);
         assert!(is_managed(&adopted));
         assert_eq!(adopted.metadata.annotations.unwrap()[ANNOTATION_PREEMPTION_POLICY], "PreemptLowerPriority");
     }
 
     #[test]
     fn differences_name_field_and_both_values() {
-        let other = PriorityClass { value: 5, ..of(Change::Adopt, &ordinary(), false) };
+        let other = PriorityClass { value: 5, ..of(ClassChange::Adopt, &ordinary(), false) };
         assert_eq!(
             differences(&bare(&ordinary()), &other),
             [

@@ -11,41 +11,41 @@ mod step;
 pub(crate) mod store;
 
 use crate::args::{AdoptArgs, ChangeFlags, ClassKind, ReleaseArgs};
-use crate::connect::{Connection, block_on};
+use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::Telling;
 use crate::role::Role;
-use form::Change;
+use form::ClassChange;
 use giveway_crds::priority::SYSTEM_PREFIX;
 use run::Run;
 use std::collections::BTreeSet;
-use store::Store;
+use store::ClassStore;
 
 /// Runs `adopt`. Returns the exit status.
-pub(crate) fn adopt(args: &AdoptArgs, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn adopt(args: &AdoptArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let ClassKind::PriorityClass = args.kind;
-    run_all(Change::Adopt, Some(&args.names), &args.flags, connection)
+    run_all(ClassChange::Adopt, Some(&args.names), &args.flags, connection)
 }
 
 /// Runs `release`. Returns the exit status.
-pub(crate) fn release(args: &ReleaseArgs, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let (Some(ClassKind::PriorityClass) | None) = args.kind;
     if args.names.is_empty() && !args.all {
         return Err(CliError::NothingToRelease);
     }
-    run_all(Change::Release, (!args.all).then_some(&args.names), &args.flags, connection)
+    run_all(ClassChange::Release, (!args.all).then_some(&args.names), &args.flags, connection)
 }
 
 /// Changes classes one by one; a failure for one does not stop the others. Without names: all managed classes.
 fn run_all(
-    change: Change,
+    change: ClassChange,
     names: Option<&Vec<String>>,
     flags: &ChangeFlags,
-    connection: &Connection,
+    connection: &ClusterConnection,
 ) -> Result<u8, CliError> {
     block_on(async {
         let api = connection.api().await?;
-        let store = Store { api: &api, namespace: &flags.giveway_namespace };
+        let store = ClassStore { api: &api, namespace: &flags.giveway_namespace };
         let names = match names {
             Some(names) => names.clone(),
             None => managed(&store).await?,
@@ -67,10 +67,10 @@ fn run_all(
 }
 
 /// Returns every managed class, and every class of an interrupted run.
-async fn managed(store: &Store<'_>) -> Result<Vec<String>, CliError> {
+async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
     let role = Role::ClassAdmin(store.namespace);
     let failed = |what: String| {
-        move |error: crate::connect::CallError| CliError::Cluster { what, problem: role.explain(&error.to_string()) }
+        move |error: crate::connect::RequestError| CliError::Cluster { what, problem: role.explain(&error.to_string()) }
     };
     let mut names: BTreeSet<String> =
         store.annotated().await.map_err(failed("listing priority classes".to_owned()))?.into_iter().collect();
@@ -81,7 +81,7 @@ async fn managed(store: &Store<'_>) -> Result<Vec<String>, CliError> {
     Ok(names.into_iter().collect())
 }
 
-async fn one(store: &Store<'_>, change: Change, name: &str, dry_run: bool) -> Result<String, CliError> {
+async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: bool) -> Result<String, CliError> {
     if name.starts_with(SYSTEM_PREFIX) {
         return Err(CliError::SystemClass(name.to_owned()));
     }
@@ -106,10 +106,10 @@ async fn one(store: &Store<'_>, change: Change, name: &str, dry_run: bool) -> Re
     })
 }
 
-fn already(change: Change, name: &str) -> String {
+fn already(change: ClassChange, name: &str) -> String {
     match change {
-        Change::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),
-        Change::Release => format!("priorityclass.scheduling.k8s.io/{name} is not managed\n"),
+        ClassChange::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),
+        ClassChange::Release => format!("priorityclass.scheduling.k8s.io/{name} is not managed\n"),
     }
 }
 

@@ -4,7 +4,7 @@
 //! hash is appended. Its label `scheduling.giveway.dev/class-change` is the started change, and `data.class` is the
 //! original class as JSON with UID and resource version.
 
-use super::form::Change;
+use super::form::ClassChange;
 use giveway_crds::keys::LABEL_CLASS_CHANGE;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -20,9 +20,9 @@ const DATA: &str = "class";
 
 /// A class before a change of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct ClassRecord {
     /// The started change.
-    pub(crate) change: Change,
+    pub(crate) change: ClassChange,
     /// The original class.
     pub(crate) class: PriorityClass,
     /// UID of the ConfigMap; empty until it is written.
@@ -43,7 +43,7 @@ pub(crate) fn name_for(class: &str) -> String {
     format!("{}-{hash:016x}", cut.trim_end_matches(['.', '-']))
 }
 
-impl Record {
+impl ClassRecord {
     /// Returns the ConfigMap.
     ///
     /// # Errors
@@ -70,11 +70,11 @@ impl Record {
     /// Parses a ConfigMap.
     ///
     /// # Errors
-    /// It was not written by [`Record::to_config_map`]; the text names the field.
+    /// It was not written by [`ClassRecord::to_config_map`]; the text names the field.
     pub(crate) fn from_config_map(map: &ConfigMap) -> Result<Self, String> {
         let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_CLASS_CHANGE));
         let label = label.map_or("", String::as_str);
-        let change = Change::parse(label).ok_or_else(|| {
+        let change = ClassChange::parse(label).ok_or_else(|| {
             format!("metadata.labels[{LABEL_CLASS_CHANGE}]: Invalid value: {label:?}: must be \"adopt\" or \"release\"")
         })?;
         let text = map.data.as_ref().and_then(|data| data.get(DATA)).map_or("", String::as_str);
@@ -88,7 +88,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
+    fn record() -> ClassRecord {
         let metadata = ObjectMeta {
             name: Some("web".into()),
             uid: Some("u".into()),
@@ -96,25 +96,25 @@ mod tests {
             ..ObjectMeta::default()
         };
         let class = PriorityClass { metadata, value: 10, ..PriorityClass::default() };
-        Record { change: Change::Adopt, class, uid: String::new() }
+        ClassRecord { change: ClassChange::Adopt, class, uid: String::new() }
     }
 
     #[test]
     fn what_is_written_is_read_again() {
         let map = record().to_config_map("giveway-system").unwrap();
         assert_eq!(map.metadata.name.as_deref(), Some("giveway-class-web"));
-        assert_eq!(Record::from_config_map(&map).unwrap(), record());
+        assert_eq!(ClassRecord::from_config_map(&map).unwrap(), record());
     }
 
     #[test]
     fn a_record_that_cannot_be_read_names_the_field() {
         let mut map = record().to_config_map("giveway-system").unwrap();
         map.data = None;
-        let said = Record::from_config_map(&map).unwrap_err();
+        let said = ClassRecord::from_config_map(&map).unwrap_err();
         assert!(said.starts_with("data.class: is no PriorityClass: "), "{said}");
         map.metadata.labels = None;
         assert_eq!(
-            Record::from_config_map(&map).unwrap_err(),
+            ClassRecord::from_config_map(&map).unwrap_err(),
             "metadata.labels[scheduling.giveway.dev/class-change]: Invalid value: \"\": must be \"adopt\" or \"release\""
         );
     }

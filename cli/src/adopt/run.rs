@@ -4,11 +4,11 @@
 //! does not exist, its creation is retried for [`LIMIT`], in the old form if the new one is rejected after all. At any
 //! time the class or its record exists.
 
-use super::form::{self, Change};
-use super::record::{Record, name_for};
-use super::step::{Step, Why, next};
-use super::store::Store;
-use crate::connect::CallError;
+use super::form::{self, ClassChange};
+use super::record::{ClassRecord, name_for};
+use super::step::{AdoptStep, Why, next};
+use super::store::ClassStore;
+use crate::connect::RequestError;
 use crate::error::CliError;
 use crate::output::note;
 use crate::role::Role;
@@ -27,8 +27,8 @@ const PROBE: &str = "giveway-change-probe";
 
 /// A change of one class in progress.
 pub(super) struct Run<'a> {
-    store: &'a Store<'a>,
-    change: Change,
+    store: &'a ClassStore<'a>,
+    change: ClassChange,
     name: &'a str,
     /// True if a released class must be marked as not managed; `None` if not yet known.
     exempt: Option<bool>,
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
     other_default: Option<String>,
 }
 
-enum Progress {
+enum AdoptProgress {
     More,
     /// Retry the step after a delay.
     Pause,
@@ -51,7 +51,7 @@ enum Progress {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(store: &'a Store<'a>, change: Change, name: &'a str) -> Self {
+    pub(super) fn new(store: &'a ClassStore<'a>, change: ClassChange, name: &'a str) -> Self {
         Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
     }
 
@@ -67,10 +67,10 @@ impl<'a> Run<'a> {
             let step = tokio::time::timeout(left.max(Duration::from_secs(1)), self.step()).await;
             let late = start.elapsed() >= LIMIT;
             match step {
-                Ok(Ok(Progress::Done)) => return Ok(self.acted),
-                Ok(Ok(Progress::Failed(error))) => return Err(error),
-                Ok(Ok(Progress::More)) if !late => {}
-                Ok(Ok(Progress::Pause)) if !late => tokio::time::sleep(PAUSE).await,
+                Ok(Ok(AdoptProgress::Done)) => return Ok(self.acted),
+                Ok(Ok(AdoptProgress::Failed(error))) => return Err(error),
+                Ok(Ok(AdoptProgress::More)) if !late => {}
+                Ok(Ok(AdoptProgress::Pause)) if !late => tokio::time::sleep(PAUSE).await,
                 Ok(Err(error)) if !late && self.gone.is_some() && error.may_pass() => {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -91,18 +91,20 @@ impl<'a> Run<'a> {
             Err(error) => return Err(self.problem(&error.to_string())),
         };
         let class = match next(self.change, record.clone(), live.as_ref().ok()) {
-            Step::Unknown => return Err(self.unknown(live.err())),
-            Step::Done => return Ok(None),
-            Step::Wait { finalizers } => return Err(self.terminating(&finalizers)),
-            Step::Begin(record) | Step::Delete(record) | Step::Create(record) => record.class,
-            Step::Forget(record, _) => live.unwrap_or(record.class),
+            AdoptStep::Unknown => return Err(self.unknown(live.err())),
+            AdoptStep::Done => return Ok(None),
+            AdoptStep::Wait { finalizers } => return Err(self.terminating(&finalizers)),
+            AdoptStep::Begin(record) | AdoptStep::Delete(record) | AdoptStep::Create(record) => record.class,
+            AdoptStep::Forget(record, _) => live.unwrap_or(record.class),
         };
         let planned = self.planned(&class).await.map_err(|error| self.problem(&error.to_string()))?;
         Ok(Some(planned))
     }
 
     /// Reads the record and the class. The inner error of the class means that it does not exist.
-    async fn look(&self) -> Result<Result<(Option<Record>, Result<PriorityClass, CallError>), CliError>, CallError> {
+    async fn look(
+        &self,
+    ) -> Result<Result<(Option<ClassRecord>, Result<PriorityClass, RequestError>), CliError>, RequestError> {
         let record = match self.store.record(self.name).await? {
             Ok(record) => record,
             Err(problem) => {
@@ -116,10 +118,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn step(&mut self) -> Result<Progress, CallError> {
+    async fn step(&mut self) -> Result<AdoptProgress, RequestError> {
         let (record, live) = match self.look().await? {
             Ok(found) => found,
-            Err(error) => return Ok(Progress::Failed(error)),
+            Err(error) => return Ok(AdoptProgress::Failed(error)),
         };
         if let (Some(record), false) = (&record, self.acted) {
             self.acted = true;
@@ -129,28 +131,28 @@ impl<'a> Run<'a> {
             ));
         }
         match next(self.change, record, live.as_ref().ok()) {
-            Step::Unknown => Ok(Progress::Failed(self.unknown(live.err()))),
-            Step::Done => Ok(self.done()),
-            Step::Wait { finalizers } if finalizers.is_empty() || self.acted => Ok(Progress::Pause),
-            Step::Wait { finalizers } => Ok(Progress::Failed(self.terminating(&finalizers))),
-            Step::Begin(record) => self.begin(&record).await,
-            Step::Delete(record) => self.delete(&record).await,
-            Step::Create(record) => self.create(&record).await,
-            Step::Forget(record, why) => self.forget(&record, why).await,
+            AdoptStep::Unknown => Ok(AdoptProgress::Failed(self.unknown(live.err()))),
+            AdoptStep::Done => Ok(self.done()),
+            AdoptStep::Wait { finalizers } if finalizers.is_empty() || self.acted => Ok(AdoptProgress::Pause),
+            AdoptStep::Wait { finalizers } => Ok(AdoptProgress::Failed(self.terminating(&finalizers))),
+            AdoptStep::Begin(record) => self.begin(&record).await,
+            AdoptStep::Delete(record) => self.delete(&record).await,
+            AdoptStep::Create(record) => self.create(&record).await,
+            AdoptStep::Forget(record, why) => self.forget(&record, why).await,
         }
     }
 
-    async fn begin(&mut self, record: &Record) -> Result<Progress, CallError> {
+    async fn begin(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let class = &record.class;
         let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.is_empty() {
             let list = finalizers.join(", ");
             let problem = format!("its finalizers would hold its deletion up for an unknown time: remove {list} first");
-            return Ok(Progress::Failed(self.problem(&problem)));
+            return Ok(AdoptProgress::Failed(self.problem(&problem)));
         }
         self.planned(class).await?;
         if !self.store.write(record).await? {
-            return Ok(Progress::Pause);
+            return Ok(AdoptProgress::Pause);
         }
         self.acted = true;
         note(&format!(
@@ -161,13 +163,13 @@ impl<'a> Run<'a> {
                 _ => "",
             }
         ));
-        Ok(Progress::More)
+        Ok(AdoptProgress::More)
     }
 
     /// Returns the class in its new form, after admission accepted it in a dry run.
-    async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
-        if self.change == Change::Adopt && !self.would_be_managed(Some("true")).await? {
-            return Err(CallError::Failed(
+    async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, RequestError> {
+        if self.change == ClassChange::Adopt && !self.would_be_managed(Some("true")).await? {
+            return Err(RequestError::Failed(
                 "Giveway is not installed, or its admission is not in force: kube-scheduler would stop preempting for \
                  the class, and Giveway would not preempt for it either"
                     .to_owned(),
@@ -181,30 +183,30 @@ impl<'a> Run<'a> {
     }
 
     /// Returns true if a released class must be marked, because a class without the annotation would become managed.
-    async fn exempt(&mut self) -> Result<bool, CallError> {
+    async fn exempt(&mut self) -> Result<bool, RequestError> {
         if let Some(known) = self.exempt {
             return Ok(known);
         }
-        let exempt = self.change == Change::Release && self.would_be_managed(None).await?;
+        let exempt = self.change == ClassChange::Release && self.would_be_managed(None).await?;
         self.exempt = Some(exempt);
         Ok(exempt)
     }
 
     /// Returns true if admission would make a class with this annotation a managed one.
-    async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, CallError> {
+    async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, RequestError> {
         let annotations = annotation.map(|value| BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), value.to_owned())]));
         let metadata = ObjectMeta { name: Some(PROBE.to_owned()), annotations, ..ObjectMeta::default() };
         let probe = PriorityClass { metadata, ..PriorityClass::default() };
         Ok(self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored)))
     }
 
-    async fn delete(&mut self, record: &Record) -> Result<Progress, CallError> {
+    async fn delete(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         match self.store.delete(record).await {
             Ok(true) => {
                 self.gone = Some(Instant::now());
-                Ok(Progress::More)
+                Ok(AdoptProgress::More)
             }
-            Ok(false) => Ok(Progress::Pause),
+            Ok(false) => Ok(AdoptProgress::Pause),
             Err(error) => {
                 // As far as is known nothing was deleted: a remaining record does no harm.
                 let _ = self.store.forget(record).await;
@@ -213,7 +215,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn create(&mut self, record: &Record) -> Result<Progress, CallError> {
+    async fn create(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let deleted_at = *self.gone.get_or_insert_with(Instant::now);
         let mut class = match self.refused {
             None => form::of(self.change, &record.class, self.exempt().await?),
@@ -224,26 +226,26 @@ impl<'a> Run<'a> {
         }
         let Err(error) = self.store.create(&class).await else {
             note(&format!("PriorityClass {} exists again; it was missing for {:.1?}", self.name, deleted_at.elapsed()));
-            return Ok(Progress::More);
+            return Ok(AdoptProgress::More);
         };
         let default = error.code().filter(|code| *code == 403).and_then(|_| default_in(&error.to_string()));
         match default {
             // The API server's cache still has the deleted class.
-            Some(other) if other == self.name => Ok(Progress::Pause),
+            Some(other) if other == self.name => Ok(AdoptProgress::Pause),
             Some(other) => {
                 self.other_default = Some(other);
-                Ok(Progress::More)
+                Ok(AdoptProgress::More)
             }
-            None if error.code() == Some(409) => Ok(Progress::Pause),
+            None if error.code() == Some(409) => Ok(AdoptProgress::Pause),
             None if error.may_pass() || self.refused.is_some() => Err(error),
             None => {
                 self.refused = Some(error.to_string());
-                Ok(Progress::More)
+                Ok(AdoptProgress::More)
             }
         }
     }
 
-    async fn forget(&mut self, record: &Record, why: Why) -> Result<Progress, CallError> {
+    async fn forget(&mut self, record: &ClassRecord, why: Why) -> Result<AdoptProgress, RequestError> {
         match why {
             Why::Finished => {}
             Why::Changed => note(&format!("PriorityClass {} was not deleted yet; looking at it again", self.name)),
@@ -256,25 +258,25 @@ impl<'a> Run<'a> {
         self.gone = None;
         self.store.forget(record).await?;
         Ok(match &self.refused {
-            None => Progress::More,
+            None => AdoptProgress::More,
             Some(refusal) => {
                 let problem = format!("it is as it was, because its new form was refused: {refusal}");
-                Progress::Failed(self.problem(&problem))
+                AdoptProgress::Failed(self.problem(&problem))
             }
         })
     }
 
-    fn done(&self) -> Progress {
+    fn done(&self) -> AdoptProgress {
         match &self.other_default {
-            None => Progress::Done,
-            Some(other) => Progress::Failed(self.problem(&format!(
+            None => AdoptProgress::Done,
+            Some(other) => AdoptProgress::Failed(self.problem(&format!(
                 "it was {}, but it is not the global default any more: PriorityClass {other} became that in the meantime",
                 self.change.done()
             ))),
         }
     }
 
-    fn unknown(&self, error: Option<CallError>) -> CliError {
+    fn unknown(&self, error: Option<RequestError>) -> CliError {
         let words = error.map_or_else(|| super::not_found(self.name), |error| error.to_string());
         CliError::UnknownClass(words)
     }

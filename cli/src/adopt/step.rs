@@ -8,13 +8,13 @@
 //! class with another UID   remove the record
 //! ```
 
-use super::form::{self, Change};
-use super::record::Record;
+use super::form::{self, ClassChange};
+use super::record::ClassRecord;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum AdoptStep {
     /// The class does not exist.
     Unknown,
     /// The class is in the wanted form.
@@ -25,13 +25,13 @@ pub(crate) enum Step {
         finalizers: Vec<String>,
     },
     /// Write the record.
-    Begin(Record),
+    Begin(ClassRecord),
     /// Delete the class, if it still has the recorded UID.
-    Delete(Record),
+    Delete(ClassRecord),
     /// Create the class from its record.
-    Create(Record),
+    Create(ClassRecord),
     /// Remove the record.
-    Forget(Record, Why),
+    Forget(ClassRecord, Why),
 }
 
 /// Why a record is no longer needed.
@@ -46,22 +46,22 @@ pub(crate) enum Why {
 }
 
 /// Returns the next step of `change`.
-pub(crate) fn next(change: Change, record: Option<Record>, live: Option<&PriorityClass>) -> Step {
+pub(crate) fn next(change: ClassChange, record: Option<ClassRecord>, live: Option<&PriorityClass>) -> AdoptStep {
     if let Some(class) = live.filter(|class| class.metadata.deletion_timestamp.is_some()) {
-        return Step::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };
+        return AdoptStep::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };
     }
     match (record, live) {
-        (None, None) => Step::Unknown,
-        (None, Some(class)) if form::is_done(change, class) => Step::Done,
-        (None, Some(class)) => Step::Begin(Record { change, class: class.clone(), uid: String::new() }),
-        (Some(record), None) => Step::Create(record),
+        (None, None) => AdoptStep::Unknown,
+        (None, Some(class)) if form::is_done(change, class) => AdoptStep::Done,
+        (None, Some(class)) => AdoptStep::Begin(ClassRecord { change, class: class.clone(), uid: String::new() }),
+        (Some(record), None) => AdoptStep::Create(record),
         (Some(record), Some(class)) if record.class.metadata.uid == class.metadata.uid => {
             let same = record.class.metadata.resource_version == class.metadata.resource_version;
             if same && !form::is_done(change, class) {
-                Step::Delete(record)
+                AdoptStep::Delete(record)
             } else {
                 // Another client changed the class, or the started change is no longer wanted; nothing was deleted yet.
-                Step::Forget(record, Why::Changed)
+                AdoptStep::Forget(record, Why::Changed)
             }
         }
         (Some(record), Some(class)) => {
@@ -69,12 +69,12 @@ pub(crate) fn next(change: Change, record: Option<Record>, live: Option<&Priorit
             let differs = |change| form::differences(&form::of(change, &record.class, false), class);
             let expected = [differs(change), differs(record.change), form::differences(&record.class, class)];
             // A released class may be marked `managed: "false"`.
-            let exempt = form::differences(&form::of(Change::Release, &record.class, true), class);
+            let exempt = form::differences(&form::of(ClassChange::Release, &record.class, true), class);
             let why = match expected.iter().any(Vec::is_empty) || exempt.is_empty() {
                 true => Why::Finished,
                 false => Why::Replaced(differs(record.change)),
             };
-            Step::Forget(record, why)
+            AdoptStep::Forget(record, why)
         }
     }
 }
@@ -105,71 +105,75 @@ mod tests {
         class(uid, "9", 10, json!({"preemptionPolicy": "Never", "annotations": annotations}))
     }
 
-    fn kept(change: Change, class: PriorityClass) -> Record {
-        Record { change, class, uid: "map".into() }
+    fn kept(change: ClassChange, class: PriorityClass) -> ClassRecord {
+        ClassRecord { change, class, uid: "map".into() }
     }
 
     #[test]
     fn an_adoption_is_record_delete_create_forget() {
         let before = plain("a", "1", 10);
-        let started = Record { uid: String::new(), ..kept(Change::Adopt, before.clone()) };
-        let record = kept(Change::Adopt, before.clone());
-        assert_eq!(next(Change::Adopt, None, Some(&before)), Step::Begin(started));
-        assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&before)), Step::Delete(record.clone()));
-        assert_eq!(next(Change::Adopt, Some(record.clone()), None), Step::Create(record.clone()));
-        assert_eq!(next(Change::Adopt, Some(record.clone()), Some(&managed("b"))), Step::Forget(record, Why::Finished));
-        assert_eq!(next(Change::Adopt, None, Some(&managed("b"))), Step::Done);
-        assert_eq!(next(Change::Adopt, None, None), Step::Unknown);
+        let started = ClassRecord { uid: String::new(), ..kept(ClassChange::Adopt, before.clone()) };
+        let record = kept(ClassChange::Adopt, before.clone());
+        assert_eq!(next(ClassChange::Adopt, None, Some(&before)), AdoptStep::Begin(started));
+        assert_eq!(next(ClassChange::Adopt, Some(record.clone()), Some(&before)), AdoptStep::Delete(record.clone()));
+        assert_eq!(next(ClassChange::Adopt, Some(record.clone()), None), AdoptStep::Create(record.clone()));
+        assert_eq!(
+            next(ClassChange::Adopt, Some(record.clone()), Some(&managed("b"))),
+            AdoptStep::Forget(record, Why::Finished)
+        );
+        assert_eq!(next(ClassChange::Adopt, None, Some(&managed("b"))), AdoptStep::Done);
+        assert_eq!(next(ClassChange::Adopt, None, None), AdoptStep::Unknown);
     }
 
     #[test]
     fn either_command_finishes_what_the_other_one_left() {
-        let record = kept(Change::Adopt, plain("a", "1", 10));
-        assert_eq!(next(Change::Release, Some(record.clone()), None), Step::Create(record.clone()));
+        let record = kept(ClassChange::Adopt, plain("a", "1", 10));
+        assert_eq!(next(ClassChange::Release, Some(record.clone()), None), AdoptStep::Create(record.clone()));
         // Nothing was deleted yet, and nothing has to be deleted.
-        let undone = next(Change::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
-        assert_eq!(undone, Step::Forget(record.clone(), Why::Changed));
+        let undone = next(ClassChange::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
+        assert_eq!(undone, AdoptStep::Forget(record.clone(), Why::Changed));
         // The class was already created: the record is removed, and the release starts again.
-        let back = next(Change::Release, Some(record.clone()), Some(&managed("b")));
-        assert_eq!(back, Step::Forget(record, Why::Finished));
-        assert!(matches!(next(Change::Release, None, Some(&managed("b"))), Step::Begin(_)));
+        let back = next(ClassChange::Release, Some(record.clone()), Some(&managed("b")));
+        assert_eq!(back, AdoptStep::Forget(record, Why::Finished));
+        assert!(matches!(next(ClassChange::Release, None, Some(&managed("b"))), AdoptStep::Begin(_)));
     }
 
     #[test]
     fn a_class_changed_before_its_deletion_is_recorded_again() {
-        let record = kept(Change::Adopt, plain("a", "1", 10));
-        let step = next(Change::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
-        assert_eq!(step, Step::Forget(record, Why::Changed));
+        let record = kept(ClassChange::Adopt, plain("a", "1", 10));
+        let step = next(ClassChange::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
+        assert_eq!(step, AdoptStep::Forget(record, Why::Changed));
     }
 
     #[test]
     fn a_class_created_by_another_client_is_kept_and_the_difference_is_reported() {
-        let record = kept(Change::Adopt, plain("a", "1", 10));
-        let Step::Forget(_, Why::Replaced(differences)) = next(Change::Adopt, Some(record), Some(&plain("b", "2", 5)))
+        let record = kept(ClassChange::Adopt, plain("a", "1", 10));
+        let AdoptStep::Forget(_, Why::Replaced(differences)) =
+            next(ClassChange::Adopt, Some(record), Some(&plain("b", "2", 5)))
         else {
             panic!("the record is not needed")
         };
         assert_eq!(differences[0], "value 5 instead of 10");
         // The class has its old form again: another client restored it.
-        let record = kept(Change::Adopt, plain("a", "1", 10));
-        let step = next(Change::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
-        assert_eq!(step, Step::Forget(record, Why::Finished));
+        let record = kept(ClassChange::Adopt, plain("a", "1", 10));
+        let step = next(ClassChange::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
+        assert_eq!(step, AdoptStep::Forget(record, Why::Finished));
     }
 
     #[test]
     fn a_released_class_may_be_exempt_from_management() {
-        let record = kept(Change::Release, managed("a"));
+        let record = kept(ClassChange::Release, managed("a"));
         let exempt = class("b", "2", 10, json!({"annotations": {"scheduling.giveway.dev/managed": "false"}}));
-        let step = next(Change::Release, Some(record.clone()), Some(&exempt));
-        assert_eq!(step, Step::Forget(record, Why::Finished));
+        let step = next(ClassChange::Release, Some(record.clone()), Some(&exempt));
+        assert_eq!(step, AdoptStep::Forget(record, Why::Finished));
     }
 
     #[test]
     fn a_class_that_is_being_deleted_is_waited_for() {
         let rest = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]});
         let going = class("a", "3", 10, rest);
-        let wait = Step::Wait { finalizers: vec!["example.com/keep".into()] };
-        assert_eq!(next(Change::Adopt, None, Some(&going)), wait);
-        assert_eq!(next(Change::Adopt, Some(kept(Change::Adopt, plain("a", "1", 10))), Some(&going)), wait);
+        let wait = AdoptStep::Wait { finalizers: vec!["example.com/keep".into()] };
+        assert_eq!(next(ClassChange::Adopt, None, Some(&going)), wait);
+        assert_eq!(next(ClassChange::Adopt, Some(kept(ClassChange::Adopt, plain("a", "1", 10))), Some(&going)), wait);
     }
 }

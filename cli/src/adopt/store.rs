@@ -1,8 +1,8 @@
 //! API calls of `adopt` and `release`: classes, and the records of changes in progress.
 
 use super::form;
-use super::record::{Record, name_for};
-use crate::connect::{Api, CallError};
+use super::record::{ClassRecord, name_for};
+use crate::connect::{Api, RequestError};
 use giveway_crds::keys::LABEL_CLASS_CHANGE;
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,32 +16,32 @@ const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const MANAGER: &str = "fieldManager=kubectl-giveway";
 
 /// Access to classes, and to the records in one namespace.
-pub(crate) struct Store<'a> {
+pub(crate) struct ClassStore<'a> {
     pub(crate) api: &'a Api,
     pub(crate) namespace: &'a str,
 }
 
-impl Store<'_> {
+impl ClassStore<'_> {
     /// Returns the class; a missing one is a 404 with the API server's message.
-    pub(super) async fn class(&self, name: &str) -> Result<PriorityClass, CallError> {
+    pub(super) async fn class(&self, name: &str) -> Result<PriorityClass, RequestError> {
         self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
     }
 
     /// Returns the names of all classes that are annotated as managed.
-    pub(crate) async fn annotated(&self) -> Result<Vec<String>, CallError> {
+    pub(crate) async fn annotated(&self) -> Result<Vec<String>, RequestError> {
         let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
-        let mine = all.items.into_iter().filter(|class| !form::is_done(form::Change::Release, class));
+        let mine = all.items.into_iter().filter(|class| !form::is_done(form::ClassChange::Release, class));
         Ok(mine.filter_map(|class| class.metadata.name).collect())
     }
 
     /// Creates the class.
-    pub(super) async fn create(&self, class: &PriorityClass) -> Result<PriorityClass, CallError> {
+    pub(super) async fn create(&self, class: &PriorityClass) -> Result<PriorityClass, RequestError> {
         self.api.send(Method::POST, &format!("{CLASSES}?{MANAGER}"), class).await
     }
 
     /// Creates the class in a dry run with all admission checks. Returns `None` on 409: the API server reports an
     /// existing class only after admission has accepted it.
-    pub(crate) async fn try_create(&self, class: &PriorityClass) -> Result<Option<PriorityClass>, CallError> {
+    pub(crate) async fn try_create(&self, class: &PriorityClass) -> Result<Option<PriorityClass>, RequestError> {
         match self.api.send(Method::POST, &format!("{CLASSES}?dryRun=All&{MANAGER}"), class).await {
             Ok(class) => Ok(Some(class)),
             Err(error) if error.code() == Some(409) => Ok(None),
@@ -50,7 +50,7 @@ impl Store<'_> {
     }
 
     /// Deletes the class if it is unchanged since it was recorded. Returns true if it was deleted.
-    pub(super) async fn delete(&self, record: &Record) -> Result<bool, CallError> {
+    pub(super) async fn delete(&self, record: &ClassRecord) -> Result<bool, RequestError> {
         let metadata = &record.class.metadata;
         let path = format!("{CLASSES}/{}", metadata.name.as_deref().unwrap_or_default());
         let conditions = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
@@ -61,30 +61,30 @@ impl Store<'_> {
     ///
     /// # Errors
     /// The call failed, or (inner) the ConfigMap is not a valid record.
-    pub(super) async fn record(&self, class: &str) -> Result<Result<Option<Record>, String>, CallError> {
+    pub(super) async fn record(&self, class: &str) -> Result<Result<Option<ClassRecord>, String>, RequestError> {
         let path = format!("{}/{}", self.records(), name_for(class));
         match self.api.call::<ConfigMap>(Method::GET, &path, Vec::new()).await {
-            Ok(map) => Ok(Record::from_config_map(&map).map(Some)),
+            Ok(map) => Ok(ClassRecord::from_config_map(&map).map(Some)),
             Err(error) if error.code() == Some(404) => Ok(Ok(None)),
             Err(error) => Err(error),
         }
     }
 
     /// Returns every valid record.
-    pub(crate) async fn all_records(&self) -> Result<Vec<Record>, CallError> {
+    pub(crate) async fn all_records(&self) -> Result<Vec<ClassRecord>, RequestError> {
         let selector = LABEL_CLASS_CHANGE.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", self.records());
         let all: ObjectList<ConfigMap> = self.api.call(Method::GET, &path, Vec::new()).await?;
-        Ok(all.items.iter().filter_map(|map| Record::from_config_map(map).ok()).collect())
+        Ok(all.items.iter().filter_map(|map| ClassRecord::from_config_map(map).ok()).collect())
     }
 
     /// Writes a record. Returns false if another run has written one.
-    pub(super) async fn write(&self, record: &Record) -> Result<bool, CallError> {
-        let map = record.to_config_map(self.namespace).map_err(|error| CallError::Failed(error.to_string()))?;
+    pub(super) async fn write(&self, record: &ClassRecord) -> Result<bool, RequestError> {
+        let map = record.to_config_map(self.namespace).map_err(|error| RequestError::Failed(error.to_string()))?;
         match self.api.send::<ConfigMap>(Method::POST, &format!("{}?{MANAGER}", self.records()), &map).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == Some(409) => Ok(false),
-            Err(error) if error.code() == Some(404) => Err(CallError::Failed(format!(
+            Err(error) if error.code() == Some(404) => Err(RequestError::Failed(format!(
                 "{error}: --giveway-namespace names the namespace in which Giveway is installed"
             ))),
             Err(error) => Err(error),
@@ -92,7 +92,7 @@ impl Store<'_> {
     }
 
     /// Deletes a record, if it has the UID that was read.
-    pub(super) async fn forget(&self, record: &Record) -> Result<bool, CallError> {
+    pub(super) async fn forget(&self, record: &ClassRecord) -> Result<bool, RequestError> {
         let class = record.class.metadata.name.as_deref().unwrap_or_default();
         self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await
     }
@@ -101,7 +101,7 @@ impl Store<'_> {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
-    async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, CallError> {
+    async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, RequestError> {
         match self.api.delete(path, preconditions).await {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),

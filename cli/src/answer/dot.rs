@@ -1,20 +1,20 @@
 //! The answer as a Graphviz graph: preemptors, their nodes, and the victims there.
 
-use super::Answer;
+use super::PlanAnswer;
 use giveway_crds::wording::pods;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Returns the graph.
-pub(super) fn graph(answer: &Answer) -> String {
+pub(super) fn graph(answer: &PlanAnswer) -> String {
     let mut out = String::from("digraph giveway {\n  rankdir=LR;\n  node [shape=box];\n");
     let parts = if answer.decisions.is_empty() { std::slice::from_ref(answer) } else { answer.decisions.as_slice() };
     let mut nodes: BTreeMap<&str, ()> = BTreeMap::new();
     let mut edges = String::new();
     for part in parts.iter().filter(|part| !part.preemptor.is_empty()) {
         let colour = match part {
-            Answer { schedulable: false, .. } => "red",
-            Answer { preemption_needed: true, .. } => "orange",
+            PlanAnswer { schedulable: false, .. } => "red",
+            PlanAnswer { preemption_needed: true, .. } => "orange",
             _ => "darkgreen",
         };
         let step = part.critical_addon.as_ref().map(|rescue| format!("\\nstep {}", rescue.step)).unwrap_or_default();

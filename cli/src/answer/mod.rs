@@ -4,7 +4,7 @@ mod dot;
 pub(crate) mod table;
 
 use crate::args::Format;
-use crate::decide::Outcome;
+use crate::decide::DecisionOutcome;
 use crate::error::CliError;
 use crate::not_evicted::{self, NotEvicted};
 use crate::output::{self, style};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The answer that `plan` prints.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer {
+pub(crate) struct PlanAnswer {
     /// True if the preemptor's pods fit now or after the victims have terminated.
     pub(crate) schedulable: bool,
     /// True if pods have to be evicted.
@@ -68,7 +68,7 @@ pub(crate) struct Answer {
     pub(crate) notes: Vec<String>,
     /// The answers one by one, if there is more than one preemptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) decisions: Vec<Answer>,
+    pub(crate) decisions: Vec<PlanAnswer>,
 }
 
 /// The nodes with this value of a label.
@@ -179,9 +179,9 @@ impl From<&Cost> for CostLine {
     }
 }
 
-impl Answer {
+impl PlanAnswer {
     /// Returns the answer for one decision.
-    pub(crate) fn new(world: &World, outcome: &Outcome, strategy: &'static str) -> Self {
+    pub(crate) fn new(world: &World, outcome: &DecisionOutcome, strategy: &'static str) -> Self {
         let mut answer =
             Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
         match &outcome.decision {
@@ -377,8 +377,8 @@ pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
     PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
 
-fn summary(decisions: &[Answer]) -> String {
-    let count = |want: fn(&Answer) -> bool| decisions.iter().filter(|answer| want(answer)).count();
+fn summary(decisions: &[PlanAnswer]) -> String {
+    let count = |want: fn(&PlanAnswer) -> bool| decisions.iter().filter(|answer| want(answer)).count();
     let fit = count(|answer| answer.schedulable && !answer.preemption_needed);
     let preempt = count(|answer| answer.preemption_needed);
     let wait = count(|answer| !answer.schedulable);
@@ -494,7 +494,7 @@ impl VictimLine {
 
 /// Returns the units that at least one decision lists as not evicted and none evicts, as the first of these decisions
 /// describes them.
-fn not_evicted_by_any(decisions: &[Answer]) -> Vec<NotEvicted> {
+fn not_evicted_by_any(decisions: &[PlanAnswer]) -> Vec<NotEvicted> {
     let victims = decisions.iter().flat_map(|part| &part.victims);
     let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();
     let units = decisions.iter().flat_map(|part| &part.not_evicted);

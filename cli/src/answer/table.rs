@@ -1,12 +1,12 @@
 //! The answer as tables: its victims, its placements, and how it was found.
 
-use super::{Answer, GraceLine, PlacementLine, VictimLine};
+use super::{GraceLine, PlacementLine, PlanAnswer, VictimLine};
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table};
 use std::collections::BTreeMap;
 
 /// Returns the answer as tables.
-pub(super) fn plan(answer: &Answer, explain: bool, width: Option<u16>) -> String {
+pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> String {
     let mut out = String::new();
     if answer.decisions.is_empty() {
         part(&mut out, answer, explain, width);
@@ -26,10 +26,10 @@ pub(super) fn plan(answer: &Answer, explain: bool, width: Option<u16>) -> String
     out
 }
 
-fn part(out: &mut String, answer: &Answer, explain: bool, width: Option<u16>) {
+fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>) {
     let style = match answer {
-        Answer { schedulable: false, .. } => BAD,
-        Answer { preemption_needed: true, .. } => COSTS,
+        PlanAnswer { schedulable: false, .. } => BAD,
+        PlanAnswer { preemption_needed: true, .. } => COSTS,
         _ => GOOD,
     };
     let preemptor = match answer.preemptor.as_str() {

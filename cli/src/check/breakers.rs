@@ -1,7 +1,7 @@
 //! Circuit breakers: after plans that evicted pods in vain, the operator evicts no more pods for a while. They are computed from the stored
 //! plans, exactly as by the operator.
 
-use super::facts::Facts;
+use super::facts::Installation;
 use super::finding::Finding;
 use crate::world::World;
 use giveway_crds::breaker::{OpenBreakers, Outcome, PLANS, PreemptorBreaker, TIME};
@@ -50,7 +50,7 @@ fn outcome(stored: &Preemption) -> Option<Outcome> {
 }
 
 /// Returns one finding for the breaker of the cluster if it is open, and one for those of preemptors.
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let open = match &facts.breakers {
         Ok(open) => open,
         Err(why) => return vec![Finding::unknown("breakers", "Whether circuit breakers are open", why)],
@@ -141,7 +141,7 @@ mod tests {
         let world = World::new(Objects { live: true, items, ..Objects::default() }).unwrap();
         objects.extend(pending.iter().map(|name| group(name)));
         let breakers = Ok(open(&objects, &world, NOW.parse().unwrap()));
-        let findings = findings(&Facts { breakers, ..healthy() });
+        let findings = findings(&Installation { breakers, ..healthy() });
         assert!(findings.iter().all(|finding| finding.check == "breakers" && finding.remedy == REMEDY), "{findings:?}");
         findings.into_iter().map(|finding| (finding.status, finding.message)).collect()
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_healthy_installation_has_no_finding_and_unknown_breakers_are_a_warning() {
         assert!(findings(&healthy()).is_empty());
-        let unknown = findings(&Facts { breakers: Err("forbidden".to_owned()), ..healthy() });
+        let unknown = findings(&Installation { breakers: Err("forbidden".to_owned()), ..healthy() });
         let message = "Whether circuit breakers are open is not known: forbidden";
         assert_eq!((unknown.len(), unknown[0].status, unknown[0].message.as_str()), (1, Status::Warn, message));
     }

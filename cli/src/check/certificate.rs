@@ -1,6 +1,6 @@
 //! Validity of the webhook's certificate and of its CA, and the component that renews them.
 
-use super::facts::{Facts, Renewer};
+use super::facts::{Installation, Renewer};
 use super::finding::Finding;
 use giveway_crds::wording::counted;
 use k8s_openapi::jiff::Timestamp;
@@ -14,7 +14,7 @@ const LATE: i64 = 24 * 3600;
 const AUTHORITY: &str = "giveway-webhook-ca";
 
 /// Returns all findings about certificates.
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let configurations = [&facts.mutating, &facts.validating];
     let bundles = configurations.into_iter().flat_map(|known| known.iter().flatten()).flat_map(|c| &c.bundles);
@@ -47,7 +47,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 
 /// Returns the finding about the certificates in `pem`; the operator creates a new certificate when `secret` is
 /// deleted.
-fn finding(facts: &Facts, what: &str, secret: &str, pem: &[u8]) -> Finding {
+fn finding(facts: &Installation, what: &str, secret: &str, pem: &[u8]) -> Finding {
     let namespace = &facts.namespace;
     let (renews, remedy) = match facts.renewer {
         Renewer::Operator => (

@@ -4,7 +4,7 @@
 //! budgets are only a preference. A pod with a threshold and a budget is exposed to a class whose value is above the
 //! pod's priority and below its threshold; only the webhook's guard, if installed, protects it.
 
-use super::facts::{Class, Exposure, Facts, GuardedPod};
+use super::facts::{ClassSummary, Exposure, GuardedPod, Installation};
 use super::finding::Finding;
 use giveway_crds::priority::SYSTEM_PREFIX;
 use giveway_crds::wording::counted;
@@ -13,7 +13,7 @@ use giveway_crds::wording::counted;
 const NAMED: usize = 5;
 
 /// Returns one finding per class that preempts, and a summary.
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let known = match &facts.exposure {
         Ok(known) => known,
         Err(why) => return vec![Finding::unknown("classes", "Which classes preempt through kube-scheduler", why)],
@@ -45,7 +45,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-fn of(class: &Class, known: &Exposure, guard: bool) -> Option<Finding> {
+fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     let is_exposed = |pod: &&GuardedPod| pod.priority < class.value && class.value < pod.threshold;
     let exposed: Vec<GuardedPod> = known.guarded.iter().filter(is_exposed).cloned().collect();
     let nameless = class.name.is_empty();
@@ -108,8 +108,8 @@ mod tests {
     use super::super::judge::tests::healthy;
     use super::*;
 
-    fn class(name: &str, value: i32, preempts: bool) -> Class {
-        Class { name: name.to_owned(), value, managed: !preempts, preempts }
+    fn class(name: &str, value: i32, preempts: bool) -> ClassSummary {
+        ClassSummary { name: name.to_owned(), value, managed: !preempts, preempts }
     }
 
     fn pod(name: &str, priority: i32, threshold: i32) -> GuardedPod {
@@ -117,8 +117,8 @@ mod tests {
         GuardedPod { namespace, name, priority, threshold, budgets: vec!["web".to_owned()] }
     }
 
-    fn judged(classes: Vec<Class>, guarded: Vec<GuardedPod>) -> Vec<Finding> {
-        findings(&Facts { exposure: Ok(Exposure { classes, guarded }), ..healthy() })
+    fn judged(classes: Vec<ClassSummary>, guarded: Vec<GuardedPod>) -> Vec<Finding> {
+        findings(&Installation { exposure: Ok(Exposure { classes, guarded }), ..healthy() })
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_may_not_be_read_is_not_known() {
-        let facts = Facts { exposure: Err("pods is forbidden".to_owned()), ..healthy() };
+        let facts = Installation { exposure: Err("pods is forbidden".to_owned()), ..healthy() };
         let found = findings(&facts);
         assert_eq!(found[0].status, Status::Warn);
         assert_eq!(found[0].message, "Which classes preempt through kube-scheduler is not known: pods is forbidden");

@@ -11,7 +11,7 @@ pub(super) type Known<T> = Result<T, String>;
 
 /// Everything that the checks read.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct Installation {
     /// Version of this program.
     pub(super) version: String,
     /// Namespace of the installation.
@@ -21,11 +21,11 @@ pub(super) struct Facts {
     /// Resources that are served in Giveway's API group.
     pub(super) resources: Known<BTreeSet<String>>,
     /// Result of creating a managed PriorityClass in a dry run.
-    pub(super) admission: Admission,
+    pub(super) admission: AdmissionState,
     /// The mutating webhook configuration.
-    pub(super) mutating: Known<Option<Configuration>>,
+    pub(super) mutating: Known<Option<WebhookConfiguration>>,
     /// The validating webhook configuration.
-    pub(super) validating: Known<Option<Configuration>>,
+    pub(super) validating: Known<Option<WebhookConfiguration>>,
     /// The chart's ValidatingAdmissionPolicies, each with the actions of its bindings.
     pub(super) policies: Known<BTreeMap<String, BTreeSet<String>>>,
     /// The component that renews the webhook's certificate.
@@ -52,7 +52,7 @@ pub(super) struct Facts {
     /// unknown.
     pub(super) provisioning: Option<String>,
     /// PriorityClasses that carry annotations of the plugin PreemptionToleration (scheduler-plugins).
-    pub(super) tolerations: Known<Vec<Toleration>>,
+    pub(super) tolerations: Known<Vec<DisruptionToleration>>,
     /// Unfinished changes of PriorityClasses.
     pub(super) interrupted: Known<Vec<Interrupted>>,
     /// Number of pods with Giveway's scheduling gate.
@@ -85,7 +85,7 @@ pub(super) enum Switched {
 
 /// Result of creating a managed PriorityClass in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum AdmissionState {
     /// The webhook filled in the class.
     Answers,
     /// The class was accepted unchanged: no webhook answered.
@@ -110,7 +110,7 @@ pub(super) enum Renewer {
 
 /// A webhook configuration.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Configuration {
+pub(super) struct WebhookConfiguration {
     /// The chart's version.
     pub(super) version: Option<String>,
     /// The certificates (PEM) that the API server trusts: the distinct CA bundles of the webhooks.
@@ -156,14 +156,14 @@ pub(super) struct Interrupted {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exposure {
     /// All PriorityClasses.
-    pub(super) classes: Vec<Class>,
+    pub(super) classes: Vec<ClassSummary>,
     /// The pods with a threshold that a budget selects.
     pub(super) guarded: Vec<GuardedPod>,
 }
 
 /// A priority class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Class {
+pub(super) struct ClassSummary {
     /// Its name; empty for pods without a class.
     pub(super) name: String,
     /// Its value.
@@ -192,7 +192,7 @@ pub(super) struct GuardedPod {
 
 /// Annotations of a PriorityClass for the plugin PreemptionToleration (scheduler-plugins).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Toleration {
+pub(super) struct DisruptionToleration {
     /// Name of the class.
     pub(super) class: String,
     /// Minimum preemptor priority, as written; `None` if not set.

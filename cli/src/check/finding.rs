@@ -77,7 +77,7 @@ impl Finding {
 /// All findings, as `-o json` prints them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct CheckReport {
     /// True if no check failed.
     pub(super) ok: bool,
     /// Version of this program.
@@ -88,7 +88,7 @@ pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     /// Returns the table, and a summary line.
     pub(super) fn table(&self, width: Option<u16>) -> String {
         let mut rows = vec![["STATUS", "CHECK", "FINDING", "WHAT TO DO"].map(str::to_owned).to_vec()];

@@ -1,7 +1,7 @@
 //! Starts a real gang of two pods: the first stays gated until the second exists, then both are scheduled together.
 
 use super::finding::Finding;
-use crate::connect::{Api, CallError};
+use crate::connect::{Api, RequestError};
 use giveway_crds::keys::{ANNOTATION_SERVED, GATE, LABEL_POD_GROUP};
 use giveway_planner::model::{Cluster, not_served};
 use http::Method;
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Creates the gang in a namespace with pods of this image, and removes it.
 pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
-    let gang = Gang { api, namespace };
+    let gang = TestGang { api, namespace };
     if gang.is_served().await == Some(false) {
         return Finding::warn(
             "gang",
@@ -47,12 +47,12 @@ pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     }
 }
 
-struct Gang<'a> {
+struct TestGang<'a> {
     api: &'a Api,
     namespace: &'a str,
 }
 
-impl Gang<'_> {
+impl TestGang<'_> {
     /// Returns whether groups in its namespace are served according to the chart's policy, or `None` if it cannot be
     /// read.
     async fn is_served(&self) -> Option<bool> {
@@ -66,7 +66,7 @@ impl Gang<'_> {
     }
 
     async fn run(&self, image: &str) -> Result<Duration, String> {
-        let said = |error: CallError| error.to_string();
+        let said = |error: RequestError| error.to_string();
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": NAME},
             "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}

@@ -1,12 +1,12 @@
 //! Reads [`super::facts`] from the API server. What the user may not read is reported as unknown, not as an error.
 
 use super::facts::{
-    Admission, Autoscaler, Class, Configuration, Deployment, Exposure, Facts, GuardedPod, Interrupted, Known, Lease,
-    Renewer, Switched, Toleration,
+    AdmissionState, Autoscaler, ClassSummary, Deployment, DisruptionToleration, Exposure, GuardedPod, Installation,
+    Interrupted, Known, Lease, Renewer, Switched, WebhookConfiguration,
 };
 use super::{breakers, tolerations};
 use crate::adopt::form;
-use crate::adopt::store::Store;
+use crate::adopt::store::ClassStore;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::live;
@@ -43,7 +43,7 @@ const OPERATOR: &str = "giveway-operator";
 ///
 /// # Errors
 /// The API server cannot be reached.
-pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError> {
+pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, CliError> {
     let deployments = deployments(api, namespace).await?;
     let lease = deployments.as_deref().ok().and_then(lease_name).unwrap_or_else(|| LEASE.to_owned());
     let configurations = "/apis/admissionregistration.k8s.io/v1";
@@ -58,12 +58,12 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
     let now = Timestamp::now();
     let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
     let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
-    Ok(Facts {
+    Ok(Installation {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         namespace: namespace.to_owned(),
         now,
         resources: resources.map(|list| list.map(names).unwrap_or_default()),
-        admission: admission(&Store { api, namespace }).await?,
+        admission: admission(&ClassStore { api, namespace }).await?,
         renewer: mutating.iter().flatten().map(|configuration| configuration.renewer).next().unwrap_or_default(),
         mutating,
         validating: validating.map(|found| found.map(|object| self::validating(&object))),
@@ -79,7 +79,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Facts, CliError>
         autoscalers: autoscalers(api).await?,
         provisioning,
         tolerations: tolerations(api).await?,
-        interrupted: interrupted(&Store { api, namespace }).await?,
+        interrupted: interrupted(&ClassStore { api, namespace }).await?,
         breakers: breakers(api, &world, now).await?,
         held: world.as_ref().map(gated_pods).map_err(String::clone),
         exposure: world.map(|world| exposure(&world)),
@@ -101,7 +101,7 @@ pub(super) fn names(list: APIResourceList) -> BTreeSet<String> {
 }
 
 /// Creates a managed class in a dry run. A rejection by another component's rule says nothing about Giveway's webhook.
-async fn admission(store: &Store<'_>) -> Result<Admission, CliError> {
+async fn admission(store: &ClassStore<'_>) -> Result<AdmissionState, CliError> {
     let metadata = ObjectMeta {
         name: Some(PROBE.to_owned()),
         annotations: Some(BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), "true".to_owned())])),
@@ -109,23 +109,25 @@ async fn admission(store: &Store<'_>) -> Result<Admission, CliError> {
     };
     let probe = PriorityClass { metadata, ..PriorityClass::default() };
     match store.try_create(&probe).await {
-        Ok(Some(stored)) if form::is_managed(&stored) => Ok(Admission::Answers),
-        Ok(Some(_)) => Ok(Admission::Silent),
-        Ok(None) => Ok(Admission::Unknown(format!("a PriorityClass {PROBE} exists"))),
+        Ok(Some(stored)) if form::is_managed(&stored) => Ok(AdmissionState::Answers),
+        Ok(Some(_)) => Ok(AdmissionState::Silent),
+        Ok(None) => Ok(AdmissionState::Unknown(format!("a PriorityClass {PROBE} exists"))),
         Err(error) => match error.code() {
             None => Err(CliError::Cluster { what: "a dry run".to_owned(), problem: error.to_string() }),
-            Some(403) if !error.to_string().contains("admission webhook") => Ok(Admission::Unknown(error.to_string())),
-            Some(_) => Ok(Admission::Fails(error.to_string())),
+            Some(403) if !error.to_string().contains("admission webhook") => {
+                Ok(AdmissionState::Unknown(error.to_string()))
+            }
+            Some(_) => Ok(AdmissionState::Fails(error.to_string())),
         },
     }
 }
 
-fn mutating(object: &MutatingWebhookConfiguration) -> Configuration {
+fn mutating(object: &MutatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
 
-fn validating(object: &ValidatingWebhookConfiguration) -> Configuration {
+fn validating(object: &ValidatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
@@ -133,9 +135,9 @@ fn validating(object: &ValidatingWebhookConfiguration) -> Configuration {
 fn configuration<'a>(
     metadata: &ObjectMeta,
     webhooks: impl Iterator<Item = (&'a WebhookClientConfig, Option<&'a [RuleWithOperations]>)>,
-) -> Configuration {
+) -> WebhookConfiguration {
     let version = version_label(metadata);
-    let mut found = Configuration { version, renewer: renewer(metadata), ..Configuration::default() };
+    let mut found = WebhookConfiguration { version, renewer: renewer(metadata), ..WebhookConfiguration::default() };
     for (client, rules) in webhooks {
         found.bundles.extend(client.ca_bundle.iter().map(|bundle| bundle.0.clone()));
         found.guard |= rules.unwrap_or_default().iter().any(|rule| {
@@ -285,12 +287,12 @@ fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
-async fn tolerations(api: &Api) -> Result<Known<Vec<Toleration>>, CliError> {
+async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliError> {
     let classes: Known<Option<ObjectList<PriorityClass>>> =
         get(api, "/apis/scheduling.k8s.io/v1/priorityclasses").await?;
     let of = |class: PriorityClass| {
         let annotations = class.metadata.annotations.unwrap_or_default();
-        annotations.keys().any(|key| key.starts_with(tolerations::PREFIX)).then(|| Toleration {
+        annotations.keys().any(|key| key.starts_with(tolerations::PREFIX)).then(|| DisruptionToleration {
             class: class.metadata.name.unwrap_or_default(),
             minimum: annotations.get(tolerations::MINIMUM).cloned(),
             seconds: annotations.get(tolerations::SECONDS).cloned(),
@@ -300,7 +302,7 @@ async fn tolerations(api: &Api) -> Result<Known<Vec<Toleration>>, CliError> {
     Ok(classes.map(|list| list.into_iter().flat_map(|list| list.items).filter_map(of).collect()))
 }
 
-async fn interrupted(store: &Store<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {
+async fn interrupted(store: &ClassStore<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {
     match store.all_records().await {
         Ok(records) => Ok(Ok(records
             .into_iter()
@@ -375,14 +377,14 @@ fn exposure(world: &World) -> Exposure {
     let preempts = |policy| policy != PreemptionPolicy::Never;
     let classes = world.cluster.classes();
     let mut found = Exposure::default();
-    found.classes.extend(classes.iter().map(|class| Class {
+    found.classes.extend(classes.iter().map(|class| ClassSummary {
         name: class.name.clone(),
         value: class.value,
         managed: class.managed,
         preempts: preempts(class.scheduler_policy),
     }));
     if classes.global_default().is_none() {
-        found.classes.push(Class { name: String::new(), value: 0, managed: false, preempts: true });
+        found.classes.push(ClassSummary { name: String::new(), value: 0, managed: false, preempts: true });
     }
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.bound()) {
         let (Some(threshold), budgets) = (pod.threshold, world.cluster.budgets_of(pod)) else { continue };

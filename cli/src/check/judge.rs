@@ -3,7 +3,7 @@
 use super::breakers;
 use super::certificate;
 use super::exposure;
-use super::facts::{Admission, Autoscaler, Configuration, Facts, Known, Switched};
+use super::facts::{AdmissionState, Autoscaler, Installation, Known, Switched, WebhookConfiguration};
 use super::finding::{Finding, Status};
 use super::tolerations;
 use giveway_crds::keys::GATE;
@@ -33,7 +33,7 @@ const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
 
 /// Returns all findings, in the order of diagnosis.
-pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
     found.push(policies(facts));
@@ -51,7 +51,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-fn kinds(facts: &Facts) -> Finding {
+fn kinds(facts: &Installation) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
         Err(why) => return Finding::unknown("crds", "Whether PodGroup, Preemption and Workload are served", why),
@@ -66,7 +66,7 @@ fn kinds(facts: &Facts) -> Finding {
     }
 }
 
-fn webhook(facts: &Facts) -> Vec<Finding> {
+fn webhook(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let kinds =
         [("MutatingWebhookConfiguration", &facts.mutating), ("ValidatingWebhookConfiguration", &facts.validating)];
@@ -83,12 +83,14 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
     let namespace = &facts.namespace;
     let remedy = format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook");
     found.push(match &facts.admission {
-        Admission::Answers => Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in."),
-        Admission::Silent => {
+        AdmissionState::Answers => {
+            Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in.")
+        }
+        AdmissionState::Silent => {
             let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
             Finding::fail("webhook", message, "Install the chart.")
         }
-        Admission::Fails(said) => {
+        AdmissionState::Fails(said) => {
             // The API server could not connect: no replica is ready, or something between both drops or rejects its packets.
             let unreached = ["context deadline exceeded", "Client.Timeout", "i/o timeout", "no route to host"];
             let remedy = match facts.port {
@@ -99,12 +101,12 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
             };
             Finding::fail("webhook", format!("Admission does not work; the API server says: {said}"), remedy)
         }
-        Admission::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
+        AdmissionState::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
     });
     found
 }
 
-fn policies(facts: &Facts) -> Finding {
+fn policies(facts: &Installation) -> Finding {
     let known = match &facts.policies {
         Ok(known) => known,
         Err(why) => return Finding::unknown("policies", "Whether the chart's policies are in force", why),
@@ -128,7 +130,7 @@ fn policies(facts: &Facts) -> Finding {
     }
 }
 
-fn guard(facts: &Facts) -> Finding {
+fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => {
             Finding::ok("guard", "kube-scheduler's own preemptions are asked for at the webhook.")
@@ -147,7 +149,7 @@ fn guard(facts: &Facts) -> Finding {
 }
 
 /// Returns whether an operator leads, and how many pods stay gated without one.
-fn operator(facts: &Facts) -> Vec<Finding> {
+fn operator(facts: &Installation) -> Vec<Finding> {
     let leader = leader(facts);
     let gated = match &facts.held {
         Ok(gated) if leader.status == Status::Fail => *gated,
@@ -169,7 +171,7 @@ fn operator(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-fn leader(facts: &Facts) -> Finding {
+fn leader(facts: &Installation) -> Finding {
     let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
     let lease = match &facts.lease {
         Ok(Some(lease)) => lease,
@@ -196,7 +198,7 @@ fn leader(facts: &Facts) -> Finding {
 }
 
 /// Returns the finding about Giveway's mode.
-fn mode(facts: &Facts) -> Finding {
+fn mode(facts: &Installation) -> Finding {
     let map = format!("ConfigMap {}/{CONFIG_MAP}", facts.namespace);
     let (mode, by) = match (&facts.switched, facts.chart_mode) {
         (Ok(Switched::To(mode)), _) => (*mode, map),
@@ -220,7 +222,7 @@ fn mode(facts: &Facts) -> Finding {
     }
 }
 
-fn versions(facts: &Facts) -> Vec<Finding> {
+fn versions(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let compare = |what: &str, version: &str| match version.trim_start_matches('v') == facts.version {
         true => Finding::ok("version", format!("{what} is {version}, as this program.")),
@@ -231,7 +233,7 @@ fn versions(facts: &Facts) -> Vec<Finding> {
         ),
     };
     match &facts.mutating {
-        Ok(Some(Configuration { version: Some(version), .. })) => found.push(compare("The chart", version)),
+        Ok(Some(WebhookConfiguration { version: Some(version), .. })) => found.push(compare("The chart", version)),
         Ok(_) => {}
         Err(why) => found.push(Finding::unknown("version", "The chart's version", why)),
     }
@@ -304,7 +306,7 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
     found.iter().map(judge).collect()
 }
 
-fn interrupted(facts: &Facts) -> Vec<Finding> {
+fn interrupted(facts: &Installation) -> Vec<Finding> {
     let all: &Known<Vec<_>> = &facts.interrupted;
     match all {
         Ok(all) => all

@@ -16,17 +16,17 @@ mod pre;
 mod tolerations;
 
 use crate::args::{CheckArgs, CheckFormat};
-use crate::connect::{Connection, block_on};
+use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use finding::{Finding, Report, Status};
+use finding::{CheckReport, Finding, Status};
 
 /// Runs the checks and prints the findings. Returns the exit status: 1 if a check failed.
-pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn run(args: &CheckArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let findings = if args.pre { pre::findings(args, connection)? } else { installed(args, connection)? };
     let ok = findings.iter().all(|finding| finding.status != Status::Fail);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let report = Report { ok, version, namespace: args.giveway_namespace.clone(), findings };
+    let report = CheckReport { ok, version, namespace: args.giveway_namespace.clone(), findings };
     let text = match args.output {
         CheckFormat::Table => report.table(style::width()),
         CheckFormat::Json => {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CheckArgs, connection: &Connection) -> Result<u8, CliEr
 }
 
 /// Returns the findings about an installation.
-fn installed(args: &CheckArgs, connection: &Connection) -> Result<Vec<Finding>, CliError> {
+fn installed(args: &CheckArgs, connection: &ClusterConnection) -> Result<Vec<Finding>, CliError> {
     let (facts, gang) = block_on(async {
         let api = connection.api().await?;
         let facts = gather::facts(&api, &args.giveway_namespace).await?;

@@ -1,7 +1,7 @@
 //! PriorityClasses with annotations of PreemptionToleration, a plugin of scheduler-plugins that alone evaluates them.
 //! Giveway's threshold (KEP-3280) has the same effect for pods that a budget selects.
 
-use super::facts::{Facts, Toleration};
+use super::facts::{DisruptionToleration, Installation};
 use super::finding::Finding;
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_crds::priority::MAX_THRESHOLD;
@@ -14,7 +14,7 @@ pub(super) const MINIMUM: &str = "preemption-toleration.scheduling.x-k8s.io/mini
 pub(super) const SECONDS: &str = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds";
 
 /// Returns one finding for every such class.
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     match &facts.tolerations {
         Ok(all) => all.iter().map(finding).collect(),
         Err(why) => {
@@ -23,8 +23,8 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     }
 }
 
-fn finding(toleration: &Toleration) -> Finding {
-    let Toleration { class, minimum, seconds, threshold } = toleration;
+fn finding(toleration: &DisruptionToleration) -> Finding {
+    let DisruptionToleration { class, minimum, seconds, threshold } = toleration;
     let ends = seconds.as_ref().filter(|seconds| !seconds.starts_with('-')).map_or_else(String::new, |seconds| {
         format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")
     });
@@ -74,13 +74,13 @@ mod tests {
 
     fn found(minimum: Option<&str>, seconds: Option<&str>, threshold: Option<&str>) -> Finding {
         let text = |text: Option<&str>| text.map(str::to_owned);
-        let toleration = Toleration {
+        let toleration = DisruptionToleration {
             class: "low".into(),
             minimum: text(minimum),
             seconds: text(seconds),
             threshold: text(threshold),
         };
-        findings(&Facts { tolerations: Ok(vec![toleration]), ..healthy() }).remove(0)
+        findings(&Installation { tolerations: Ok(vec![toleration]), ..healthy() }).remove(0)
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         assert!(found(Some("2000000001"), None, None).message.ends_with("A threshold cannot have this value."));
         assert!(found(Some("high"), None, None).message.ends_with("A threshold cannot have this value."));
         assert!(found(None, None, None).message.ends_with("They have no counterpart."));
-        let unknown = findings(&Facts { tolerations: Err("forbidden".into()), ..healthy() });
+        let unknown = findings(&Installation { tolerations: Err("forbidden".into()), ..healthy() });
         assert_eq!(
             unknown[0].message,
             "Whether classes are annotated for the plugin PreemptionToleration is not known: forbidden"

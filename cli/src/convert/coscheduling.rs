@@ -1,6 +1,6 @@
 //! PodGroups of the scheduler plugin coscheduling (`scheduling.x-k8s.io/v1alpha1`).
 
-use super::shapes::{self, Fields};
+use super::shapes::{self, ObjectFields};
 use super::{Converted, OURS};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) const LABELS: [&str; 3] =
 /// count.
 pub(super) fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
-    let mut spec = Fields::of(&from["spec"], "spec");
+    let mut spec = ObjectFields::of(&from["spec"], "spec");
     let members = spec.take("minMember").filter(|members| members.as_i64().is_some_and(|members| members > 0));
     let policy = members.map_or_else(|| json!({"basic": {}}), |members| json!({"gang": {"minCount": members}}));
     spec.set("schedulingPolicy", policy);

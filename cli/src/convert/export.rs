@@ -1,6 +1,6 @@
 //! Converts PodGroup and Workload of `scheduling.giveway.dev` into those of `scheduling.k8s.io/v1beta1`.
 
-use super::shapes::{self, Fields};
+use super::shapes::{self, ObjectFields};
 use super::{Converted, NATIVE_VERSION};
 use giveway_crds::keys;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 pub(super) fn object(ours: &Value) -> Converted {
     let mut notes = Vec::new();
     let kind = ours["kind"].as_str().unwrap_or_default();
-    let mut spec = Fields::of(&ours["spec"], "spec");
+    let mut spec = ObjectFields::of(&ours["spec"], "spec");
     if kind == "Workload" {
         spec.same("controllerRef");
         let templates = spec.take("podGroupTemplates").unwrap_or_default();
         let of = |(index, template): (usize, &Value)| {
-            let mut fields = Fields::of(template, &format!("spec.podGroupTemplates[{index}]"));
+            let mut fields = ObjectFields::of(template, &format!("spec.podGroupTemplates[{index}]"));
             fields.same("name");
             group(&mut fields);
             fields.done(&mut notes)
@@ -48,7 +48,7 @@ pub(super) fn object(ours: &Value) -> Converted {
 }
 
 /// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
-fn group(fields: &mut Fields) {
+fn group(fields: &mut ObjectFields) {
     fields.same("schedulingPolicy");
     fields.same("schedulingConstraints");
     let whole = fields.take("disruptionMode").is_some_and(|mode| mode == "PodGroup");

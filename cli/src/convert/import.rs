@@ -1,6 +1,6 @@
 //! Converts PodGroup and Workload of any version of `scheduling.k8s.io` into those of Giveway.
 
-use super::shapes::{self, Fields};
+use super::shapes::{self, ObjectFields};
 use super::{COSCHEDULING, Converted, OURS, coscheduling, pods};
 use crate::error::CliError;
 use crate::world::name_of;
@@ -29,7 +29,7 @@ pub(super) fn object(from: &Value) -> Result<Converted, CliError> {
 
 fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
-    let mut spec = Fields::of(&from["spec"], "spec");
+    let mut spec = ObjectFields::of(&from["spec"], "spec");
     // v1alpha2 has another name for the reference.
     let earlier = spec.take("podGroupTemplateRef").map(|reference| reference["workload"].clone());
     let name = |reference: &Value| [&reference["templateName"], &reference["podGroupTemplateName"]].map(Value::clone);
@@ -48,12 +48,12 @@ fn podgroup(from: &Value) -> Converted {
 
 fn workload(from: &Value) -> Converted {
     let mut notes = Vec::new();
-    let mut spec = Fields::of(&from["spec"], "spec");
+    let mut spec = ObjectFields::of(&from["spec"], "spec");
     spec.same("controllerRef");
     let list = spec.take("podGroupTemplates").unwrap_or_default();
     let mut templates = Vec::new();
     for (index, template) in list.as_array().into_iter().flatten().enumerate() {
-        let mut fields = Fields::of(template, &format!("spec.podGroupTemplates[{index}]"));
+        let mut fields = ObjectFields::of(template, &format!("spec.podGroupTemplates[{index}]"));
         fields.same("name");
         group(&mut fields, &mut notes);
         templates.push(fields.done(&mut notes));
@@ -64,7 +64,7 @@ fn workload(from: &Value) -> Converted {
 }
 
 /// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
-fn group(fields: &mut Fields, notes: &mut Vec<String>) {
+fn group(fields: &mut ObjectFields, notes: &mut Vec<String>) {
     let basic = fields.take("schedulingPolicy").is_some_and(|policy| {
         let basic = policy.get("basic").is_some_and(|basic| !basic.is_null());
         fields.set("schedulingPolicy", policy);

@@ -10,7 +10,7 @@ mod pods;
 mod shapes;
 
 use crate::args::{ExportArgs, ImportArgs, SourceKind};
-use crate::connect::{Api, Connection, Got, block_on};
+use crate::connect::{Api, ClusterConnection, Got, block_on};
 use crate::error::CliError;
 use crate::files::{check, documents, read_text};
 use crate::output;
@@ -35,7 +35,7 @@ struct Converted {
 }
 
 /// Runs `kubectl giveway export`.
-pub(crate) fn export(args: &ExportArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn export(args: &ExportArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (kind, name) = &args.target;
     let plural = if *kind == SourceKind::Workload { "workloads" } else { "podgroups" };
     let mut object: Value = block_on(async {
@@ -48,7 +48,7 @@ pub(crate) fn export(args: &ExportArgs, connection: &Connection) -> Result<(), C
 }
 
 /// Runs `kubectl giveway import`.
-pub(crate) fn import(args: &ImportArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn import(args: &ImportArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     if let Some(file) = &args.file {
         return print(objects_of(file)?.iter().map(import::object).collect::<Result<_, _>>()?);
     }

@@ -4,14 +4,14 @@ use giveway_crds::keys;
 use serde_json::{Map, Value, json};
 
 /// Fields of an object that are removed one by one; those that remain at the end have no counterpart.
-pub(super) struct Fields {
+pub(super) struct ObjectFields {
     path: String,
     left: Map<String, Value>,
     /// The converted object.
     pub(super) made: Map<String, Value>,
 }
 
-impl Fields {
+impl ObjectFields {
     /// Returns the fields of `value`, which is at `path`.
     pub(super) fn of(value: &Value, path: &str) -> Self {
         let left = value.as_object().cloned().unwrap_or_default();

@@ -2,7 +2,7 @@
 //! Preemptions that the operator retains (a week, by default) and writes nothing.
 
 use crate::args::{CheckFormat, HistoryArgs};
-use crate::connect::{Api, Connection, block_on};
+use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live;
 use crate::output::table::{runs, table};
@@ -22,7 +22,7 @@ const NAMED: usize = 3;
 
 /// Which preemptions are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum About {
+enum HistoryScope {
     /// All preemptions.
     All,
     /// Preemptions with a preemptor or victim in this namespace.
@@ -34,7 +34,7 @@ enum About {
 /// Role of the requested group or pod in a preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Role {
+enum HistoryRole {
     /// The preemptor.
     Preemptor,
     /// A victim.
@@ -44,7 +44,7 @@ enum Role {
 /// One preemption.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct HistoryRow {
     /// Name of the Preemption.
     preemption: String,
     /// Time of planning.
@@ -72,7 +72,7 @@ struct Row {
     critical_addon: Option<StoredRescue>,
     /// Role of the requested group or pod, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<Role>,
+    role: Option<HistoryRole>,
     /// Number of evicted pods: all, or those of the requested victim.
     pods: usize,
     /// The evicted units: all, or only the requested victim.
@@ -83,20 +83,20 @@ struct Row {
 #[derive(Debug, Default, Serialize)]
 struct History {
     /// Preemptions, the oldest first.
-    items: Vec<Row>,
+    items: Vec<HistoryRow>,
     /// What could not be read, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
 /// Reads the Preemptions and prints them.
-pub(crate) fn run(args: &HistoryArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (about, preemptions) = block_on(async {
         let api = connection.api().await?;
         let about = match (&args.target, &connection.namespace) {
-            (Some(target), _) => About::One(target.in_namespace(&api.namespace)),
-            (None, Some(namespace)) => About::Namespace(namespace.clone()),
-            (None, None) => About::All,
+            (Some(target), _) => HistoryScope::One(target.in_namespace(&api.namespace)),
+            (None, Some(namespace)) => HistoryScope::Namespace(namespace.clone()),
+            (None, None) => HistoryScope::All,
         };
         Ok::<_, CliError>((about, read(&api).await?))
     })?;
@@ -121,7 +121,7 @@ async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
 }
 
 impl History {
-    fn new(preemptions: Vec<Preemption>, about: &About) -> Self {
+    fn new(preemptions: Vec<Preemption>, about: &HistoryScope) -> Self {
         let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for part in preemptions {
             let name = part.metadata.name.clone().unwrap_or_default();
@@ -140,12 +140,14 @@ impl History {
         history
     }
 
-    fn table(&self, about: &About, now: Timestamp, width: Option<u16>) -> String {
+    fn table(&self, about: &HistoryScope, now: Timestamp, width: Option<u16>) -> String {
         let mut text = if self.items.is_empty() {
             match about {
-                About::All => "No preemption is kept.\n".to_owned(),
-                About::Namespace(namespace) => format!("No preemption that is kept concerns namespace {namespace}.\n"),
-                About::One(one) => format!("No preemption that is kept concerns {one}.\n"),
+                HistoryScope::All => "No preemption is kept.\n".to_owned(),
+                HistoryScope::Namespace(namespace) => {
+                    format!("No preemption that is kept concerns namespace {namespace}.\n")
+                }
+                HistoryScope::One(one) => format!("No preemption that is kept concerns {one}.\n"),
             }
         } else {
             let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
@@ -160,10 +162,10 @@ impl History {
     }
 }
 
-impl Row {
+impl HistoryRow {
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let whole = |victim: &StoredVictim| match victim.kind.as_str() {
-            "PodGroup" if self.role == Some(Role::Victim) => {
+            "PodGroup" if self.role == Some(HistoryRole::Victim) => {
                 format!("{}: {}", reference(victim), runs(victim.pods.iter().map(|pod| pod.name.as_str())))
             }
             _ => reference(victim),
@@ -194,21 +196,23 @@ fn reference(victim: &StoredVictim) -> String {
 }
 
 /// Returns the row for a plan, or `None` if the plan does not concern the requested group, pod or namespace.
-fn row(plan: StoredPlan, finished_at: Option<Time>, about: &About) -> Option<Row> {
+fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Option<HistoryRow> {
     let (role, victims) = match about {
-        About::All => (None, plan.victims),
-        About::Namespace(namespace) => {
+        HistoryScope::All => (None, plan.victims),
+        HistoryScope::Namespace(namespace) => {
             let concerns = plan.preemptor.namespace == *namespace
                 || plan.victims.iter().any(|victim| victim.namespace == *namespace);
             (None, concerns.then_some(plan.victims)?)
         }
-        About::One(one) if took(&plan.preemptor, &plan.placements, one) => (Some(Role::Preemptor), plan.victims),
-        About::One(one) => {
+        HistoryScope::One(one) if took(&plan.preemptor, &plan.placements, one) => {
+            (Some(HistoryRole::Preemptor), plan.victims)
+        }
+        HistoryScope::One(one) => {
             let mine: Vec<StoredVictim> = plan.victims.iter().filter_map(|victim| part_of(victim, one)).collect();
-            (Some(Role::Victim), (!mine.is_empty()).then_some(mine)?)
+            (Some(HistoryRole::Victim), (!mine.is_empty()).then_some(mine)?)
         }
     };
-    Some(Row {
+    Some(HistoryRow {
         preemption: plan.id,
         planned_at: plan.planned_at,
         finished_at,

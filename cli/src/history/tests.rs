@@ -49,14 +49,14 @@ fn stored() -> Vec<Preemption> {
     serde_json::from_value(objects).unwrap()
 }
 
-fn lines(about: &About) -> Vec<String> {
+fn lines(about: &HistoryScope) -> Vec<String> {
     let table = History::new(stored(), about).table(about, NOW.parse().unwrap(), None);
     // The width of the columns is tested with the table.
     table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-fn one(target: Preemptor) -> About {
-    About::One(target)
+fn one(target: Preemptor) -> HistoryScope {
+    HistoryScope::One(target)
 }
 
 const HEAD: &str = "AGE PREEMPTOR PRIORITY PODS VICTIMS STATE PREEMPTION";
@@ -65,7 +65,7 @@ const LEFT_OUT: &str = "Note: Preemption c-3 is left out: not every part of the 
 #[test]
 fn all_stored_preemptions_are_listed_the_oldest_first() {
     assert_eq!(
-        lines(&About::All),
+        lines(&HistoryScope::All),
         [
             HEAD,
             "60m podgroup/ml/train 1000 3 podgroup/batch/nightly, pod/web/web-a Completed a-1",
@@ -73,9 +73,9 @@ fn all_stored_preemptions_are_listed_the_oldest_first() {
             LEFT_OUT,
         ]
     );
-    assert_eq!(lines(&About::Namespace("batch".into())).len(), 3);
+    assert_eq!(lines(&HistoryScope::Namespace("batch".into())).len(), 3);
     assert_eq!(
-        lines(&About::Namespace("none".into())),
+        lines(&HistoryScope::Namespace("none".into())),
         ["No preemption that is kept concerns namespace none.", LEFT_OUT]
     );
 }
@@ -87,7 +87,7 @@ fn the_tenth_plan_of_a_second_comes_after_its_ninth() {
         plan.metadata.name = Some(name.to_owned());
         plan
     };
-    let history = History::new(["pre-1-10", "pre-1-9", "pre-1-2"].map(numbered).to_vec(), &About::All);
+    let history = History::new(["pre-1-10", "pre-1-9", "pre-1-2"].map(numbered).to_vec(), &HistoryScope::All);
     let order: Vec<&str> = history.items.iter().map(|row| row.preemption.as_str()).collect();
     assert_eq!(order, ["pre-1-2", "pre-1-9", "pre-1-10"]);
 }
@@ -103,12 +103,12 @@ fn a_group_is_listed_as_preemptor_and_as_victim() {
             LEFT_OUT,
         ]
     );
-    let roles: Vec<Option<Role>> = History::new(stored(), &one(Preemptor::Group(ObjectKey::new("ml", "train"))))
+    let roles: Vec<Option<HistoryRole>> = History::new(stored(), &one(Preemptor::Group(ObjectKey::new("ml", "train"))))
         .items
         .iter()
         .map(|r| r.role)
         .collect();
-    assert_eq!(roles, [Some(Role::Preemptor), Some(Role::Victim)]);
+    assert_eq!(roles, [Some(HistoryRole::Preemptor), Some(HistoryRole::Victim)]);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn a_plan_for_a_critical_add_on_is_marked_as_one() {
     let mut stored = stored();
     stored[0].spec.strategy = "critical-addon".into();
     stored[0].spec.critical_addon = Some(StoredRescue { step: 2, taint: true });
-    let history = History::new(stored, &About::Namespace("web".into()));
-    let table = history.table(&About::All, NOW.parse().unwrap(), None);
+    let history = History::new(stored, &HistoryScope::Namespace("web".into()));
+    let table = history.table(&HistoryScope::All, NOW.parse().unwrap(), None);
     let row = table.lines().find(|line| line.contains("b-2")).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(row, "30s pod/web/vip (critical add-on, step 2) 2000 2 podgroup/ml/train Evicting b-2");
     let json = serde_json::to_value(&history).unwrap();

@@ -2,7 +2,7 @@
 //! affect scheduling, the priority class, the group label, the gate. Quotas, limit ranges and other webhooks are not
 //! applied.
 
-use super::gang::{self, Owner};
+use super::gang::{self, GangOwner};
 use crate::world::World;
 use giveway_crds::keys;
 use giveway_crds::lending::Asked;
@@ -67,7 +67,7 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
 }
 
 /// Admits a pod. Returns the group that the operator would create for it, from a Workload's template or for its owner.
-pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&Owner>) -> Result<Option<Box<PodGroup>>, Problem> {
+pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&GangOwner>) -> Result<Option<Box<PodGroup>>, Problem> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });

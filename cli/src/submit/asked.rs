@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 /// The fields of an owner that are read.
 #[derive(Deserialize)]
-struct Facts {
+struct LabelledOwner {
     metadata: ObjectMeta,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn check(manifest: &Manifest, served: bool, classes: &Classes) -> Res
 
 /// Returns the gang settings of an object.
 fn asked(manifest: &Manifest) -> Result<Asked, CliError> {
-    let Facts { metadata } = read(&manifest.object, &manifest.file)?;
+    let LabelledOwner { metadata } = read(&manifest.object, &manifest.file)?;
     let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
     Asked::read(label, annotation).map_err(|error| manifest.refused(error.to_string()))

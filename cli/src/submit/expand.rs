@@ -4,7 +4,7 @@
 //! it and above it are the number of its pods. This covers the kinds of Kubernetes, and other kinds such as
 //! LeaderWorkerSet, JobSet, PyTorchJob and RayCluster. The names of the pods are invented.
 
-use super::gang::Owner;
+use super::gang::GangOwner;
 use super::manifest::Manifest;
 use crate::error::CliError;
 use giveway_crds::native;
@@ -36,7 +36,7 @@ pub(super) struct Source {
     /// A note, as a sentence.
     pub(super) note: Option<String>,
     /// The final owner of the pods, if its kind is in the table.
-    pub(super) owner: Option<Owner>,
+    pub(super) owner: Option<GangOwner>,
     /// Name of the native group that its pods belong to.
     pub(super) native_group: Option<String>,
     base: String,
@@ -107,7 +107,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
             owner_kind: manifest.kind.clone(),
             owner_name: name(object),
             note: note(manifest),
-            owner: Owner::of(manifest),
+            owner: GangOwner::of(manifest),
             native_group: native::group_of(found.template).map(str::to_owned),
             base: format!("{}{}", name(object), part.to_lowercase()),
             path: found.path,
@@ -177,7 +177,7 @@ fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliErr
     Ok(Pod { metadata, spec: Some(spec), status: None })
 }
 
-struct Found<'a> {
+struct FoundTemplate<'a> {
     path: String,
     count: u64,
     part: String,
@@ -186,7 +186,7 @@ struct Found<'a> {
 
 struct Finder<'a> {
     manifest: &'a Manifest,
-    found: Vec<Found<'a>>,
+    found: Vec<FoundTemplate<'a>>,
 }
 
 impl<'a> Finder<'a> {
@@ -207,7 +207,7 @@ impl<'a> Finder<'a> {
             if is_template {
                 let share = if times_of_worker(value, key) { self.workers(value, &path)? } else { 1 };
                 let (count, part) = (self.bounded(count, share, &path)?, part_of(key, part));
-                self.found.push(Found { path, count, part, template: inner });
+                self.found.push(FoundTemplate { path, count, part, template: inner });
             } else if key == "leaderWorkerTemplate" {
                 self.walk(inner, &path, count, part)?;
             } else if inner.is_object() || inner.is_array() {

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 /// The final owner of the pods of a manifest: the object itself, or the object that it creates.
 #[derive(Debug)]
-pub(super) struct Owner {
+pub(super) struct GangOwner {
     row: &'static Kind,
     object: Value,
 }
 
-impl Owner {
+impl GangOwner {
     /// Returns the owner, or `None` if its kind is not in the table.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
         let row = kinds::of_version(manifest.object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind)?;
@@ -145,7 +145,7 @@ pub(super) fn member(pod: &Pod, is_named: bool) -> Result<Option<Member>, String
 
 /// Returns the PodGroup that Giveway would create for the first member, or `None` if its size is unknown. It has the lowest
 /// class of that pod and of the owner's templates.
-pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&Owner>, known: &Classes) -> Option<PodGroup> {
+pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&GangOwner>, known: &Classes) -> Option<PodGroup> {
     let origin = &member.origin;
     let size = owner.and_then(|owner| owner.size(origin, member.min_count)).or(member.min_count)?;
     let own = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.clone());

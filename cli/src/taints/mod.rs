@@ -7,21 +7,21 @@ mod node;
 mod own;
 pub(crate) mod store;
 
-use crate::connect::{Api, Connection, block_on};
+use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::Telling;
-use store::Store;
+use store::TaintStore;
 
 /// What is done with Giveway's taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum CleanupMode {
     /// They are removed.
     Remove,
     /// They are printed, and nothing is written.
     DryRun,
 }
 
-impl Mode {
+impl CleanupMode {
     fn done(self) -> &'static str {
         match self {
             Self::Remove => "removed",
@@ -31,7 +31,7 @@ impl Mode {
 }
 
 /// Runs `release --taints`. Returns the exit status.
-pub(crate) fn release(dry_run: bool, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn release(dry_run: bool, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = block_on(async { all(connection.api().await?, dry_run, &mut telling).await })?;
     telling.end()?;
@@ -40,16 +40,16 @@ pub(crate) fn release(dry_run: bool, connection: &Connection) -> Result<u8, CliE
 
 /// Processes all nodes. Returns the exit status.
 pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
-    let mode = if dry_run { Mode::DryRun } else { Mode::Remove };
-    let store = Store { api };
+    let mode = if dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
+    let store = TaintStore { api };
     let Some(uids) = store.tainted_for().await? else { return unknown(&store, telling).await };
     let (mut status, mut found) = (0, false);
     for node in store.nodes().await? {
         let name = own::name(&node).to_owned();
         // A failure for one node does not stop the others.
         let removed = match mode {
-            Mode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
-            Mode::Remove => node::clear(&store, node, &uids).await,
+            CleanupMode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
+            CleanupMode::Remove => node::clear(&store, node, &uids).await,
         };
         match removed {
             Ok(removed) => {
@@ -72,7 +72,7 @@ pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Resul
 
 /// Without the kind `Preemption` it is unknown which taints are Giveway's: taints that look like them are printed and
 /// kept.
-async fn unknown(store: &Store, telling: &mut Telling) -> Result<u8, CliError> {
+async fn unknown(store: &TaintStore, telling: &mut Telling) -> Result<u8, CliError> {
     let mut status = 0;
     for node in store.nodes().await? {
         let name = own::name(&node);

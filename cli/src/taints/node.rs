@@ -2,7 +2,7 @@
 //! node is read again.
 
 use super::own;
-use crate::connect::CallError;
+use crate::connect::RequestError;
 use crate::error::CliError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -11,15 +11,19 @@ use std::collections::BTreeSet;
 const ATTEMPTS: u32 = 10;
 
 /// API calls for one node.
-pub(super) trait Nodes {
+pub(super) trait NodeClient {
     /// Returns the node, or `None` if it does not exist.
-    async fn get(&self, name: &str) -> Result<Option<Value>, CallError>;
+    async fn get(&self, name: &str) -> Result<Option<Value>, RequestError>;
     /// Applies a merge patch.
-    async fn merge(&self, name: &str, patch: &Value) -> Result<(), CallError>;
+    async fn merge(&self, name: &str, patch: &Value) -> Result<(), RequestError>;
 }
 
 /// Removes Giveway's taints from a node and returns them; none if the node does not exist any more.
-pub(super) async fn clear(nodes: &impl Nodes, node: Value, uids: &BTreeSet<String>) -> Result<Vec<String>, CliError> {
+pub(super) async fn clear(
+    nodes: &impl NodeClient,
+    node: Value,
+    uids: &BTreeSet<String>,
+) -> Result<Vec<String>, CliError> {
     let name = own::name(&node).to_owned();
     let failed = |problem: String| CliError::Cluster { what: format!("node/{name}"), problem };
     let mut node = node;
@@ -88,16 +92,16 @@ mod tests {
         }
     }
 
-    fn refused(code: u16) -> CallError {
-        CallError::Refused(Box::new(Status { code, message: format!("code {code}"), ..Status::default() }))
+    fn refused(code: u16) -> RequestError {
+        RequestError::Refused(Box::new(Status { code, message: format!("code {code}"), ..Status::default() }))
     }
 
-    impl Nodes for Busy {
-        async fn get(&self, _: &str) -> Result<Option<Value>, CallError> {
+    impl NodeClient for Busy {
+        async fn get(&self, _: &str) -> Result<Option<Value>, RequestError> {
             Ok(self.node.borrow().clone())
         }
 
-        async fn merge(&self, _: &str, patch: &Value) -> Result<(), CallError> {
+        async fn merge(&self, _: &str, patch: &Value) -> Result<(), RequestError> {
             self.patches.borrow_mut().push(patch.clone());
             let mut version = self.version.borrow_mut();
             if *version > self.rivals {

@@ -1,8 +1,8 @@
 //! API calls of `release --taints`: nodes, and the plans that identify Giveway's taints.
 
-use super::node::Nodes;
+use super::node::NodeClient;
 use super::own;
-use crate::connect::{Api, CallError, Got, page_of};
+use crate::connect::{Api, Got, RequestError, page_of};
 use crate::error::CliError;
 use crate::mask;
 use crate::output;
@@ -21,11 +21,11 @@ const PREEMPTIONS: &str = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
 const PAGE: usize = 500;
 
 /// The cluster's nodes and plans.
-pub(super) struct Store {
+pub(super) struct TaintStore {
     pub(super) api: Api,
 }
 
-impl Store {
+impl TaintStore {
     /// Returns all nodes.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
         // Keeps only the fields that are needed; a whole node is a hundred times as large.
@@ -86,8 +86,8 @@ pub(crate) async fn list_of(
     }
 }
 
-impl Nodes for Store {
-    async fn get(&self, name: &str) -> Result<Option<Value>, CallError> {
+impl NodeClient for TaintStore {
+    async fn get(&self, name: &str) -> Result<Option<Value>, RequestError> {
         match self.api.call(Method::GET, &format!("{NODES}/{name}"), Vec::new()).await {
             Ok(node) => Ok(Some(node)),
             Err(error) if error.code() == Some(404) => Ok(None),
@@ -95,7 +95,7 @@ impl Nodes for Store {
         }
     }
 
-    async fn merge(&self, name: &str, patch: &Value) -> Result<(), CallError> {
+    async fn merge(&self, name: &str, patch: &Value) -> Result<(), RequestError> {
         let path = format!("{NODES}/{name}?fieldManager=kubectl-giveway");
         self.api.merge::<Value>(&path, patch).await.map(|_| ())
     }

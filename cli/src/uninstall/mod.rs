@@ -3,9 +3,9 @@
 
 mod traces;
 
-use crate::adopt::store::Store;
+use crate::adopt::store::ClassStore;
 use crate::args::UninstallArgs;
-use crate::connect::{Api, CallError, Connection, Got, block_on};
+use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
 use crate::output::{self, Telling};
 use crate::taints::{self, store};
@@ -16,7 +16,7 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use traces::{Cleaning, Trace};
+use traces::{Cleaning, Leftover};
 
 /// Maximum number of attempts to patch an object that changes concurrently.
 const ATTEMPTS: u32 = 10;
@@ -55,7 +55,7 @@ const AUTHORITY: &str = "giveway-webhook-authority";
 const OPERATOR: &str = "giveway-operator";
 
 /// Checks that no operator runs, cleans and prints. Returns the exit status.
-pub(crate) fn run(args: &UninstallArgs, connection: &Connection) -> Result<u8, CliError> {
+pub(crate) fn run(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = block_on(async {
         let api = connection.api().await?;
@@ -115,9 +115,9 @@ fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
 
 /// Prints what helm deletes and which PriorityClasses its first Job releases to kube-scheduler.
 async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Result<(), CliError> {
-    let store = Store { api, namespace: &args.giveway_namespace };
+    let store = ClassStore { api, namespace: &args.giveway_namespace };
     let failed =
-        |error: CallError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
+        |error: RequestError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
     for class in store.annotated().await.map_err(failed)? {
         telling.say(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"));
     }
@@ -190,21 +190,21 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, object: &str, found: &[Trace]) {
+    fn tell(&mut self, object: &str, found: &[Leftover]) {
         self.done += found.len();
         let removed = if self.dry_run { "would be removed" } else { "removed" };
         let mut text = String::new();
         for trace in found {
             text += &match trace {
-                Trace::Gate(true) => format!("{object}: gate {removed}: it starts without its group\n"),
-                Trace::Gate(false) => format!(
+                Leftover::Gate(true) => format!("{object}: gate {removed}: it starts without its group\n"),
+                Leftover::Gate(false) => format!(
                     "{object}: GATED, and no operator will remove the gate: delete it, or uninstall with \
                      uninstall.releaseHeldPods=true\n"
                 ),
-                Trace::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
-                Trace::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
-                Trace::Finalizer => format!("{object}: finalizer {removed}\n"),
-                Trace::KeepsRoom => format!("{object}: it reserves capacity for a gang: {removed}\n"),
+                Leftover::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
+                Leftover::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
+                Leftover::Finalizer => format!("{object}: finalizer {removed}\n"),
+                Leftover::KeepsRoom => format!("{object}: it reserves capacity for a gang: {removed}\n"),
             };
         }
         self.telling.say(&text);
@@ -260,7 +260,7 @@ async fn one(
     path: &str,
     mut object: Value,
     cleaning: &impl Fn(&Value) -> Cleaning,
-) -> Result<Vec<Trace>, CallError> {
+) -> Result<Vec<Leftover>, RequestError> {
     for attempt in 1.. {
         let Cleaning { found, patch, status, delete } = cleaning(&object);
         let written = match delete {
@@ -283,7 +283,7 @@ async fn one(
 }
 
 /// Removes the nomination before the gate: otherwise kube-scheduler would treat it as its own nomination.
-async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), CallError> {
+async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), RequestError> {
     let mut patch = patch.clone();
     if !status.is_null() {
         let now: Value = api.merge(&format!("{path}/status"), status).await?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Something that Giveway added to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trace {
+pub(super) enum Leftover {
     /// The pod's scheduling gate; true if it is removed.
     Gate(bool),
     /// A nomination of the pod for this node.
@@ -23,7 +23,7 @@ pub(super) enum Trace {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cleaning {
     /// Everything that was found, including what is not removed.
-    pub(super) found: Vec<Trace>,
+    pub(super) found: Vec<Leftover>,
     /// A merge patch of the object, or null.
     pub(super) patch: Value,
     /// A merge patch of its status, or null.
@@ -59,7 +59,7 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
 
 /// Returns the cleaning of an object that is deleted.
 fn deletion() -> Cleaning {
-    Cleaning { found: vec![Trace::KeepsRoom], delete: true, ..Cleaning::default() }
+    Cleaning { found: vec![Leftover::KeepsRoom], delete: true, ..Cleaning::default() }
 }
 
 /// Returns the cleaning of a ProvisioningRequest: it is deleted if the operator created it.
@@ -77,7 +77,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     let gates = pod["spec"]["schedulingGates"].as_array().map(Vec::as_slice).unwrap_or_default();
     let has_gate = gates.iter().any(|gate| gate["name"] == GATE);
     if has_gate {
-        found.push(Trace::Gate(release_held));
+        found.push(Leftover::Gate(release_held));
         if release_held {
             let others: Vec<&Value> = gates.iter().filter(|gate| gate["name"] != GATE).collect();
             patch["spec"]["schedulingGates"] = if others.is_empty() { Value::Null } else { json!(others) };
@@ -91,14 +91,14 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
         && unbound
         && (has_gate || never)
     {
-        found.push(Trace::Nomination(node.to_owned()));
+        found.push(Leftover::Nomination(node.to_owned()));
         status = json!({"status": {"nominatedNodeName": null}});
     }
     let mut annotations = Map::new();
     for key in pod["metadata"]["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
         // A pod that stays gated keeps its annotations, so that a new installation of Giveway finds it unchanged.
         if key.starts_with(PREFIX) && (release_held || !has_gate) {
-            found.push(Trace::Annotation(key.clone()));
+            found.push(Leftover::Annotation(key.clone()));
             annotations.insert(key.clone(), Value::Null);
         }
     }
@@ -116,7 +116,7 @@ pub(super) fn of_group(group: &Value) -> Cleaning {
     }
     let others: Vec<&Value> = finalizers.iter().filter(|name| *name != FINALIZER_PROTECTION).collect();
     let patch = only_if_same(json!({"metadata": {"finalizers": others}}), group);
-    Cleaning { found: vec![Trace::Finalizer], patch, ..Cleaning::default() }
+    Cleaning { found: vec![Leftover::Finalizer], patch, ..Cleaning::default() }
 }
 
 /// Returns the patch restricted to this version of the object, or null if it changes nothing.
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_pod_is_ungated_only_on_request() {
         let stays = of_pod(&gated_pod(), false);
-        assert_eq!(stays.found, [Trace::Gate(false), Trace::Nomination("n1".into())]);
+        assert_eq!(stays.found, [Leftover::Gate(false), Leftover::Nomination("n1".into())]);
         assert_eq!(stays.patch, Value::Null, "gate and annotations stay");
         let ungated = of_pod(&gated_pod(), true);
         let annotation = "scheduling.giveway.dev/preemption-policy";
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(of_pod(&pod, true), Cleaning::default());
         let mut never = pod.clone();
         never["spec"]["preemptionPolicy"] = json!("Never");
-        assert_eq!(of_pod(&never, false).found, [Trace::Nomination("n1".into())]);
+        assert_eq!(of_pod(&never, false).found, [Leftover::Nomination("n1".into())]);
         let mut bound = never.clone();
         bound["spec"]["nodeName"] = json!("n1");
         assert_eq!(of_pod(&bound, false), Cleaning::default(), "where it is, it is");

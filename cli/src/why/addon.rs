@@ -1,6 +1,6 @@
 //! Lines about a critical add-on: that it is one, why it is pending, and how its capacity is reserved.
 
-use super::Facts;
+use super::Evidence;
 use super::events::{Happening, OPERATOR, age};
 use crate::critical;
 use crate::world::World;
@@ -35,7 +35,7 @@ fn is_addon(world: &World, pod: &Pod) -> bool {
     pod.group.is_none() && (critical::usual_terms().evicts_for(pod) || world.plans.values().any(helped))
 }
 
-impl Facts {
+impl Evidence {
     /// Returns the requested pod, if it is a critical add-on.
     pub(super) fn addon(&self) -> Option<&Pod> {
         let Preemptor::Pod(key) = &self.target else { return None };
@@ -160,7 +160,7 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": taints}})
     }
 
-    fn facts(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Facts {
+    fn facts(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Evidence {
         let items = [std::slice::from_ref(pod), others].concat();
         let happened = |(at, reason): &(&str, &str)| Happening {
             at: Some(at.parse().unwrap()),
@@ -169,7 +169,7 @@ mod tests {
             by: OPERATOR.to_owned(),
             message: format!("{reason} says why."),
         };
-        Facts {
+        Evidence {
             target: Preemptor::Pod(ObjectKey::new("kube-system", "dns")),
             world: World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap(),
             group: None,

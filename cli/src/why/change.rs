@@ -1,6 +1,6 @@
 //! Changes that would change a decision. Each one is tested with the planner.
 
-use crate::decide::Outcome;
+use crate::decide::DecisionOutcome;
 use crate::world::World;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::wording::counted;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const MOST_NODES: usize = 1024;
 
 /// Returns sentences about changes that would make a preemptor schedulable.
-pub(super) fn of(world: &World, outcome: &Outcome, strategy: Strategy) -> Vec<String> {
+pub(super) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
         Decision::WaitingForPods { live, min_count, finished, .. } => {
             vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live + *finished))]
@@ -82,7 +82,7 @@ fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     policy.unwrap_or(PreemptionPolicy::Never)
 }
 
-fn allowed(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+fn allowed(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     if policy(world, &outcome.preemptor) != PreemptionPolicy::Never {
         return None;
     }
@@ -94,7 +94,7 @@ fn allowed(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<Strin
 
 /// Returns the lowest priority at which it would be schedulable: just above a bound pod's, or the threshold of a
 /// budget.
-fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let cluster = &world.cluster;
     let mut tried: BTreeMap<i32, String> = BTreeMap::new();
     for pod in cluster.pods().filter(|pod| pod.live() && pod.bound()) {
@@ -122,7 +122,7 @@ fn raised(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String
 }
 
 /// Returns how many more nodes, equal to an existing node, would make it schedulable.
-fn more_nodes(world: &World, outcome: &Outcome, strategy: Strategy) -> Option<String> {
+fn more_nodes(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
     for node in &world.nodes {
         let offered = node.status.as_ref().and_then(|status| status.allocatable.clone()).unwrap_or_default();

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 /// A pending group or pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
+pub(super) struct PendingRow {
     key: ObjectKey,
     kind: &'static str,
     priority: i32,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 }
 
 /// Returns pending groups and pods, the highest priority first; `namespace` limits them.
-pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<Waiting>, CliError> {
+pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<PendingRow>, CliError> {
     let mut found = Vec::new();
     let path = match namespace {
         Some(namespace) => format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups"),
@@ -34,7 +34,7 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
     }
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
         if world.cluster.group_of(pod).is_none() && namespace.is_none_or(|namespace| namespace == pod.key.namespace) {
-            found.push(Waiting {
+            found.push(PendingRow {
                 key: pod.key.clone(),
                 kind: "pod",
                 priority: pod.priority,
@@ -49,7 +49,7 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
     Ok(found)
 }
 
-fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
+fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     let key = key_of(&group.metadata);
     let live = || world.cluster.members(&key).filter(|pod| pod.live());
     let (bound, all) = (live().filter(|pod| pod.bound()).count(), live().count());
@@ -58,7 +58,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
     if bound >= all && (all > 0 || condition.is_none_or(|condition| condition.status == "True")) {
         return None;
     }
-    Some(Waiting {
+    Some(PendingRow {
         priority: world.cluster.group(&key).map_or(0, |group| group.priority),
         key,
         kind: "podgroup",
@@ -69,7 +69,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<Waiting> {
 }
 
 /// Returns the table.
-pub(super) fn table(waiting: &[Waiting], namespaces: bool) -> String {
+pub(super) fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     if waiting.is_empty() {
         return "Nothing waits for a place.\n".to_owned();
     }

@@ -8,9 +8,9 @@ mod owned;
 mod page;
 mod topology;
 
-use crate::answer::Answer;
-use crate::args::{Subject, WhyArgs};
-use crate::connect::{Api, Connection, Got, block_on};
+use crate::answer::PlanAnswer;
+use crate::args::{WhyArgs, WhyTarget};
+use crate::connect::{Api, ClusterConnection, Got, block_on};
 use crate::error::CliError;
 use crate::live;
 use crate::output::{self, style};
@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 
 /// Data of a page.
-pub(crate) struct Facts {
+pub(crate) struct Evidence {
     /// The requested group or pod.
     pub(crate) target: Preemptor,
     /// The cluster in the planner's model.
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     /// Its events, the oldest first.
     pub(crate) events: Vec<Happening>,
     /// The planner's decision for the current state.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<PlanAnswer>,
     /// Changes that would change the decision, as sentences.
     pub(crate) changes: Vec<String>,
     /// Current time.
@@ -46,7 +46,7 @@ pub(crate) struct Facts {
 }
 
 /// Collects the data and prints it.
-pub(crate) fn run(args: &WhyArgs, connection: &Connection) -> Result<(), CliError> {
+pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
         let text = match &args.target {
@@ -55,8 +55,8 @@ pub(crate) fn run(args: &WhyArgs, connection: &Connection) -> Result<(), CliErro
                 let world = World::new(live::read(&api).await?)?;
                 list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
             }
-            Some(Subject::One(target)) => page(&api, target.in_namespace(&api.namespace)).await?,
-            Some(Subject::GroupsOf(row, name)) => {
+            Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace)).await?,
+            Some(WhyTarget::GroupsOf(row, name)) => {
                 let mut pages = Vec::new();
                 for group in owned::groups(&api, row, name).await? {
                     pages.push(page(&api, Preemptor::Group(group)).await?);
@@ -72,7 +72,7 @@ async fn page(api: &Api, target: Preemptor) -> Result<String, CliError> {
     Ok(page::text(&gather(api, target).await?, style::width()))
 }
 
-async fn gather(api: &Api, target: Preemptor) -> Result<Facts, CliError> {
+async fn gather(api: &Api, target: Preemptor) -> Result<Evidence, CliError> {
     let ObjectKey { namespace, name } = target.key().clone();
     let (mut group, mut pod) = (None, None);
     let kind = match &target {
@@ -89,7 +89,7 @@ async fn gather(api: &Api, target: Preemptor) -> Result<Facts, CliError> {
     let events = events::of(api, &namespace, kind, &name).await?;
     let world = World::new(live::read(api).await?)?;
     let mut facts =
-        Facts { target, world, group, pod, events, answer: None, changes: Vec::new(), now: Timestamp::now() };
+        Evidence { target, world, group, pod, events, answer: None, changes: Vec::new(), now: Timestamp::now() };
     let missing = facts.group.is_none() && facts.pod.is_none();
     if missing && facts.events.is_empty() && facts.taken_by().is_empty() {
         return Err(CliError::Unknown { preemptor: facts.target });
@@ -118,7 +118,7 @@ pub(crate) struct Taken<'a> {
     pub(crate) pods: Vec<&'a str>,
 }
 
-impl Facts {
+impl Evidence {
     /// Returns the preemptor for the target: the group of a member, otherwise the target itself.
     pub(crate) fn preemptor(&self) -> Preemptor {
         if let Preemptor::Pod(key) = &self.target
@@ -176,6 +176,6 @@ impl Facts {
             return;
         }
         self.changes = change::of(&self.world, &outcome, strategy);
-        self.answer = Some(Answer::new(&self.world, &outcome, strategy.as_str()));
+        self.answer = Some(PlanAnswer::new(&self.world, &outcome, strategy.as_str()));
     }
 }

@@ -1,6 +1,6 @@
 //! The page of `why`: state, victims and preemptors, the last decision, what would be decided now, and events.
 
-use super::Facts;
+use super::Evidence;
 use super::addon::step;
 use super::events::{OPERATOR, age};
 use crate::answer::table::victims;
@@ -20,7 +20,7 @@ use k8s_openapi::jiff::Timestamp;
 const EVENTS: usize = 12;
 
 /// Returns the page as text.
-pub(super) fn text(facts: &Facts, width: Option<u16>) -> String {
+pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
     let mut page = Page { out: String::new(), width, facts };
     page.line("", &paint(HEAD, &facts.target));
     match (&facts.group, &facts.pod) {
@@ -38,7 +38,7 @@ pub(super) fn text(facts: &Facts, width: Option<u16>) -> String {
 struct Page<'a> {
     out: String,
     width: Option<u16>,
-    facts: &'a Facts,
+    facts: &'a Evidence,
 }
 
 impl Page<'_> {
@@ -337,7 +337,7 @@ mod tests {
             message: (*message).to_owned(),
             by: (*by).to_owned(),
         };
-        let facts = Facts {
+        let facts = Evidence {
             target: Preemptor::Pod(ObjectKey::new("team", "p")),
             world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }).unwrap(),
             group: None,

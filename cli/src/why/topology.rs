@@ -1,9 +1,9 @@
 //! The topology domain of a group, or why it has none.
 
-use super::Facts;
+use super::Evidence;
 use std::collections::BTreeSet;
 
-impl Facts {
+impl Evidence {
     /// Returns a sentence about the topology domain of a group that must be placed within one value of a node label.
     pub(super) fn topology(&self, key: &str) -> String {
         let cluster = &self.world.cluster;

@@ -1,8 +1,8 @@
 //! Classes of members that are equal for every filter with inter-pod constraints. Such filters distinguish pods by the labels that the
 //! selectors in question read: the pods of a Job have different indexes, and are in one class nevertheless.
 
-use super::labels::Labels;
-use super::pod_affinity::Terms;
+use super::labels::SelectorLabels;
+use super::pod_affinity::AffinityTerms;
 use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,9 @@ impl<'a> Kinds<'a> {
             constraints().flat_map(|own| &own.spread).filter_map(|spread| spread.selector.as_ref()).collect();
         let mut terms: BTreeSet<&AffinityTerm> = constraints().flat_map(|own| &own.affinity).collect();
         terms.extend(others);
-        let labels = Labels::of(terms.iter().filter_map(|term| term.selector.as_ref()).chain(spread.iter().copied()));
-        let terms = Terms::new(terms.into_iter());
+        let labels =
+            SelectorLabels::of(terms.iter().filter_map(|term| term.selector.as_ref()).chain(spread.iter().copied()));
+        let terms = AffinityTerms::new(terms.into_iter());
         let seen = |pod: &Pod| {
             let peers: Vec<bool> = spread.iter().map(|selector| selector.matches(&pod.labels)).collect();
             (peers, terms.about(cluster, pod))

@@ -4,9 +4,9 @@ use crate::model::{Pod, Selector};
 use std::collections::BTreeSet;
 
 /// Names of labels.
-pub(super) struct Labels<'a>(BTreeSet<&'a str>);
+pub(super) struct SelectorLabels<'a>(BTreeSet<&'a str>);
 
-impl<'a> Labels<'a> {
+impl<'a> SelectorLabels<'a> {
     pub(super) fn of(selectors: impl Iterator<Item = &'a Selector>) -> Self {
         Self(selectors.flat_map(Selector::keys).collect())
     }

@@ -8,9 +8,9 @@ mod slack;
 pub(crate) use slack::Slack;
 
 use super::kinds::Kinds;
-use super::labels::Labels;
+use super::labels::SelectorLabels;
 use super::nodes::{Held, Nodes, Rank};
-use super::pod_affinity::{Terms, about};
+use super::pod_affinity::{AffinityTerms, about};
 use super::spread;
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
@@ -38,7 +38,7 @@ pub(super) const NOWHERE: Domain = Domain::MAX;
 type Marks = SmallVec<[u16; 4]>;
 
 /// A label of nodes that makes domains.
-struct Key<'a> {
+struct TopologyKey<'a> {
     name: &'a str,
     /// By position of the node among all nodes.
     of: Vec<Domain>,
@@ -60,7 +60,7 @@ enum CountedPods<'a> {
 }
 
 /// The immutable part of a counter.
-struct Rule<'a> {
+struct CounterRule<'a> {
     key: usize,
     pods: CountedPods<'a>,
 }
@@ -89,8 +89,8 @@ struct Looker {
 
 /// Counters and constraints, which do not change while members are placed.
 struct Rules<'a> {
-    keys: Vec<Key<'a>>,
-    rules: Vec<Rule<'a>>,
+    keys: Vec<TopologyKey<'a>>,
+    rules: Vec<CounterRule<'a>>,
     lookers: Vec<Looker>,
     /// By member: the class of its constraints.
     members: BTreeMap<PodIndex, usize>,
@@ -159,7 +159,7 @@ impl<'a> Neighbours<'a> {
         let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
         examples.truncate(MOST_LOOKERS);
         of.values_mut().for_each(|number| *number = (*number).min(MOST_LOOKERS));
-        let terms = Terms::new(repelling.iter().copied());
+        let terms = AffinityTerms::new(repelling.iter().copied());
         let about_one: BTreeSet<usize> = examples.iter().flat_map(|example| terms.about(cluster, example)).collect();
         let repelling = repelling.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
         let repelling: Vec<&AffinityTerm> = repelling.map(|(_, term)| term).collect();
@@ -238,7 +238,7 @@ impl<'a> Neighbours<'a> {
         inside: impl Fn(Rank) -> bool,
         held: &[Held],
     ) -> Option<Self> {
-        let honours = |rule: &Rule<'_>| match rule.pods {
+        let honours = |rule: &CounterRule<'_>| match rule.pods {
             CountedPods::Peers(pod, number) => pod.constraints.spread[number].honors_affinity,
             _ => false,
         };
@@ -339,7 +339,8 @@ impl<'a> Neighbours<'a> {
             kinds.entry(self.kind(*member)).or_insert(*member);
         }
         let asked = || kinds.values().take(FEW_KINDS);
-        let keys: Vec<&Key<'_>> = self.rules.keys.iter().filter(|key| 2 * key.domains <= places.len()).collect();
+        let keys: Vec<&TopologyKey<'_>> =
+            self.rules.keys.iter().filter(|key| 2 * key.domains <= places.len()).collect();
         let mut away: BTreeMap<usize, bool> = BTreeMap::new();
         let of_place = |place: &Rank| {
             let kept_away = || asked().all(|member| self.object(*member, *place) == Some(Objection::Affinity));
@@ -464,12 +465,12 @@ impl<'a> Rules<'a> {
             of.push(value.map_or(NOWHERE, |value| *numbers.entry(value).or_insert(next)));
         }
         let shared = of.iter().filter(|domain| **domain != NOWHERE).count() > numbers.len();
-        self.keys.push(Key { name, of, domains: numbers.len(), shared });
+        self.keys.push(TopologyKey { name, of, domains: numbers.len(), shared });
         self.keys.len() - 1
     }
 
     fn add(&mut self, key: usize, pods: CountedPods<'a>) -> usize {
-        self.rules.push(Rule { key, pods });
+        self.rules.push(CounterRule { key, pods });
         self.rules.len() - 1
     }
 
@@ -508,11 +509,12 @@ impl<'a> Rules<'a> {
     }
 
     /// Returns the scope of a counter for members that may be placed on any node.
-    fn reach(&self, nodes: &Nodes<'a>, rule: &Rule<'a>) -> Reach {
+    fn reach(&self, nodes: &Nodes<'a>, rule: &CounterRule<'a>) -> Reach {
         let CountedPods::Peers(pod, number) = rule.pods else { return Reach::default() };
         let constraints = &pod.constraints.spread;
-        let is_asked = |key: &&Key<'_>| constraints.iter().any(|constraint| constraint.topology_key == key.name);
-        let keys: Vec<&Key<'_>> = self.keys.iter().filter(is_asked).collect();
+        let is_asked =
+            |key: &&TopologyKey<'_>| constraints.iter().any(|constraint| constraint.topology_key == key.name);
+        let keys: Vec<&TopologyKey<'_>> = self.keys.iter().filter(is_asked).collect();
         let all = |place: Rank| keys.iter().all(|key| key.of[place] != NOWHERE);
         let counts = |place| all(place) && spread::counts(pod, &constraints[number], nodes.in_place(place));
         Reach::new(&self.keys[rule.key], (0..nodes.everywhere()).map(counts).collect())
@@ -534,7 +536,7 @@ impl<'a> Rules<'a> {
         self.marks = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<Marks, u32> = BTreeMap::new();
         // Pods with equal values of the labels that selectors read are counted by the same counters: many pods, few different sets.
-        let labels = Labels::of(self.selectors());
+        let labels = SelectorLabels::of(self.selectors());
         let mut alike: BTreeMap<_, u32> = BTreeMap::new();
         let mut note = |rules: &mut Self, index: PodIndex| {
             let Some(pod) = cluster.pod_at(index) else { return };
@@ -570,7 +572,7 @@ impl<'a> Rules<'a> {
 
     /// The selectors of the pods that the counters count.
     fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
-        let of_rule = |rule: &Rule<'a>| -> SmallVec<[&'a Selector; 1]> {
+        let of_rule = |rule: &CounterRule<'a>| -> SmallVec<[&'a Selector; 1]> {
             match &rule.pods {
                 CountedPods::Peers(pod, number) => pod.constraints.spread[*number].selector.iter().collect(),
                 CountedPods::Wanted(pod) => {
@@ -617,7 +619,7 @@ impl<'a> Rules<'a> {
 
     fn find_marks(&self, cluster: &Cluster, index: PodIndex) -> Marks {
         let Some(pod) = cluster.pod_at(index) else { return Marks::new() };
-        let counted = |rule: &Rule<'_>| match rule.pods {
+        let counted = |rule: &CounterRule<'_>| match rule.pods {
             CountedPods::Peers(member, number) => spread::is_peer(&member.constraints.spread[number], member, pod),
             CountedPods::Wanted(member) => member.constraints.affinity.iter().all(|term| about(cluster, term, pod)),
             CountedPods::Unwanted(member, number) => about(cluster, &member.constraints.anti_affinity[number], pod),
@@ -631,7 +633,7 @@ impl<'a> Rules<'a> {
 }
 
 impl Reach {
-    fn new(key: &Key<'_>, counted: Vec<bool>) -> Self {
+    fn new(key: &TopologyKey<'_>, counted: Vec<bool>) -> Self {
         let mut over = vec![false; key.domains];
         key.of.iter().zip(&counted).filter(|(_, counted)| **counted).for_each(|(d, _)| over[*d as usize] = true);
         Self { counted, over }
@@ -639,7 +641,7 @@ impl Reach {
 }
 
 impl Counts {
-    fn new(reach: &Reach, key: &Key<'_>) -> Self {
+    fn new(reach: &Reach, key: &TopologyKey<'_>) -> Self {
         let domains = reach.over.iter().filter(|yes| **yes).count();
         let least = if domains > 0 { BTreeMap::from([(0, domains)]) } else { BTreeMap::new() };
         Self { there: vec![0; key.domains], held: vec![0; key.domains], least, domains, ..Self::default() }

@@ -1,7 +1,7 @@
 //! Filter: required pod affinity and anti-affinity, from both sides (kube-scheduler's InterPodAffinity). What is counted for it
 //! is in [`super::neighbours`].
 
-use super::labels::Labels;
+use super::labels::SelectorLabels;
 use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,25 +22,25 @@ pub(crate) fn repelled(
         return false;
     }
     // Members with equal values of the labels that these terms select are equal for them.
-    let labels = Labels::of(terms.iter().filter_map(|term| term.selector.as_ref()));
+    let labels = SelectorLabels::of(terms.iter().filter_map(|term| term.selector.as_ref()));
     let mut kinds: BTreeMap<_, &Pod> = BTreeMap::new();
     for member in members.iter().filter_map(|member| cluster.pod_at(*member)) {
         kinds.entry((member.key.namespace.as_str(), labels.of_pod(member))).or_insert(member);
     }
-    let terms = Terms::new(terms.into_iter());
+    let terms = AffinityTerms::new(terms.into_iter());
     kinds.values().any(|member| !terms.about(cluster, member).is_empty())
 }
 
 /// Affinity terms by a label that they select: of thousands of terms of foreign pods, a pod is matched only against those that select one
 /// of its labels.
-pub(super) struct Terms<'a> {
+pub(super) struct AffinityTerms<'a> {
     list: Vec<&'a AffinityTerm>,
     by_label: BTreeMap<(&'a str, &'a str), Vec<usize>>,
     /// Terms that select no value of a label.
     others: Vec<usize>,
 }
 
-impl<'a> Terms<'a> {
+impl<'a> AffinityTerms<'a> {
     pub(super) fn new(terms: impl Iterator<Item = &'a AffinityTerm>) -> Self {
         let mut all = Self { list: terms.collect(), by_label: BTreeMap::new(), others: Vec::new() };
         for (number, term) in all.list.iter().enumerate() {

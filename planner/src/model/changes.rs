@@ -47,7 +47,7 @@ impl Change {
 
 /// The last changes, numbered from the first one on.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ChangeLog {
     kept: VecDeque<Change>,
     dropped: u64,
     /// By kind and number of a change: the number of changes up to its last entry, inclusive.
@@ -56,14 +56,14 @@ pub(super) struct Changes {
     read: AtomicU64,
 }
 
-impl Clone for Changes {
+impl Clone for ChangeLog {
     fn clone(&self) -> Self {
         let read = AtomicU64::new(self.read.load(Ordering::Relaxed));
         Self { kept: self.kept.clone(), dropped: self.dropped, noted: self.noted.clone(), read }
     }
 }
 
-impl Changes {
+impl ChangeLog {
     pub(super) fn note(&mut self, change: Change) {
         let (kind, number) = change.place();
         let noted = &mut self.noted[kind];
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn an_unread_change_is_not_noted_twice() {
-        let mut changes = Changes::default();
-        let since = |changes: &Changes, seen| changes.since(seen).unwrap().collect::<Vec<_>>();
+        let mut changes = ChangeLog::default();
+        let since = |changes: &ChangeLog, seen| changes.since(seen).unwrap().collect::<Vec<_>>();
         changes.note(Change::Budget(3));
         changes.note(Change::Budget(3));
         assert_eq!(since(&changes, 0), [Change::Budget(3)]);

@@ -2,7 +2,7 @@
 
 use super::error::ModelError;
 use super::requests;
-use super::resources::{Names, ResourceId};
+use super::resources::{ResourceId, ResourceNames};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct Taint {
 
 impl Node {
     /// Reads a node.
-    pub(super) fn from_object(node: &NodeObject, names: &mut Names) -> Result<Self, ModelError> {
+    pub(super) fn from_object(node: &NodeObject, names: &mut ResourceNames) -> Result<Self, ModelError> {
         let name = match node.metadata.name.as_deref() {
             Some(name) if !name.is_empty() => SmolStr::new(name),
             _ => return Err(ModelError::nameless("Node", String::new(), "metadata.name")),

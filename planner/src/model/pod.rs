@@ -5,7 +5,7 @@ use super::error::ModelError;
 use super::key::ObjectKey;
 use super::node::Taint;
 use super::requests;
-use super::resources::{Names, Resources};
+use super::resources::{ResourceNames, Resources};
 use super::unit::Given;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, labels, membership, native, priority};
@@ -216,7 +216,7 @@ impl Pod {
     pub(super) fn from_object(
         pod: &PodObject,
         native_group: Option<&str>,
-        names: &Names,
+        names: &ResourceNames,
     ) -> Result<(Self, Option<ModelError>), ModelError> {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -324,7 +324,7 @@ mod tests {
         let mut object = PodObject::default();
         object.metadata.name = Some("p".to_owned());
         object.metadata.labels = Some(labels);
-        let (pod, _) = Pod::from_object(&object, None, &Names::default()).unwrap();
+        let (pod, _) = Pod::from_object(&object, None, &ResourceNames::default()).unwrap();
         assert_eq!((pod.labels.len(), pod.group.as_deref()), (labels::MOST_OTHERS + 1, Some("g")));
     }
 }

@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<i128, QuantityError> {
     if whole.len() + fraction.len() > MAX_DIGITS {
         return Err(fail("has too many digits"));
     }
-    let scale = Scale::of(suffix).ok_or_else(|| {
+    let scale = QuantityScale::of(suffix).ok_or_else(|| {
         fail("has an unknown suffix: use one of n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or an exponent as in 1e3")
     })?;
     let value = scale.apply(whole, fraction).ok_or_else(|| fail("is too large"))?;
@@ -55,12 +55,12 @@ pub fn parse(text: &str) -> Result<i128, QuantityError> {
 }
 
 /// What a suffix multiplies with: `binary * 10^decimal`.
-struct Scale {
+struct QuantityScale {
     binary: i128,
     decimal: i32,
 }
 
-impl Scale {
+impl QuantityScale {
     fn of(suffix: &str) -> Option<Self> {
         let decimal = |decimal| Some(Self { binary: 1, decimal });
         let binary = |power: u32| Some(Self { binary: 1i128 << (10 * power), decimal: 0 });

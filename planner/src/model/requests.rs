@@ -6,7 +6,7 @@
 
 use super::error::ModelError;
 use super::quantity;
-use super::resources::{Names, Resources};
+use super::resources::{ResourceNames, Resources};
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ const MOST: i128 = 1 << 96;
 ///
 /// For a pod with a node they are what kube-scheduler counts, even with an error. It counts in 64 bits, and counts an amount that does not
 /// fit into them as zero: a pod that requests `10P` cpu is scheduled, and does not block its node for others.
-pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &Names) -> (Resources, Option<ModelError>) {
-    let (known, error) = match counted(pod, &Reader::strict("Pod", object)) {
+pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &ResourceNames) -> (Resources, Option<ModelError>) {
+    let (known, error) = match counted(pod, &RequestReader::strict("Pod", object)) {
         Ok(amounts) => {
             let counts = !bound || amounts.values().all(|amount| fits_64_bits(*amount));
             (counts.then_some(amounts), None)
         }
         Err(error) => (None, Some(error)),
     };
-    let as_scheduler = || counted(pod, &Reader { kind: "Pod", object, in_64_bits: true });
+    let as_scheduler = || counted(pod, &RequestReader { kind: "Pod", object, in_64_bits: true });
     let amounts = known.or_else(|| as_scheduler().ok()).unwrap_or_else(|| Amounts::from([("pods", 1)]));
     (Resources::from_names(amounts, names), error)
 }
@@ -39,7 +39,7 @@ fn fits_64_bits(amount: i128) -> bool {
     i64::try_from(amount).is_ok()
 }
 
-fn counted<'a>(pod: &'a PodObject, reader: &Reader<'_>) -> Result<Amounts<'a>, ModelError> {
+fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
         return Ok(Amounts::from([("pods", 1)]));
     };
@@ -78,7 +78,7 @@ pub(super) fn amounts<'a>(
     object: &str,
     field: &str,
 ) -> Result<Amounts<'a>, ModelError> {
-    let reader = Reader::strict(kind, object);
+    let reader = RequestReader::strict(kind, object);
     let amounts = reader.amounts(quantities, field)?;
     reader.round(amounts, field)
 }
@@ -126,7 +126,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
-    fn total(&self, which: Which, reader: &Reader<'_>) -> Result<Amounts<'a>, ModelError> {
+    fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<Amounts<'a>, ModelError> {
         let mut total = Amounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
             let path = format!("spec.containers[{at}]");
@@ -157,7 +157,7 @@ impl<'a> Counted<'a> {
         container: &'a Container,
         which: Which,
         path: &str,
-        reader: &Reader<'_>,
+        reader: &RequestReader<'_>,
     ) -> Result<Amounts<'a>, ModelError> {
         if let Some(reported) = self.reported(container, which) {
             let field = if which == Which::InForce { "resources" } else { "allocatedResources" };
@@ -179,14 +179,14 @@ impl<'a> Counted<'a> {
     }
 }
 
-struct Reader<'a> {
+struct RequestReader<'a> {
     kind: &'static str,
     object: &'a str,
     /// Whether what is too large counts as nothing, instead of an error.
     in_64_bits: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RequestReader<'a> {
     fn strict(kind: &'static str, object: &'a str) -> Self {
         Self { kind, object, in_64_bits: false }
     }

@@ -58,7 +58,7 @@ impl Resources {
     }
 
     /// Creates amounts from names; none of them counts as provided by a DeviceClass.
-    pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &Names) -> Self {
+    pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &ResourceNames) -> Self {
         let (mut numbered, mut unnumbered) = (Vec::with_capacity(amounts.len()), Vec::new());
         for (name, amount) in amounts.into_iter().filter(|(_, amount)| *amount != 0) {
             match names.get(name) {
@@ -70,7 +70,7 @@ impl Resources {
     }
 
     /// Returns the amounts after names got numbers, or after DeviceClasses changed.
-    pub(super) fn renumbered(&self, names: &Names, served: impl Fn(&str) -> bool) -> Self {
+    pub(super) fn renumbered(&self, names: &ResourceNames, served: impl Fn(&str) -> bool) -> Self {
         let mut numbered: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| *id != UNOFFERED).collect();
         let mut unnumbered = Vec::new();
         for entry in &self.unnumbered {
@@ -94,12 +94,12 @@ impl Resources {
 /// The names of the resources that nodes offer, numbered in the order of their first appearance after the four that every
 /// cluster has and [`UNOFFERED`].
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct ResourceNames {
     list: Vec<SmolStr>,
     index: BTreeMap<SmolStr, ResourceId>,
 }
 
-impl Default for Names {
+impl Default for ResourceNames {
     fn default() -> Self {
         let list = ["cpu", "memory", "ephemeral-storage", "pods"].map(SmolStr::new).to_vec();
         let index = (0..).zip(&list).map(|(id, name)| (name.clone(), id)).collect();
@@ -110,7 +110,7 @@ impl Default for Names {
     }
 }
 
-impl Names {
+impl ResourceNames {
     /// The number of a name that some node offers or offered.
     pub(super) fn get(&self, name: &str) -> Option<ResourceId> {
         self.index.get(name).copied()
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_resource_beyond_the_last_number_gets_none_and_reuses_none() {
-        let mut names = Names::default();
+        let mut names = ResourceNames::default();
         for at in 0..=u32::from(ResourceId::MAX) - 5 {
             assert!(names.number(&format!("r{at}")).is_some(), "{at}");
         }

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Selector {
     equal: Vec<(String, String)>,
-    rules: Vec<Rule>,
+    rules: Vec<SelectorRequirement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rule {
+struct SelectorRequirement {
     key: String,
     operator: String,
     /// Sorted in ascending order, because a selector may list thousands.
@@ -22,7 +22,7 @@ impl Selector {
     /// Reads a selector; the API server has checked it.
     pub(crate) fn from_object(selector: &LabelSelector) -> Self {
         let equal = selector.match_labels.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
-        let rules = selector.match_expressions.iter().flatten().map(|e| Rule {
+        let rules = selector.match_expressions.iter().flatten().map(|e| SelectorRequirement {
             key: e.key.clone(),
             operator: e.operator.clone(),
             values: sorted(e.values.as_deref()),
@@ -67,13 +67,13 @@ impl Selector {
             let Some(value) = labels.get(key) else { continue };
             if !self.rules.iter().any(|rule| rule.key == *key && rule.operator == operator) {
                 let (key, operator) = (key.clone(), operator.to_owned());
-                self.rules.push(Rule { key, operator, values: vec![value.clone()] });
+                self.rules.push(SelectorRequirement { key, operator, values: vec![value.clone()] });
             }
         }
     }
 }
 
-impl Rule {
+impl SelectorRequirement {
     fn matches(&self, value: Option<&String>) -> bool {
         match self.operator.as_str() {
             "In" => value.is_some_and(|v| self.values.binary_search(v).is_ok()),

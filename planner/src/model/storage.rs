@@ -20,7 +20,7 @@ impl Volume {
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct VolumeClaim {
     /// The volume that it names.
     pub(super) volume: Option<SmolStr>,
     /// Whether it is bound to that volume for good.
@@ -31,7 +31,7 @@ pub(super) struct Claim {
     pub(super) class: Option<SmolStr>,
 }
 
-impl Claim {
+impl VolumeClaim {
     pub(super) fn from_object(claim: &PersistentVolumeClaim) -> Self {
         let spec = claim.spec.as_ref();
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::new);

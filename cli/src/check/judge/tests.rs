@@ -21,7 +21,7 @@ fn a_policy_of_the_chart_without_a_binding_that_does_what_it_is_for_protects_not
     let message = |name: &str, actions: &[&str]| {
         let mut known = in_force(&POLICIES);
         known.insert(name.to_owned(), actions.iter().map(|action| (*action).to_owned()).collect());
-        let found = all(&Facts { policies: Ok(known), ..healthy() });
+        let found = all(&Installation { policies: Ok(known), ..healthy() });
         found.into_iter().find(|one| one.check == "policies" && one.status == Status::Fail).map(|one| one.message)
     };
     assert_eq!(message("giveway-nodes", &["Deny"]), None);
@@ -68,8 +68,8 @@ fn the_policies_that_are_looked_for_are_those_that_the_chart_always_makes() {
 }
 
 /// Returns an installation without faults.
-pub(in super::super) fn healthy() -> Facts {
-    let configuration = Configuration {
+pub(in super::super) fn healthy() -> Installation {
+    let configuration = WebhookConfiguration {
         version: Some("0.1.0".into()),
         bundles: BTreeSet::from([PEM.to_vec()]),
         guard: true,
@@ -77,12 +77,12 @@ pub(in super::super) fn healthy() -> Facts {
     };
     let deployment = |name: &str| Deployment { name: name.into(), version: Some("v0.1.0".into()) };
     let now: Timestamp = NOW.parse().unwrap();
-    Facts {
+    Installation {
         version: "0.1.0".into(),
         namespace: "giveway-system".into(),
         now,
         resources: Ok(RESOURCES.into_iter().map(str::to_owned).collect()),
-        admission: Admission::Answers,
+        admission: AdmissionState::Answers,
         mutating: Ok(Some(configuration.clone())),
         validating: Ok(Some(configuration)),
         renewer: Renewer::default(),
@@ -112,13 +112,14 @@ pub(in super::super) fn healthy() -> Facts {
 
 #[test]
 fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
-    let facts = Facts { autoscalers: Ok(vec![Autoscaler::ProvisioningRequests, Autoscaler::Karpenter]), ..healthy() };
-    let of = |facts: &Facts| all(facts).into_iter().filter(|one| one.check == "autoscaler").collect::<Vec<_>>();
+    let facts =
+        Installation { autoscalers: Ok(vec![Autoscaler::ProvisioningRequests, Autoscaler::Karpenter]), ..healthy() };
+    let of = |facts: &Installation| all(facts).into_iter().filter(|one| one.check == "autoscaler").collect::<Vec<_>>();
     let found = of(&facts);
     assert!(found.iter().all(|one| one.status == Status::Warn), "{found:?}");
     assert!(found[0].remedy.contains("provisioning.method=ProvisioningRequest;"), "{found:?}");
     assert!(found[1].remedy.contains("provisioning.method=Placeholder;"), "{found:?}");
-    let asked = of(&Facts { provisioning: Some("Placeholder".into()), ..facts });
+    let asked = of(&Installation { provisioning: Some("Placeholder".into()), ..facts });
     assert_eq!(asked[1].message, "NodePools of Karpenter are served; pending gangs request capacity by Placeholder.");
     assert_eq!(asked[1].status, Status::Ok);
     assert_eq!(of(&healthy()), []);
@@ -127,8 +128,8 @@ fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
 #[test]
 fn a_webhook_that_the_api_server_does_not_reach_is_reported_with_its_port() {
     let remedy = |said: &str, port| {
-        let admission = Admission::Fails(said.to_owned());
-        let found = webhook(&Facts { admission, port, ..healthy() });
+        let admission = AdmissionState::Fails(said.to_owned());
+        let found = webhook(&Installation { admission, port, ..healthy() });
         found.into_iter().find(|one| one.status == Status::Fail).map(|one| one.remedy).unwrap_or_default()
     };
     let timeout = "failed calling webhook \"priorityclasses.giveway.dev\": Post \"https://giveway-webhook.giveway-system.svc:443/validate?timeout=10s\": context deadline exceeded";
@@ -172,31 +173,31 @@ fn in_a_healthy_installation_every_line_is_ok() {
 #[test]
 fn each_fault_is_one_line_with_its_weight() {
     use Status::{Fail, Warn};
-    let at = |time: &str| Facts { now: time.parse().unwrap(), lease: Err("-".into()), ..healthy() };
+    let at = |time: &str| Installation { now: time.parse().unwrap(), lease: Err("-".into()), ..healthy() };
     let young: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
     let no = || "forbidden".to_owned();
     let configuration = || healthy().mutating.unwrap().unwrap();
-    let rows: Vec<(Facts, Status, &str, &str)> = vec![
+    let rows: Vec<(Installation, Status, &str, &str)> = vec![
         (
-            Facts { resources: Ok(BTreeSet::new()), ..healthy() },
+            Installation { resources: Ok(BTreeSet::new()), ..healthy() },
             Fail,
             "crds",
             "does not serve podgroups, podgroups/status, preemptions, preemptions/status, workloads, workloads/status.",
         ),
         (
-            Facts { switched: Ok(Switched::To(Mode::Off)), ..healthy() },
+            Installation { switched: Ok(Switched::To(Mode::Off)), ..healthy() },
             Warn,
             "mode",
             "Giveway is switched off: it gates no pods and evicts none, by ConfigMap giveway-system/giveway-mode.",
         ),
         (
-            Facts { chart_mode: Some(Mode::Observe), ..healthy() },
+            Installation { chart_mode: Some(Mode::Observe), ..healthy() },
             Warn,
             "mode",
             "Giveway observes and evicts no pods, by the chart's value `mode`.",
         ),
         (
-            Facts {
+            Installation {
                 switched: Ok(Switched::Wrong("data.mode: \"of\": must be enforce, observe or off".into())),
                 ..healthy()
             },
@@ -204,42 +205,45 @@ fn each_fault_is_one_line_with_its_weight() {
             "mode",
             "ConfigMap giveway-system/giveway-mode: data.mode: \"of\": must be enforce, observe or off. The mode that",
         ),
-        (Facts { switched: Err(no()), ..healthy() }, Warn, "mode", "is not known: forbidden"),
-        (Facts { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
+        (Installation { switched: Err(no()), ..healthy() }, Warn, "mode", "is not known: forbidden"),
+        (Installation { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
         (
-            Facts { mutating: Ok(None), ..healthy() },
+            Installation { mutating: Ok(None), ..healthy() },
             Fail,
             "webhook",
             "There is no MutatingWebhookConfiguration giveway",
         ),
         (
-            Facts { validating: Ok(None), ..healthy() },
+            Installation { validating: Ok(None), ..healthy() },
             Fail,
             "webhook",
             "There is no ValidatingWebhookConfiguration giveway",
         ),
-        (Facts { admission: Admission::Silent, ..healthy() }, Fail, "webhook", "without being filled in."),
+        (Installation { admission: AdmissionState::Silent, ..healthy() }, Fail, "webhook", "without being filled in."),
         (
-            Facts { admission: Admission::Fails("connection refused".into()), ..healthy() },
+            Installation { admission: AdmissionState::Fails("connection refused".into()), ..healthy() },
             Fail,
             "webhook",
             "the API server says: connection refused",
         ),
         (
-            Facts { admission: Admission::Unknown(no()), ..healthy() },
+            Installation { admission: AdmissionState::Unknown(no()), ..healthy() },
             Warn,
             "webhook",
             "Whether admission works is not known: forbidden",
         ),
         (
-            Facts { policies: Ok(in_force(&["giveway-pods"])), ..healthy() },
+            Installation { policies: Ok(in_force(&["giveway-pods"])), ..healthy() },
             Fail,
             "policies",
             "no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
-        (Facts { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
+        (Installation { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (
-            Facts { validating: Ok(Some(Configuration { guard: false, ..configuration() })), ..healthy() },
+            Installation {
+                validating: Ok(Some(WebhookConfiguration { guard: false, ..configuration() })),
+                ..healthy()
+            },
             Warn,
             "guard",
             "are not guarded",
@@ -247,14 +251,20 @@ fn each_fault_is_one_line_with_its_weight() {
         (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31; neither"),
         // The operator and cert-manager renew when a third of the validity remains: 39 of 364 days are overdue.
         (
-            Facts { renewer: Renewer::Operator, ..healthy() },
+            Installation { renewer: Renewer::Operator, ..healthy() },
             Warn,
             "certificate",
             "expires in 39 days, on 2026-12-31; the operator renews it.",
         ),
-        (Facts { renewer: Renewer::CertManager, ..healthy() }, Warn, "certificate", "cert-manager renews it."),
+        (Installation { renewer: Renewer::CertManager, ..healthy() }, Warn, "certificate", "cert-manager renews it."),
         (
-            Facts { renewer: Renewer::Operator, serving: Ok(None), now: young, lease: Err("-".into()), ..healthy() },
+            Installation {
+                renewer: Renewer::Operator,
+                serving: Ok(None),
+                now: young,
+                lease: Err("-".into()),
+                ..healthy()
+            },
             Fail,
             "certificate",
             "There is no Secret giveway-system/giveway-webhook-tls: the operator has not made the webhook's certificate.",
@@ -262,35 +272,48 @@ fn each_fault_is_one_line_with_its_weight() {
         (at("2027-01-02T00:00:00Z"), Fail, "certificate", "expired on 2026-12-31; neither"),
         (at("2025-12-31T00:00:00Z"), Fail, "certificate", "is valid only from 2026-01-01T00:00:00Z on."),
         (
-            Facts { serving: Ok(Some(b"no".to_vec())), ..healthy() },
+            Installation { serving: Ok(Some(b"no".to_vec())), ..healthy() },
             Fail,
             "certificate",
             "Secret giveway-webhook-tls has no certificate.",
         ),
-        (Facts { serving: Ok(None), ..healthy() }, Warn, "certificate", "runs outside the cluster."),
-        (Facts { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever led"),
+        (Installation { serving: Ok(None), ..healthy() }, Warn, "certificate", "runs outside the cluster."),
+        (Installation { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever led"),
         (
-            Facts { lease: Ok(lease(3, "")), ..healthy() },
+            Installation { lease: Ok(lease(3, "")), ..healthy() },
             Fail,
             "operator",
             "the Lease giveway-system/giveway-operator has no holder.",
         ),
         (
-            Facts { lease: Ok(lease(21, "a-1")), ..healthy() },
+            Installation { lease: Ok(lease(21, "a-1")), ..healthy() },
             Fail,
             "operator",
             "a-1 has not renewed the Lease giveway-system/giveway-operator for 21 s",
         ),
-        (Facts { deployments: Ok(Vec::new()), ..healthy() }, Warn, "version", "so they run outside the cluster."),
-        (Facts { version: "0.2.0".into(), ..healthy() }, Warn, "version", "The chart is 0.1.0, this program 0.2.0."),
         (
-            Facts { in_tree: Ok(vec!["scheduling.k8s.io/v1beta1".into()]), ..healthy() },
+            Installation { deployments: Ok(Vec::new()), ..healthy() },
+            Warn,
+            "version",
+            "so they run outside the cluster.",
+        ),
+        (
+            Installation { version: "0.2.0".into(), ..healthy() },
+            Warn,
+            "version",
+            "The chart is 0.1.0, this program 0.2.0.",
+        ),
+        (
+            Installation { in_tree: Ok(vec!["scheduling.k8s.io/v1beta1".into()]), ..healthy() },
             Warn,
             "in-tree",
             "is served (scheduling.k8s.io/v1beta1)",
         ),
         (
-            Facts { interrupted: Ok(vec![Interrupted { change: "adopt".into(), class: "high".into() }]), ..healthy() },
+            Installation {
+                interrupted: Ok(vec![Interrupted { change: "adopt".into(), class: "high".into() }]),
+                ..healthy()
+            },
             Fail,
             "classes",
             "`adopt priorityclass high` was interrupted",
@@ -308,14 +331,14 @@ fn each_fault_is_one_line_with_its_weight() {
 #[test]
 fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
     for age in [-30, 0, 15, 20] {
-        let found = leader(&Facts { lease: Ok(lease(age, "a-1")), ..healthy() });
+        let found = leader(&Installation { lease: Ok(lease(age, "a-1")), ..healthy() });
         assert_eq!(found.status, Status::Ok, "{}", found.message);
     }
 }
 
 #[test]
 fn gated_pods_are_reported_with_a_remedy_when_no_operator_leads() {
-    let down = |held| operator(&Facts { lease: Ok(lease(60, "a-1")), held, ..healthy() });
+    let down = |held| operator(&Installation { lease: Ok(lease(60, "a-1")), held, ..healthy() });
     let found = down(Ok(3));
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!((found[1].status, found[1].check), (Status::Fail, "held"));

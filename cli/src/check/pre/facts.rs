@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 /// Everything that the checks before an installation read.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct ClusterState {
     /// Current time.
     pub(super) now: Timestamp,
     /// Version of the API server, such as `v1.33.4-gke.1134000`.
@@ -16,7 +16,7 @@ pub(super) struct Facts {
     /// APIs that the chart needs and that are not served.
     pub(super) missing: Known<Vec<String>>,
     /// The result of creating a pod of each priority class of the chart in a dry run.
-    pub(super) pods: Vec<Pod>,
+    pub(super) pods: Vec<ProbePod>,
     /// kube-scheduler's Lease.
     pub(super) lease: Known<Option<Lease>>,
     /// Addresses of the API servers in the EndpointSlices of Service `default/kubernetes`.
@@ -58,7 +58,7 @@ impl Platform {
 
 /// A pod that was created in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pod {
+pub(super) struct ProbePod {
     /// Its priority class; empty for none.
     pub(super) class: String,
     /// Its namespace: that of the installation, or `default` if that does not exist.
@@ -66,12 +66,12 @@ pub(super) struct Pod {
     /// True if it is the namespace of the installation.
     pub(super) is_own: bool,
     /// The result.
-    pub(super) outcome: Outcome,
+    pub(super) outcome: DryRunResult,
 }
 
 /// Result of creating a pod in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum DryRunResult {
     /// It was accepted, without these fields, which the API server dropped.
     Accepted(Vec<&'static str>),
     /// Its class needs a ResourceQuota, says the API server.

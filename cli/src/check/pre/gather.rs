@@ -1,6 +1,6 @@
 //! Reads [`super::facts`] from the API server. What the user may not read is reported as unknown, not as an error.
 
-use super::facts::{Facts, Outcome, Platform, Pod};
+use super::facts::{ClusterState, DryRunResult, Platform, ProbePod};
 use super::values::Values;
 use crate::check::facts::Known;
 use crate::check::gather::{autoscalers, get, in_tree, lease, names};
@@ -26,7 +26,7 @@ const FIELDS: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// The API server cannot be reached.
-pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result<Facts, CliError> {
+pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result<ClusterState, CliError> {
     let version: Known<Option<Value>> = get(api, "/version").await?;
     let version = version.map(|found| found.map_or_else(String::new, |info| text(&info["gitVersion"])));
     let mut pods = Vec::new();
@@ -35,7 +35,7 @@ pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result
     }
     let scheduler = values.scheduler_lease().and_then(|name| name.split_once('/'));
     let (in_namespace, name) = scheduler.unwrap_or_default();
-    Ok(Facts {
+    Ok(ClusterState {
         now: Timestamp::now(),
         platform: platform(api, version.as_deref().unwrap_or_default()).await?,
         version,
@@ -120,26 +120,26 @@ async fn agents(api: &Api) -> Result<Known<bool>, CliError> {
 }
 
 /// Creates a pod of a class in a dry run: in the namespace of the installation, or in `default` if that does not exist.
-async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result<Pod, CliError> {
+async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result<ProbePod, CliError> {
     let probe = probe(class, values);
     let first = create(api, namespace, &probe).await?;
     let (namespace, is_own, outcome) = match first {
         Some(outcome) => (namespace, true, outcome),
         None => {
-            let none = || Outcome::Unknown("there is no namespace default".to_owned());
+            let none = || DryRunResult::Unknown("there is no namespace default".to_owned());
             ("default", false, create(api, "default", &probe).await?.unwrap_or_else(none))
         }
     };
-    Ok(Pod { class: class.to_owned(), namespace: namespace.to_owned(), is_own, outcome })
+    Ok(ProbePod { class: class.to_owned(), namespace: namespace.to_owned(), is_own, outcome })
 }
 
 /// Returns `None` if the namespace does not exist.
-async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<Outcome>, CliError> {
+async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<DryRunResult>, CliError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods?{DRY_RUN}");
     let error = match api.send::<Value>(Method::POST, &path, probe).await {
         Ok(stored) => {
             let dropped = FIELDS.into_iter().filter(|(_, field)| stored.pointer(field).is_none());
-            return Ok(Some(Outcome::Accepted(dropped.map(|(name, _)| name).collect())));
+            return Ok(Some(DryRunResult::Accepted(dropped.map(|(name, _)| name).collect())));
         }
         Err(error) => error,
     };
@@ -147,10 +147,10 @@ async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<Outc
     Ok(match error.code() {
         None => return Err(CliError::Cluster { what: "a dry run".to_owned(), problem: said }),
         Some(404) => None,
-        Some(403) if user_without_right(&said).is_some() => Some(Outcome::Unknown(said)),
-        Some(409) => Some(Outcome::Unknown(format!("a pod {PROBE} exists"))),
-        Some(_) if said.contains("insufficient quota to match these scopes") => Some(Outcome::NeedsQuota(said)),
-        Some(_) => Some(Outcome::Rejected(said)),
+        Some(403) if user_without_right(&said).is_some() => Some(DryRunResult::Unknown(said)),
+        Some(409) => Some(DryRunResult::Unknown(format!("a pod {PROBE} exists"))),
+        Some(_) if said.contains("insufficient quota to match these scopes") => Some(DryRunResult::NeedsQuota(said)),
+        Some(_) => Some(DryRunResult::Rejected(said)),
     })
 }
 

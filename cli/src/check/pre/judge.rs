@@ -1,6 +1,6 @@
 //! Evaluates the state of a cluster before an installation. Pure functions.
 
-use super::facts::{Facts, Outcome, Platform, Pod};
+use super::facts::{ClusterState, DryRunResult, Platform, ProbePod};
 use super::values::Values;
 use crate::check::finding::Finding;
 use crate::check::judge::{SLACK, autoscalers, in_tree};
@@ -14,7 +14,7 @@ const LEASE_SECONDS: i32 = 15;
 const GKE_PORTS: [i64; 2] = [443, 10_250];
 
 /// Returns all findings.
-pub(super) fn all(facts: &Facts, values: &Values) -> Vec<Finding> {
+pub(super) fn all(facts: &ClusterState, values: &Values) -> Vec<Finding> {
     let mut found = vec![kubernetes(facts), apis(facts)];
     found.extend(platform(facts, values));
     found.extend(facts.pods.iter().map(|pod| self::pod(pod, values)));
@@ -30,7 +30,7 @@ fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
 
-fn kubernetes(facts: &Facts) -> Finding {
+fn kubernetes(facts: &ClusterState) -> Finding {
     let (oldest, newest) = MINORS;
     let version = match &facts.version {
         Ok(version) => version,
@@ -52,7 +52,7 @@ fn kubernetes(facts: &Facts) -> Finding {
     }
 }
 
-fn apis(facts: &Facts) -> Finding {
+fn apis(facts: &ClusterState) -> Finding {
     match &facts.missing {
         Ok(missing) if missing.is_empty() => {
             Finding::ok("apis", "The API server serves all APIs that the chart needs.")
@@ -67,7 +67,7 @@ fn apis(facts: &Facts) -> Finding {
 }
 
 /// Returns what a platform needs that no other finding is about.
-fn platform(facts: &Facts, values: &Values) -> Option<Finding> {
+fn platform(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let platform = facts.platform?;
     let warn = |message: String, remedy: &str| Some(Finding::warn("platform", message, remedy));
     match platform {
@@ -94,46 +94,46 @@ fn platform(facts: &Facts, values: &Values) -> Option<Finding> {
     }
 }
 
-fn pod(pod: &Pod, values: &Values) -> Finding {
-    let Pod { namespace, .. } = pod;
+fn pod(pod: &ProbePod, values: &Values) -> Finding {
+    let ProbePod { namespace, .. } = pod;
     let what = match pod.class.as_str() {
         "" => "pods without a priority class".to_owned(),
         class => format!("pods of priority class {class}"),
     };
     let other = if pod.is_own { "" } else { ", tried because the namespace of Giveway does not exist yet" };
     match &pod.outcome {
-        Outcome::Accepted(dropped) if dropped.is_empty() => {
+        DryRunResult::Accepted(dropped) if dropped.is_empty() => {
             Finding::ok("pods", format!("Namespace {namespace} accepts {what} (dry run{other})."))
         }
-        Outcome::Accepted(dropped) => Finding::fail(
+        DryRunResult::Accepted(dropped) => Finding::fail(
             "pods",
             format!("The API server drops fields of pods that Giveway needs: {}.", dropped.join(", ")),
             "Enable these feature gates in the API server.",
         ),
-        Outcome::NeedsQuota(_) if values.quota() => Finding::ok(
+        DryRunResult::NeedsQuota(_) if values.quota() => Finding::ok(
             "pods",
             format!(
                 "A ResourceQuota is needed for {what} (dry run{other}), and priorityClassQuota.enabled creates it."
             ),
         ),
-        Outcome::NeedsQuota(said) => Finding::fail(
+        DryRunResult::NeedsQuota(said) => Finding::fail(
             "pods",
             format!("Namespace {namespace} accepts no {what} without a ResourceQuota for that class: {said}"),
             "Install with priorityClassQuota.enabled=true, as -f values-gke.yaml does.",
         ),
-        Outcome::Rejected(said) => {
+        DryRunResult::Rejected(said) => {
             let message = format!("Namespace {namespace} rejects {what} (dry run{other}): {said}");
             let remedy =
                 "Change the values or the rule that is named here: docs/platforms.md has the values for platforms.";
             if pod.is_own { Finding::fail("pods", message, remedy) } else { Finding::warn("pods", message, remedy) }
         }
-        Outcome::Unknown(why) => {
+        DryRunResult::Unknown(why) => {
             Finding::unknown("pods", &format!("Whether namespace {namespace} accepts {what}"), why)
         }
     }
 }
 
-fn scheduler(facts: &Facts, values: &Values) -> Option<Finding> {
+fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let name = values.scheduler_lease()?;
     let without = "Set criticalAddons.schedulerLease to a Lease that does not exist, such as kube-system/none: then the decisions of \
                    kube-scheduler show that it runs.";
@@ -171,7 +171,7 @@ fn scheduler(facts: &Facts, values: &Values) -> Option<Finding> {
 }
 
 /// Returns which port has to be open, and for whom. It cannot be tested before the webhook runs.
-fn network(facts: &Facts, values: &Values) -> Finding {
+fn network(facts: &ClusterState, values: &Values) -> Finding {
     let port = values.port();
     let target = match (values.url(), values.host_network()) {
         ("", false) => format!("TCP port {port} of the webhook's pods"),
@@ -195,7 +195,7 @@ fn network(facts: &Facts, values: &Values) -> Finding {
 }
 
 /// Returns from where requests of the API servers come, with a full stop at the end.
-fn sources(facts: &Facts) -> String {
+fn sources(facts: &ClusterState) -> String {
     let servers = match &facts.servers {
         Ok(addresses) if !addresses.is_empty() => {
             format!("from {} (EndpointSlice default/kubernetes)", addresses.join(", "))

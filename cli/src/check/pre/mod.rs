@@ -9,11 +9,11 @@ mod values;
 
 use super::finding::Finding;
 use crate::args::CheckArgs;
-use crate::connect::{Connection, block_on};
+use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 
 /// Runs the checks before an installation and returns the findings.
-pub(super) fn findings(args: &CheckArgs, connection: &Connection) -> Result<Vec<Finding>, CliError> {
+pub(super) fn findings(args: &CheckArgs, connection: &ClusterConnection) -> Result<Vec<Finding>, CliError> {
     let values = values::read(&args.values)?;
     let facts = block_on(async {
         let api = connection.api().await?;

@@ -17,13 +17,13 @@ mod storage;
 mod units;
 
 use super::budget::Budget;
-use super::changes::Changes;
+use super::changes::ChangeLog;
 use super::equivalence::EquivalenceClasses;
 use super::group::Group;
 use super::key::ObjectKey;
 use super::node::Node;
 use super::pod::Pod;
-use super::resources::Names;
+use super::resources::ResourceNames;
 use super::selector::Selector;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
@@ -51,7 +51,7 @@ pub struct Cluster {
     /// For snapshots of clusters without Giveway: a pod without Giveway's annotation has the preemption policy of its
     /// spec, instead of `Never`.
     pub trust_pod_policy: bool,
-    names: Names,
+    names: ResourceNames,
     /// By name of a resource that no node offers: the pods that request it.
     askers: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
     nodes: Slab<NodeSlot>,
@@ -74,7 +74,7 @@ pub struct Cluster {
     /// By pod: the summary that decisions read.
     rows: Vec<Row>,
     levels: Levels,
-    changes: Changes,
+    changes: ChangeLog,
     memory: Memory,
     classes: Classes,
     special: Special,

@@ -3,7 +3,7 @@
 
 use super::{Cluster, PodSlot};
 use crate::model::constraints::Pin;
-use crate::model::storage::{Claim, StorageClass, Volume};
+use crate::model::storage::{StorageClass, Volume, VolumeClaim};
 use crate::model::{ObjectKey, Pod, PodIndex};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass as StorageClassObject;
@@ -17,7 +17,7 @@ const IMPLICIT_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Storage {
     volumes: BTreeMap<SmolStr, Volume>,
-    claims: BTreeMap<ObjectKey, Claim>,
+    claims: BTreeMap<ObjectKey, VolumeClaim>,
     classes: BTreeMap<SmolStr, StorageClass>,
     /// By DeviceClass: the extended resource that it serves beside its implicit one.
     devices: BTreeMap<SmolStr, Option<SmolStr>>,
@@ -105,7 +105,7 @@ impl Cluster {
     pub fn upsert_claim(&mut self, object: &PersistentVolumeClaim) -> bool {
         let Some(name) = object.metadata.name.as_deref() else { return false };
         let key = ObjectKey::new(object.metadata.namespace.as_deref().unwrap_or_default(), name);
-        let claim = Claim::from_object(object);
+        let claim = VolumeClaim::from_object(object);
         let old = self.storage.claims.insert(key.clone(), claim.clone());
         if old.as_ref() == Some(&claim) {
             return false;
@@ -254,7 +254,7 @@ impl Cluster {
 
 impl Storage {
     /// Forgets which volume a claim named.
-    fn forget_claim(&mut self, key: &ObjectKey, old: Option<Claim>) {
+    fn forget_claim(&mut self, key: &ObjectKey, old: Option<VolumeClaim>) {
         let Some(volume) = old.and_then(|claim| claim.volume) else { return };
         if let Some(claims) = self.claims_on.get_mut(&volume) {
             claims.remove(key);

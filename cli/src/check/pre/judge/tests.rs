@@ -10,20 +10,20 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 const CLASS: &str = "system-cluster-critical";
 const QUOTA: &str = "pods \"giveway-check-probe\" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [system-node-critical system-cluster-critical]}]";
 
-fn pod_with(outcome: Outcome, is_own: bool) -> Pod {
+fn pod_with(outcome: DryRunResult, is_own: bool) -> ProbePod {
     let namespace = if is_own { "giveway-system" } else { "default" };
-    Pod { class: CLASS.to_owned(), namespace: namespace.to_owned(), is_own, outcome }
+    ProbePod { class: CLASS.to_owned(), namespace: namespace.to_owned(), is_own, outcome }
 }
 
 /// Returns a cluster that needs nothing.
-fn plain() -> Facts {
+fn plain() -> ClusterState {
     let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
-    Facts {
+    ClusterState {
         now,
         version: Ok("v1.33.4".into()),
         platform: None,
         missing: Ok(Vec::new()),
-        pods: vec![pod_with(Outcome::Accepted(Vec::new()), true)],
+        pods: vec![pod_with(DryRunResult::Accepted(Vec::new()), true)],
         lease: Ok(Some(Lease {
             name: "kube-scheduler".into(),
             holder: "s-1".into(),
@@ -44,7 +44,7 @@ fn values(platform: &str) -> Values {
 }
 
 /// Returns the only finding of a check.
-fn finding(facts: &Facts, values: &Values, check: &str) -> Finding {
+fn finding(facts: &ClusterState, values: &Values, check: &str) -> Finding {
     let mut found = all(facts, values).into_iter().filter(|one| one.check == check);
     let first = found.next().unwrap_or_else(|| panic!("no finding {check}"));
     assert_eq!(found.next(), None, "{check}");
@@ -78,58 +78,73 @@ fn each_fault_is_one_line_with_its_weight() {
         Ok(Some(Lease { name: "kube-scheduler".into(), holder: "s-1".into(), renewed, seconds }))
     };
     let pods = |outcome, is_own| vec![pod_with(outcome, is_own)];
-    let rejected = || Outcome::Rejected("pods is forbidden: violates PodSecurity".into());
-    let rows: Vec<(Facts, Status, &str, &str)> = vec![
+    let rejected = || DryRunResult::Rejected("pods is forbidden: violates PodSecurity".into());
+    let rows: Vec<(ClusterState, Status, &str, &str)> = vec![
         (
-            Facts { version: Ok("v1.32.9-eks-1".into()), ..plain() },
+            ClusterState { version: Ok("v1.32.9-eks-1".into()), ..plain() },
             Fail,
             "kubernetes",
             "v1.32.9-eks-1 is older than 1.33",
         ),
-        (Facts { version: Ok("v1.38.0".into()), ..plain() }, Warn, "kubernetes", "was not tested: 1.33 to 1.37 were."),
-        (Facts { version: Ok(String::new()), ..plain() }, Warn, "kubernetes", "is not known: it says \"\""),
         (
-            Facts { missing: Ok(vec!["certificates (cert-manager.io/v1)".into()]), ..plain() },
+            ClusterState { version: Ok("v1.38.0".into()), ..plain() },
+            Warn,
+            "kubernetes",
+            "was not tested: 1.33 to 1.37 were.",
+        ),
+        (ClusterState { version: Ok(String::new()), ..plain() }, Warn, "kubernetes", "is not known: it says \"\""),
+        (
+            ClusterState { missing: Ok(vec!["certificates (cert-manager.io/v1)".into()]), ..plain() },
             Fail,
             "apis",
             "does not serve certificates (cert-manager.io/v1).",
         ),
         (
-            Facts { pods: pods(Outcome::NeedsQuota(QUOTA.into()), true), ..plain() },
+            ClusterState { pods: pods(DryRunResult::NeedsQuota(QUOTA.into()), true), ..plain() },
             Fail,
             "pods",
             "without a ResourceQuota",
         ),
         (
-            Facts { pods: pods(Outcome::Accepted(vec!["spec.schedulingGates"]), true), ..plain() },
+            ClusterState { pods: pods(DryRunResult::Accepted(vec!["spec.schedulingGates"]), true), ..plain() },
             Fail,
             "pods",
             "drops fields of pods that Giveway needs: spec.schedulingGates.",
         ),
-        (Facts { pods: pods(rejected(), true), ..plain() }, Fail, "pods", "violates PodSecurity"),
+        (ClusterState { pods: pods(rejected(), true), ..plain() }, Fail, "pods", "violates PodSecurity"),
         (
-            Facts { pods: pods(rejected(), false), ..plain() },
+            ClusterState { pods: pods(rejected(), false), ..plain() },
             Warn,
             "pods",
             "the namespace of Giveway does not exist yet",
         ),
         (
-            Facts { pods: pods(Outcome::Unknown("forbidden".into()), true), ..plain() },
+            ClusterState { pods: pods(DryRunResult::Unknown("forbidden".into()), true), ..plain() },
             Warn,
             "pods",
             "Whether namespace giveway-system accepts pods of priority class system-cluster-critical is not known",
         ),
-        (Facts { lease: Ok(None), ..plain() }, Warn, "scheduler", "There is no Lease kube-system/kube-scheduler"),
-        (Facts { lease: Err("forbidden".into()), ..plain() }, Warn, "scheduler", "is not known: forbidden"),
-        (Facts { lease: lease(137, 3), ..plain() }, Warn, "scheduler", "is valid for 137 s, not for 15 s"),
-        (Facts { lease: lease(15, 60), ..plain() }, Warn, "scheduler", "is not renewed"),
         (
-            Facts { agents: Ok(true), ..plain() },
+            ClusterState { lease: Ok(None), ..plain() },
+            Warn,
+            "scheduler",
+            "There is no Lease kube-system/kube-scheduler",
+        ),
+        (ClusterState { lease: Err("forbidden".into()), ..plain() }, Warn, "scheduler", "is not known: forbidden"),
+        (ClusterState { lease: lease(137, 3), ..plain() }, Warn, "scheduler", "is valid for 137 s, not for 15 s"),
+        (ClusterState { lease: lease(15, 60), ..plain() }, Warn, "scheduler", "is not renewed"),
+        (
+            ClusterState { agents: Ok(true), ..plain() },
             Warn,
             "network",
             "or from the konnectivity-agent pods in kube-system, which pass their requests on.",
         ),
-        (Facts { servers: Err("forbidden".into()), ..plain() }, Warn, "network", "addresses are not known: forbidden"),
+        (
+            ClusterState { servers: Err("forbidden".into()), ..plain() },
+            Warn,
+            "network",
+            "addresses are not known: forbidden",
+        ),
     ];
     for (facts, status, check, text) in rows {
         let found = finding(&facts, &values(""), check);
@@ -141,8 +156,8 @@ fn each_fault_is_one_line_with_its_weight() {
 
 #[test]
 fn the_values_of_a_platform_are_asked_for_and_then_accepted() {
-    let on = |platform| Facts { platform: Some(platform), ..plain() };
-    let gke = Facts { pods: vec![pod_with(Outcome::NeedsQuota(QUOTA.into()), false)], ..on(Platform::Gke) };
+    let on = |platform| ClusterState { platform: Some(platform), ..plain() };
+    let gke = ClusterState { pods: vec![pod_with(DryRunResult::NeedsQuota(QUOTA.into()), false)], ..on(Platform::Gke) };
     for (facts, check, file) in
         [(gke, "pods", "gke"), (on(Platform::Eks), "platform", "eks"), (on(Platform::Aks), "platform", "aks")]
     {
@@ -153,7 +168,7 @@ fn the_values_of_a_platform_are_asked_for_and_then_accepted() {
         let left: Vec<&Finding> = after.iter().filter(|one| one.status != Status::Ok).collect();
         assert_eq!(left.iter().map(|one| one.check).collect::<Vec<_>>(), ["network"], "{left:#?}");
     }
-    let vpc_cni = Facts { vpc_cni: Ok(true), ..on(Platform::Eks) };
+    let vpc_cni = ClusterState { vpc_cni: Ok(true), ..on(Platform::Eks) };
     assert_eq!(finding(&vpc_cni, &values(""), "platform").status, Status::Ok);
     let openshift = on(Platform::OpenShift);
     for (file, status) in [("", Status::Ok), ("openshift", Status::Ok), ("eks", Status::Warn)] {
@@ -163,14 +178,14 @@ fn the_values_of_a_platform_are_asked_for_and_then_accepted() {
 
 #[test]
 fn the_port_and_its_source_are_those_of_the_values_and_the_platform() {
-    let gke = Facts { platform: Some(Platform::Gke), ..plain() };
+    let gke = ClusterState { platform: Some(Platform::Gke), ..plain() };
     let closed = finding(&gke, &values(""), "network");
     assert!(closed.message.contains("TCP port 9443 of the webhook's pods from 10.0.0.2 "), "{closed:#?}");
     assert!(closed.remedy.contains("a firewall rule for port 9443 from the control plane to the nodes"), "{closed:#?}");
     let open = finding(&gke, &values("gke"), "network");
     assert!(open.message.contains("TCP port 10250 of the webhook's pods "), "{open:#?}");
     assert!(!open.remedy.contains("private cluster"), "{open:#?}");
-    let eks = Facts { platform: Some(Platform::Eks), ..plain() };
+    let eks = ClusterState { platform: Some(Platform::Eks), ..plain() };
     let node = finding(&eks, &values("eks"), "network");
     assert!(node.message.contains("TCP port 9443 of the nodes on which the webhook runs "), "{node:#?}");
     assert!(node.remedy.contains("port 9443 from the cluster security group"), "{node:#?}");
