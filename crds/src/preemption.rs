@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_whose_status_was_never_written_is_as_old_as_its_object() {
+    fn a_plan_without_a_written_status_is_as_old_as_its_object() {
         let mut parts = parts_of(&plan(1, &[1]), PART_BYTES);
         let created = Some(Time(k8s_openapi::jiff::Timestamp::from_second(7).unwrap()));
         parts[0].metadata.creation_timestamp = created.clone();
