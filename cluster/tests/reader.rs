@@ -38,7 +38,7 @@ fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
         requests.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
         let answer = answers.lock().unwrap().pop_front();
         async move {
-            let Answer { code, text, breaks } = answer.ok_or_else(|| io::Error::other("nobody answers"))?;
+            let Answer { code, text, breaks } = answer.ok_or_else(|| io::Error::other("no answer is left"))?;
             let mut pieces: Vec<io::Result<_>> = text
                 .as_bytes()
                 .chunks(7)
@@ -73,7 +73,7 @@ fn event(kind: &str, object: &Value) -> String {
 async fn next(reader: &mut Reader<ConfigMap>) -> String {
     let name = |object: giveway_crds::answers::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
     match reader.next().await {
-        Ok(Event::Begun) => "begun".to_owned(),
+        Ok(Event::Begun) => "started".to_owned(),
         Ok(Event::Listed(object)) => format!("listed {}", name(object)),
         Ok(Event::Complete) => "complete".to_owned(),
         Ok(Event::Applied(object)) => format!("applied {}", name(object)),
@@ -100,7 +100,7 @@ async fn a_list_of_several_pages_is_continued_by_a_watch_at_the_last_known_versi
     ];
     let (mut reader, asked) = reader(answers);
     assert!(reader.is_listing());
-    expect(&mut reader, &["begun", "listed a", "listed b"]).await;
+    expect(&mut reader, &["started", "listed a", "listed b"]).await;
     assert!(reader.is_listing());
     expect(&mut reader, &["complete", "applied c", "deleted a", "applied b"]).await;
     assert!(!reader.is_listing());
@@ -117,10 +117,10 @@ async fn a_list_that_breaks_off_begins_again() {
     let broken = Answer { breaks: true, ..answer(r#"{"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"meta"#) };
     let short = answer(r#"{"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"meta"#);
     let (mut reader, _) = reader(vec![broken, short, page(7, "", &[map("b", 2)])]);
-    expect(&mut reader, &["begun", "listed a"]).await;
+    expect(&mut reader, &["started", "listed a"]).await;
     assert!(next(&mut reader).await.starts_with("list: "));
-    expect(&mut reader, &["begun", "listed a", "list: ServiceError: the list ends in the middle of its text"]).await;
-    expect(&mut reader, &["begun", "listed b", "complete"]).await;
+    expect(&mut reader, &["started", "listed a", "list: ServiceError: the list ends in the middle of its text"]).await;
+    expect(&mut reader, &["started", "listed b", "complete"]).await;
 }
 
 #[tokio::test]
@@ -138,11 +138,11 @@ async fn everything_is_listed_again_after_changes_were_missed_and_not_after_anot
         page(13, "", &[]),
     ];
     let (mut reader, asked) = reader(answers);
-    expect(&mut reader, &["begun", "complete"]).await;
+    expect(&mut reader, &["started", "complete"]).await;
     assert!(next(&mut reader).await.starts_with("watch: ApiError: words"));
     for _ in 0..3 {
         assert!(next(&mut reader).await.starts_with("watch: changes were missed: "));
-        expect(&mut reader, &["begun", "complete"]).await;
+        expect(&mut reader, &["started", "complete"]).await;
     }
     let lists = asked.lock().unwrap().iter().filter(|query| !query.contains("watch=true")).count();
     assert_eq!(lists, 4);
@@ -151,7 +151,7 @@ async fn everything_is_listed_again_after_changes_were_missed_and_not_after_anot
 #[tokio::test]
 async fn a_watch_that_ends_at_once_is_an_error() {
     let (mut reader, _) = reader(vec![page(7, "", &[]), answer(""), answer(event("ADDED", &map("a", 8)))]);
-    expect(&mut reader, &["begun", "complete", "watch: the API server ends it at once", "applied a"]).await;
+    expect(&mut reader, &["started", "complete", "watch: the API server ends it at once", "applied a"]).await;
 }
 
 #[tokio::test]
@@ -165,6 +165,6 @@ async fn a_kind_that_is_not_served_is_told_from_other_errors() {
     assert!(failure.is_unserved(), "{failure}");
     let failure = reader.next().await.unwrap_err();
     assert!(!failure.is_unserved() && failure.to_string().contains("no endpoints"), "{failure}");
-    expect(&mut reader, &["begun"]).await;
+    expect(&mut reader, &["started"]).await;
     assert!(matches!(reader.next().await, Err(Failure::List(_))));
 }

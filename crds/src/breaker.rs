@@ -106,7 +106,7 @@ impl OpenBreakers {
         }
         let (mut preemptors, mut failed) = (BTreeMap::new(), BTreeMap::new());
         for (uid, of_it) in by_preemptor {
-            let ends = in_vain(&of_it);
+            let ends = failed_ends(&of_it);
             let (Some(preemptor), Some(last)) = (of_it.first().map(|outcome| &outcome.preemptor), ends.last()) else {
                 continue;
             };
@@ -155,7 +155,7 @@ impl ClusterBreaker {
 }
 
 /// Returns when the plans of one preemptor ended that failed after the last one that completed, in order.
-fn in_vain(outcomes: &[&Outcome]) -> Vec<i64> {
+fn failed_ends(outcomes: &[&Outcome]) -> Vec<i64> {
     let bound = outcomes.iter().filter(|outcome| outcome.is_bound).map(|outcome| outcome.ended).max();
     let failed = outcomes.iter().filter(|outcome| !outcome.is_bound).map(|outcome| outcome.ended);
     let mut ends: Vec<i64> = failed.filter(|ended| bound.is_none_or(|bound| *ended > bound)).collect();

@@ -1,5 +1,5 @@
-//! Circuit breakers: after plans that evicted pods in vain, the operator evicts no more pods for a while. They are computed from the stored
-//! plans, exactly as by the operator.
+//! Circuit breakers: after plans that evicted pods and whose preemptors were not bound, the operator evicts no more pods for
+//! a while. They are computed from the stored plans, exactly as by the operator.
 
 use super::facts::Installation;
 use super::finding::Finding;
@@ -74,7 +74,7 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
             more => format!(" and {more} more"),
         };
         let message = format!(
-            "No pod is evicted for {count}, after {PLANS} plans within {} minutes that evicted pods in vain: {}{more}.",
+            "No pod is evicted for {count}, after {PLANS} plans within {} minutes that evicted pods without effect: {}{more}.",
             TIME / 60,
             named.join(", ")
         );
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_open_breaker_of_a_preemptor_is_a_warning_that_names_it() {
-        let words = "No pod is evicted for 1 preemptor, after 3 plans within 10 minutes that evicted pods in vain: \
+        let words = "No pod is evicted for 1 preemptor, after 3 plans within 10 minutes that evicted pods without effect: \
                      podgroup/ml/train until 2026-11-21T12:05:00Z.";
         assert_eq!(found(&["train"], three("train")), [(Status::Warn, words.to_owned())]);
         assert_eq!(found(&[], three("train")), [], "it was deleted");

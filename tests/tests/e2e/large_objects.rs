@@ -28,7 +28,7 @@ const MORE: f64 = 12.0;
 
 /// Returns an object of each kind that tenants write and Giveway reads.
 fn kinds() -> [Value; 5] {
-    let pod = json!({"containers": [{"name": "c", "image": "i"}], "schedulerName": "nobody"});
+    let pod = json!({"containers": [{"name": "c", "image": "i"}], "schedulerName": "none"});
     let group = json!({"schedulingPolicy": {"basic": {}}});
     let template = json!({"name": "t", "schedulingPolicy": {"basic": {}}});
     let budget = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "none"}}});

@@ -170,7 +170,7 @@ fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
     })
 }
 
-/// Returns which port has to be open, and for whom. It cannot be tested before the webhook runs.
+/// Returns which port has to be open, and for which addresses. It cannot be tested before the webhook runs.
 fn network(facts: &ClusterState, values: &Values) -> Finding {
     let port = values.port();
     let target = match (values.url(), values.host_network()) {
