@@ -164,11 +164,19 @@ fn a_pod_that_was_bound_in_the_second_of_the_preemption_is_evicted_only_if_it_ca
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     // A new leader first sees the preempted pod while it is terminating.
     let preempted = member("l4").preempted(200, THEIRS).terminating();
-    world.pods([member("again").created(200), member("l1"), member("l2"), member("l3"), preempted]);
+    let bound_later = member("later").bound_at(201);
+    world.pods([
+        member("again").created(200),
+        member("l1").bound_at(200),
+        member("l2"),
+        member("l3"),
+        preempted,
+        bound_later,
+    ]);
     run.scheduler(&mut world, now);
     let mut evicted = run.evictions(&world, now);
     evicted.sort();
-    assert_eq!(evicted, ["l1 ask", "l2 ask", "l3 ask"]);
+    assert_eq!(evicted, ["l1 ask", "l2 ask", "l3 ask"], "the others were not bound then");
     // The members of a gang are created together: if the preempted pod was created a moment before its preemption, pods
     // that were created in the same second are not replacements.
     let (mut world, mut run) = (World::new(), Run::default());

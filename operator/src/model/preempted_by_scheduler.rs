@@ -11,6 +11,8 @@ use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodCondition};
 use std::collections::BTreeSet;
 
+const NANOSECONDS: i64 = 1_000_000_000;
+
 /// The beginning of every message with which Giveway marks a victim.
 pub const OURS: &str = "Preempted by ";
 
@@ -32,8 +34,8 @@ pub struct PreemptedByScheduler {
 pub enum Members {
     /// These pods, by UID, because the preemption was observed.
     Bound(BTreeSet<SmolStr>),
-    /// Those that were created before this second, in seconds since the epoch, because the preemption was not observed. Times are whole
-    /// seconds: a pod that was created in the second of the preemption may be a replacement.
+    /// Those that were created before this second, in seconds since the epoch, and not bound after it, because the preemption was not
+    /// observed. Times are whole seconds: a pod that was created in the second of the preemption may be a replacement.
     CreatedBefore(i64),
 }
 
@@ -42,7 +44,10 @@ impl PreemptedByScheduler {
     pub fn remaining_members<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Pod> {
         cluster.members(&self.group).filter(|pod| match &self.members {
             Members::Bound(uids) => uids.contains(&pod.uid),
-            Members::CreatedBefore(second) => pod.existed_at(second.saturating_sub(1)),
+            Members::CreatedBefore(second) => {
+                let is_bound_later = pod.bound_at.is_some_and(|at| at / NANOSECONDS > *second);
+                pod.existed_at(second.saturating_sub(1)) && !is_bound_later
+            }
         })
     }
 }
