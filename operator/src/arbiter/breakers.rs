@@ -51,11 +51,11 @@ impl Arbiter {
         self.compute_breakers(clock);
     }
 
-    /// Records the outcome of a plan that has ended, if it is stored, before the watch shows it.
+    /// Records the outcome of a plan that has ended, before the watch shows it. A plan whose `Preemption` was deleted counts no more.
     pub(super) fn note_outcome(&mut self, record: &Record<'_>, clock: Clock) {
         let status = PreemptionStatus { finished_at: Some(clock.time()), ..record.status.clone() };
         let outcome = Outcome::of(record.plan.cause.as_str(), &record.plan.preemptor, &status);
-        if let Some(outcome) = outcome.filter(|_| self.plan_store.holds(&record.plan.id)) {
+        if let Some(outcome) = outcome.filter(|_| self.model.plans.get(&record.plan.id).is_some()) {
             self.restraint.breakers.note(&record.plan.id, outcome);
             self.compute_breakers(clock);
         }
