@@ -7,7 +7,7 @@ use crate::simulation::server::time_of;
 use crate::simulation::world::World;
 use giveway_crds::plan::{Cause, StoredPlan};
 use giveway_tests::audit::preemptors::{Outcome, outcomes};
-use giveway_tests::audit::{BreachKind, History, OPERATOR, PlanRecord, PodRecord, Removal};
+use giveway_tests::audit::{BreachKind, History, OPERATOR, PlanRecord, PodRecord, Removal, SCHEDULER};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,9 +21,6 @@ const NEAR: u64 = 60_000;
 
 /// The evictions of one PodGroup are requested within this time.
 const UNDER_WAY: Duration = Duration::from_secs(1);
-
-/// A call that failed or was late is repeated within this time.
-const RETRIED: Duration = Duration::from_secs(5);
 
 /// What a disturbance affects.
 #[derive(Clone, Debug)]
@@ -69,8 +66,7 @@ impl Excuses {
         let mut excuses = Self { unbound, ..Self::default() };
         excuses.without_a_leader(world);
         excuses.cancelled_departures(world, history);
-        excuses.deleted_owners(world, history);
-        excuses.deleted_nodes(world, history);
+        excuses.removed_by_others(history);
         excuses.partially_scheduled_gangs(world, history);
         excuses.partially_disrupted_groups(world, history);
         excuses.protected_namespace(world, history);
@@ -130,28 +126,14 @@ impl Excuses {
         }
     }
 
-    /// Excuses PodGroups whose owner is deleted, and with it the other pods, before they are evicted: a call failed or was late.
-    fn deleted_owners(&mut self, world: &World, history: &History) {
-        for owner in world.owners.iter().filter(|owner| owner.deleted) {
-            let of_owner = |pod: &&PodRecord| pod.group.as_ref() == Some(&owner.name);
-            let removed = history.pods.values().filter(of_owner).filter_map(|pod| pod.removed);
-            let from = |at: Timestamp| at.saturating_sub(RETRIED).unwrap_or(at);
-            self.partial.extend(removed.map(|at| (owner.name.clone(), from(at), at)));
-        }
-    }
-
-    /// Excuses PodGroups of which some pods are removed with their node before they are evicted: a call failed or was late.
-    fn deleted_nodes(&mut self, world: &World, history: &History) {
-        for disturbance in &world.disturbed {
-            let Touch::Node(node) = &disturbance.touch else { continue };
-            let (at, later) = (time_of(disturbance.at), time_of(disturbance.at + 1));
-            let with_it = |pod: &&PodRecord| {
-                pod.removed.is_some_and(|removed| (at..later).contains(&removed))
-                    && pod.bound.as_ref().is_some_and(|(_, bound_to)| bound_to == node)
-            };
-            let groups = history.pods.values().filter(with_it).filter_map(|pod| pod.group.clone());
-            let from = at.saturating_sub(Duration::from_millis(UNHEARD.unsigned_abs())).unwrap_or(at);
-            self.partial.extend(groups.map(|group| (group, from, at)));
+    /// Excuses PodGroups of which another user removes the other pods before they are evicted: with their owner or their node, or one by
+    /// one. A call failed or was late, or there was no leader.
+    fn removed_by_others(&mut self, history: &History) {
+        let by_others = |removal: &&Removal| removal.accepted && removal.user != OPERATOR && removal.user != SCHEDULER;
+        for removal in history.removals.iter().filter(by_others) {
+            let group = history.pods.get(&removal.uid).and_then(|pod| pod.group.clone());
+            let from = removal.at.saturating_sub(Duration::from_millis(UNHEARD.unsigned_abs())).unwrap_or(removal.at);
+            self.partial.extend(group.map(|group| (group, from, removal.at)));
         }
     }
 

@@ -16,7 +16,7 @@ const LEAST: [(&str, usize); 36] = [
     ("partially scheduled gangs evicted", 35),
     ("pods evicted for critical add-ons", 20),
     ("delayed plans that were replaced", 60),
-    ("gangs that start beside a delayed plan", 4),
+    ("gangs that start beside a delayed plan", 2),
     ("plans that outlast a short outage", 20),
     ("interrupted evictions of PodGroups", 100),
     ("units under a limit", 400),

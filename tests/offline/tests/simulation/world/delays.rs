@@ -99,8 +99,8 @@ impl World {
         }
     }
 
-    /// Records that the eviction for a plan was denied: it evicted no pod.
-    pub(super) fn eviction_denied(&mut self, cause: &Cause) {
+    /// Records that an eviction for a plan was denied or withdrawn: it evicted no pod.
+    pub(super) fn eviction_not_made(&mut self, cause: &Cause) {
         let Cause::Plan { preemptor: Preemptor::Group(group), id } = cause else { return };
         let known = self.delays.plans.get_mut(group.name.as_str());
         if let Some(delayed) = known.filter(|delayed| delayed.plan == *id) {

@@ -186,7 +186,7 @@ impl World {
         self.denials.count += 1;
         if let Command::Evict(eviction) = &call.command {
             if !eviction.rehearsal {
-                self.eviction_denied(&eviction.cause);
+                self.eviction_not_made(&eviction.cause);
             }
             self.denials.victims.insert(eviction.uid.to_string(), self.now);
             if !rehearsed {

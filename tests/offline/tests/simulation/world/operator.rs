@@ -203,6 +203,10 @@ impl World {
             if let Command::Evict(eviction) = &call.command
                 && eviction.permission.is_cancelled()
             {
+                if !eviction.rehearsal {
+                    let cause = eviction.cause.clone();
+                    self.eviction_not_made(&cause);
+                }
                 return self.answer(call, Reply::Evicted(EvictOutcome::Withdrawn));
             }
             if let Command::Evict(eviction) = &call.command {
