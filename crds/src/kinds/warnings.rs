@@ -116,7 +116,7 @@ mod tests {
             "spec.replicatedJobs[1].template.spec.podFailurePolicy: each preemption of 8 pods is 8 failures, and backoffLimit is \
              6: add rules: [{IGNORED}]"
         );
-        assert_eq!(of("JobSet", &job_set(&[safe.clone(), plain.clone()]), false), [words.clone()]);
+        assert_eq!(of("JobSet", &job_set(&[safe.clone(), plain.clone()]), false), std::slice::from_ref(&words));
         assert!(words.len() <= 256, "{}", words.len());
         assert_eq!(of("JobSet", &job_set(&[job(3, &json!({}))]), true), Vec::<String>::new(), "its Jobs get the rule");
         assert_eq!(of("JobSet", &job_set(&[safe]), false), Vec::<String>::new());

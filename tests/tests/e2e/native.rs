@@ -225,7 +225,7 @@ spec: {containers: [{name: main, image: i}]}
             "podgroup.scheduling.k8s.io/train",
             "spec.schedulingGroup.podGroupName: train",
         ),
-        (vec!["export", "workload/serve"], "workload.scheduling.k8s.io/serve", "makes no groups from templates"),
+        (vec!["export", "workload/serve"], "workload.scheduling.k8s.io/serve", "creates no groups from templates"),
         (
             vec!["import", "podgroup/native"],
             "podgroup.scheduling.giveway.dev/native",
