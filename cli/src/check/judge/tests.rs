@@ -203,7 +203,7 @@ fn each_fault_is_one_line_with_its_weight() {
             },
             Fail,
             "mode",
-            "ConfigMap giveway-system/giveway-mode: data.mode: \"of\": must be enforce, observe or off. The mode that",
+            "ConfigMap giveway-system/giveway-mode: data.mode: \"of\": must be enforce, observe or off. The previous mode",
         ),
         (Installation { switched: Err(no()), ..healthy() }, Warn, "mode", "is not known: forbidden"),
         (Installation { resources: Err(no()), ..healthy() }, Warn, "crds", "is not known: forbidden"),
