@@ -30,7 +30,8 @@ impl Image<'_> {
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
-            "config": {"Entrypoint": [target], "Env": ["PATH=/usr/bin"]},
+            // The user of the released images: with `runAsNonRoot` the kubelet starts no container whose user it does not know.
+            "config": {"Entrypoint": [target], "Env": ["PATH=/usr/bin"], "User": "65532:65532"},
             "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{hash}")]},
         });
         let manifest = json!([{"Config": "config.json", "RepoTags": [self.reference], "Layers": ["layer.tar"]}]);
