@@ -15,6 +15,8 @@ pub(super) struct Image<'a> {
     pub(super) reference: &'a str,
     /// The path of the program on this machine; it is the entrypoint.
     pub(super) program: &'a Path,
+    /// Its user and group.
+    pub(super) user: &'a str,
 }
 
 impl Image<'_> {
@@ -30,8 +32,7 @@ impl Image<'_> {
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
-            // The user of the released images: with `runAsNonRoot` the kubelet starts no container whose user it does not know.
-            "config": {"Entrypoint": [target], "Env": ["PATH=/usr/bin"], "User": "65532:65532"},
+            "config": {"Entrypoint": [target], "Env": ["PATH=/usr/bin"], "User": self.user},
             "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{hash}")]},
         });
         let manifest = json!([{"Config": "config.json", "RepoTags": [self.reference], "Layers": ["layer.tar"]}]);

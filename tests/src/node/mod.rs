@@ -154,7 +154,9 @@ fn import_images(entry: &MachineEntry, folder: &Path) -> Result<()> {
     }
     for (reference, program) in &images {
         let archive = folder.join("image.tar");
-        fs::write(&archive, Image { reference, program }.archive()?)?;
+        // Giveway's programs have the user of the released images: with `runAsNonRoot` the kubelet starts no container as root.
+        let user = if reference == WORKLOAD { "0:0" } else { "65532:65532" };
+        fs::write(&archive, Image { reference, program, user }.archive()?)?;
         containerd::import(entry, folder, &archive)?;
         fs::remove_file(&archive)?;
     }
