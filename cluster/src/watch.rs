@@ -110,11 +110,6 @@ where
         matches!(self.state, State::Empty | State::Listing(_))
     }
 
-    /// Lists everything again with the next call.
-    pub fn restart(&mut self) {
-        self.state = State::Empty;
-    }
-
     /// Waits for the next event. If the returned future is dropped before it is complete, a list begins again.
     ///
     /// # Errors

@@ -31,7 +31,8 @@ pub(crate) struct Feed {
 pub(crate) enum Outcome {
     /// The receiver of the inputs was dropped.
     Unheard,
-    /// The cluster does not have this kind now, or its list stands still.
+    /// The cluster does not have this kind now, its list stands still, or the watch was broken for too long. Everything is listed again,
+    /// perhaps in another version of the API.
     Ended,
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn lasting() -> WatchParams {
     WatchParams::default().timeout(patience::STREAM)
 }
 
-/// Watches one kind until the receiver of the inputs is dropped, its list stands still, or the API server does not serve it. Only of an
+/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary (see [`Outcome::Ended`]). Only of an
 /// `optional` kind there are no objects while the API server does not serve it.
 pub(crate) async fn follow<K>(
     feed: &Feed,
@@ -89,7 +90,7 @@ where
                 watches.failed(kind.clone(), now);
                 // After this long many changes may be missing, and a watch does not show when it has caught up. A list does.
                 if watches.is_broken(&kind, now) {
-                    reader.restart();
+                    return Outcome::Ended;
                 }
                 tokio::time::sleep(AGAIN).await;
                 continue;
