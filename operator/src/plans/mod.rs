@@ -498,13 +498,11 @@ impl Flight {
                 None => self.overtaken(cluster, context),
             }
         {
-            let again = ending.again;
             // An add-on whose time limit is reached is not tried again on this node for a while, whatever the reason was.
             if self.rescue.is_some() && ending.state == PlanState::Failed && self.may_have_evicted() {
                 self.unbound = self.members.iter().map(|member| (member.uid.clone(), member.node.clone())).collect();
             }
-            self.drop_plan(ending.state, ending.message);
-            self.ending.iter_mut().for_each(|ending| ending.again = again);
+            self.end(ending);
         }
         if self.ending.is_none()
             && let Some(why) = self.changed_preemptor(model)

@@ -31,18 +31,19 @@ pub struct Rest {
 impl Flight {
     /// Cancels or fails the plan.
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
-        if self.ending.is_none() {
-            self.ending = Some(Ending { state, message: message.into(), again: false });
-            // Evictions that have not been sent yet are withdrawn.
-            std::mem::take(&mut self.permission).cancel();
-        }
+        self.end(Ending { state, message: message.into(), again: false });
     }
 
     /// Cancels the plan because a new plan is made at once, which keeps its reservations.
     pub(super) fn drop_for_next_plan(&mut self, message: &str) {
+        self.end(Ending { state: PlanState::Cancelled, message: message.into(), again: true });
+    }
+
+    /// Begins the end of the plan, unless it has begun. Evictions that have not been sent yet are withdrawn.
+    pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_none() {
-            self.drop_plan(PlanState::Cancelled, message);
-            self.ending.iter_mut().for_each(|ending| ending.again = true);
+            self.ending = Some(ending);
+            std::mem::take(&mut self.permission).cancel();
         }
     }
 
