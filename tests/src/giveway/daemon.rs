@@ -146,6 +146,18 @@ impl Daemon {
         self.process.as_ref().map(Process::pid)
     }
 
+    /// Returns a line of the process's status in MiB, such as `VmRSS` (resident memory) or `VmHWM` (its peak).
+    ///
+    /// # Panics
+    /// If the process does not run.
+    pub fn memory(&self, line: &str) -> f64 {
+        let pid = self.pid().expect("the process runs");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+        let found = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+        let kibibytes = found.and_then(|value| value.trim().trim_end_matches(" kB").parse::<f64>().ok());
+        kibibytes.expect("a size in kB") / 1024.0
+    }
+
     /// Sets a flag, as `--name=value`, for the next start.
     pub fn flag(&mut self, flag: &str) {
         self.touched.store(true, Ordering::Relaxed);

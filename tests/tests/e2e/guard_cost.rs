@@ -173,13 +173,6 @@ async fn many_delayed_denials_slow_the_scheduler_but_do_not_stop_it() {
     world.check_promises().await;
 }
 
-/// Returns the resident memory of a process in MiB.
-fn resident(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
-}
-
 /// Returns a client that connects to the webhook directly.
 pub(crate) fn webhook_client(world: &mut World) -> Client {
     let args = world.webhook().program().args.clone();
@@ -197,8 +190,7 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     let waiting = preemptor(&world, "vip").await;
     waiting.wait_event("GuaranteedBudget", MINUTE).await;
     let client = webhook_client(&mut world);
-    let pid = world.webhook().pid().unwrap();
-    let before = resident(pid);
+    let before = world.webhook().memory("VmRSS");
     let asks = (0..HELD).map(|n| {
         let pod = &pods[n % pods.len()];
         let review = json!({
@@ -219,7 +211,7 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     // One of the delayed denials may be that of the real kube-scheduler.
     while !asks.iter().all(tokio::task::JoinHandle::is_finished) {
         let delayed = metric(&mut world, HELD_NOW).await;
-        most = (most.0.max(delayed), most.1.max(resident(pid)));
+        most = (most.0.max(delayed), most.1.max(world.webhook().memory("VmRSS")));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let took = start.elapsed();

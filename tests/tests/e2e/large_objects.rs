@@ -42,19 +42,12 @@ fn kinds() -> [Value; 5] {
     ]
 }
 
-/// Returns the peak of the resident memory of a process in MiB.
-fn peak(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
-}
-
 /// Starts a program again, and returns its peak until it is ready.
 async fn start(daemon: &mut Daemon) -> f64 {
     daemon.kill();
     daemon.start().await;
     daemon.wait_ready(MINUTE).await.unwrap();
-    peak(daemon.pid().unwrap())
+    daemon.memory("VmHWM")
 }
 
 async fn a_start_needs_little_more_memory_if_tenants_have_stored_large_objects() {
