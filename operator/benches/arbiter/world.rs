@@ -155,13 +155,13 @@ impl World {
                 }
                 Command::Evict(call) if call.rehearsal => {
                     let (cause, outcome) = (call.cause, EvictOutcome::Allowed);
-                    Report::Evicted { cause, pod: call.pod, uid: call.uid, outcome }
+                    Report::Evicted { cause, pod: call.pod, uid: call.uid, rehearsal: true, outcome }
                 }
                 Command::Evict(call) => {
                     let later = jiff::Timestamp::now() + Duration::from_secs(3600);
                     self.change(&call.pod, |pod| pod["metadata"]["deletionTimestamp"] = json!(later.to_string()));
                     let (cause, outcome) = (call.cause, EvictOutcome::Accepted);
-                    Report::Evicted { cause, pod: call.pod, uid: call.uid, outcome }
+                    Report::Evicted { cause, pod: call.pod, uid: call.uid, rehearsal: false, outcome }
                 }
                 Command::WriteGroupStatus { group, to, .. } => {
                     Report::GroupStatus { group, status: to, result: Ok(()) }

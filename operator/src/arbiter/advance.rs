@@ -3,7 +3,7 @@
 use super::{Arbiter, departures};
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
-use crate::messages::command::Command;
+use crate::messages::command::{Command, EvictOutcome};
 use crate::observability::metrics::Rehearsal;
 use crate::plans::{Advance, Flight, Limits};
 use crate::speaker::words;
@@ -14,14 +14,10 @@ use giveway_crds::plan::PlanState;
 use giveway_planner::Context;
 use giveway_planner::Preemptor;
 use giveway_planner::Respect;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-
-/// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
-const UNSEEN: Duration = Duration::from_secs(60);
 
 /// Returns the PodGroup of a preemptor; `None` for a single pod.
 fn group_of(preemptor: &Preemptor) -> Option<&ObjectKey> {
@@ -58,7 +54,7 @@ impl Arbiter {
     /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
     pub(super) fn context(&self, priority: i32) -> Context {
         let mut departing = self.plans.flights.departing(priority);
-        departing.extend(self.departures.leaving().chain(self.plans.evicted.keys()).cloned());
+        departing.extend(self.departures.leaving().chain(self.departures.requests.accepted()).cloned());
         Context { departing, ..Context::default() }
     }
 
@@ -101,14 +97,11 @@ impl Arbiter {
         };
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
+        let mut certain = self.plans.flights.departing_surely();
+        certain.extend(self.departures.leaving().chain(self.departures.requests.accepted()).cloned());
         let version = self.model.version;
-        self.plans.evicted.retain(|uid, (pod, at)| {
-            let unseen = self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == *uid && pod.live());
-            let expected = clock.now.duration_since(*at) < UNSEEN;
-            // Plans that rely on the capacity of the pod must be checked, because the pod is not terminating.
-            self.model.changes.everything |= unseen && !expected;
-            unseen && expected
-        });
+        // Plans that rely on the capacity of a pod must be checked if the pod is not terminating after all.
+        self.model.changes.everything |= self.departures.requests.observe(&self.model, clock.now);
         for preemptor in order {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
@@ -120,7 +113,8 @@ impl Arbiter {
                 flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
             }
             let look = self.preemption.round.looks(clock.now, spent);
-            let limits = Limits { release_timeout, scheduler: self.scheduler.pace(clock.now), look };
+            let scheduler = self.scheduler.pace(clock.now);
+            let limits = Limits { release_timeout, scheduler, look, certain: &certain };
             let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {
@@ -136,10 +130,10 @@ impl Arbiter {
             if waits {
                 spent += begun.elapsed();
             }
-            let requested = self.requested_by_others(&preemptor, &advance.commands);
-            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
-            flight.leave_to_others(&mut advance.commands, &requested, clock.now);
-            let now = flight.plan.state;
+            for uid in self.departures.requests.admit_all(&mut advance.commands) {
+                flight.evicted(&uid, &EvictOutcome::Withdrawn, clock.now);
+            }
+            let (now, depends) = (flight.plan.state, flight.depends_since.is_some());
             let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off())
                 || waited_for_scheduler != flight.waits_for_scheduler;
             reads_lease |= flight.is_unbound_for(release_timeout / 2, clock.now);
@@ -152,13 +146,14 @@ impl Arbiter {
                 for ((priority, ..), context) in &mut contexts {
                     context.departing.extend(flight.departing_for(*priority).cloned());
                 }
+                certain.extend(flight.departing_surely().cloned());
             }
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
                 self.staged(&preemptor, now);
             }
             self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
-            self.plans.flights.advanced(&preemptor, had_effect, clock.now);
+            self.plans.flights.advanced(&preemptor, had_effect || depends, clock.now);
             // The status does not depend on the time alone.
             if had_effect {
                 self.statuses.dirty.extend(group_of(&preemptor).cloned());
@@ -183,21 +178,6 @@ impl Arbiter {
         if self.model.version != version {
             self.model.version += 1;
         }
-    }
-
-    /// Returns the UIDs of the pods that these commands evict although another plan or departure has already requested their eviction.
-    fn requested_by_others(&self, preemptor: &Preemptor, commands: &[Command]) -> BTreeSet<SmolStr> {
-        let uids = commands.iter().filter_map(|command| match command {
-            Command::Evict(call) => Some(&call.uid),
-            _ => None,
-        });
-        let is_requested = |uid: &&SmolStr| {
-            let mut others = self.plans.flights.with_pod(uid).filter(|flight| flight.preemptor != *preemptor);
-            others.any(|flight| flight.has_asked(uid))
-                || self.plans.evicted.contains_key(*uid)
-                || self.departures.has_asked(uid)
-        };
-        uids.filter(is_requested).cloned().collect()
     }
 
     /// Publishes an event on the preemptor when its plan has reached the next state.

@@ -10,7 +10,7 @@ use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{Flight, Rest, told_full};
+use crate::plans::{Rest, told_full};
 use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
@@ -113,13 +113,8 @@ impl Arbiter {
         if self.departures.is_empty() {
             return;
         }
-        let flights = &self.plans.flights;
-        let evicts = |flight: &Flight, uid: &str| {
-            flight.ending.is_none() && flight.plan.state == PlanState::Evicting && flight.has_asked(uid)
-        };
-        let is_taken = |uid: &str| flights.with_pod(uid).any(|flight| evicts(flight, uid));
         let restraint = self.restraint.reason().map(|_| self.restraint.in_words());
-        let step = self.departures.pass(&self.model, &mut self.plan_store, is_taken, restraint.as_deref(), clock);
+        let step = self.departures.pass(&self.model, &mut self.plan_store, restraint.as_deref(), clock);
         for command in step.commands {
             self.count_asked(&command, clock);
             self.actuator.dispatch(command);

@@ -62,8 +62,6 @@ impl Arbiter {
         let Some(flight) = self.plans.flights.remove(preemptor) else { return };
         self.preemption.ended(preemptor);
         self.preemption.round.hurry();
-        let unseen = flight.evicted_unseen(&self.model.cluster);
-        self.plans.evicted.extend(unseen.map(|(uid, pod)| (uid.clone(), (pod.clone(), clock.now))));
         self.plans.ended_reservations.note(&flight, clock.now);
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());

@@ -141,8 +141,19 @@ impl Arbiter {
                     continue;
                 }
             };
+            for victim in &plan.victims {
+                for pod in &victim.pods {
+                    self.departures.requests.resume(&ObjectKey::new(&victim.namespace, &pod.name), &pod.uid);
+                }
+            }
             if !plan.cause.is_plan() {
                 without_preemptor.push(plan);
+                continue;
+            }
+            // Without a status it is not known whether the plan was to be carried out, or only observed.
+            if plan.term.is_empty() {
+                let message = "An earlier leader ended before it wrote the status of this plan; no pod was evicted.";
+                self.strike(&name, message.to_owned(), clock);
                 continue;
             }
             let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);

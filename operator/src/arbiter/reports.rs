@@ -26,7 +26,13 @@ impl Arbiter {
                     waiting.rehearsed(&uid, &result, now);
                 }
             }
-            Report::Evicted { cause, pod, uid, outcome } => self.evicted(&cause, pod, uid, &outcome, now),
+            Report::Evicted { cause, pod, uid, rehearsal, outcome } => {
+                if !rehearsal {
+                    self.departures.requests.answered(&uid, &outcome, now);
+                    self.count_answered(&pod, &uid, &outcome, now);
+                }
+                self.evicted(&cause, pod, uid, &outcome, now);
+            }
             Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
             Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
             Report::Taint { node, uid, add, owner, result } => {
@@ -48,7 +54,6 @@ impl Arbiter {
 
     /// Handles the answer to an eviction: updates its plan or departure, and publishes an event on the pod.
     fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
-        self.count_answered(&pod, &uid, outcome, now);
         let (sentence, matter) = match cause {
             Cause::Plan { preemptor, id } => {
                 let Some(flight) = self.plans.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };

@@ -1,6 +1,6 @@
 //! Eviction of one pod, always with its UID as a precondition (design, section 5, "Evict").
 //!
-//! One call is enough: the Eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
+//! One call is usually enough: the Eviction API writes the condition `DisruptionTarget` and deletes the pod, whether or not a
 //! PodDisruptionBudget selects it. It would overwrite a condition that was written before, so none is written before.
 //! If the Eviction API refuses and the pod may be deleted all the same, the operator writes the condition itself,
 //! because DELETE writes none. An annotation of the Eviction object names the plan; it is visible only in the audit log
@@ -18,20 +18,24 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions};
+use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
 use serde_json::json;
+
+/// A pod of which only the metadata is parsed: a tenant may have written a status that the client library cannot represent.
+type PodMeta = PartialObjectMeta<Pod>;
 
 /// Evicts a pod, or only dry-runs that if `call.rehearsal` is set. The caller may retry after any `Err` except
 /// [`CallError::Gone`].
 pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Result<EvictOutcome, CallError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &call.pod.namespace);
+    let pods: Api<PodMeta> = Api::namespaced(client.clone(), &call.pod.namespace);
     if call.rehearsal {
-        return match request(&pods, call).await {
+        return match request(&pods, call, None).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
             // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
             // rejects the deletion.
             Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget && call.may_force => {
-                delete(&pods, call).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
+                delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
             }
             Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
                 Ok(EvictOutcome::Refused(reason(&status)))
@@ -39,25 +43,29 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
             Err(error) => unless_rejected(error),
         };
     }
+    // An earlier request may have been carried out, or may be carried out at any time. A pod that it has evicted is not evicted a second
+    // time: the version that was read is a precondition of what follows.
+    let mut version = None;
     if call.again {
-        // The response to an earlier call may have been lost. A terminating pod is not evicted a second time, unless it
-        // was deleted with a longer grace period than this call gives it.
         let pod = pods.get(&call.pod.name).await?;
         if pod.uid().as_deref() != Some(call.uid.as_str()) {
             return Ok(EvictOutcome::Gone);
         }
-        let longer = |given: i64| call.grace.is_some_and(|grace| given > grace);
-        if pod.metadata.deletion_timestamp.is_some() && !pod.metadata.deletion_grace_period_seconds.is_some_and(longer)
-        {
+        if terminates(&pod, call) {
             return Ok(EvictOutcome::Accepted);
         }
+        version = pod.resource_version();
     }
-    match request(&pods, call).await {
+    match request(&pods, call, version.clone()).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
         Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
             if call.may_force {
-                mark(&pods, call, names).await?;
-                delete(&pods, call).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Forced))
+                let marked = mark(&pods, call, names).await?;
+                if terminates(&marked, call) {
+                    return Ok(EvictOutcome::Accepted);
+                }
+                let version = version.and(marked.resource_version());
+                delete(&pods, call, version).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Forced))
             } else {
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
@@ -66,8 +74,21 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     }
 }
 
-/// Returns a rejection by the API server as an outcome, and any other error as an `Err` that may be retried.
+/// Returns true if a pod terminates, and within the grace period of the call.
+fn terminates(pod: &PodMeta, call: &EvictCall) -> bool {
+    let longer = |given: i64| call.grace.is_some_and(|grace| given > grace);
+    let metadata = &pod.metadata;
+    metadata.deletion_timestamp.is_some() && !metadata.deletion_grace_period_seconds.is_some_and(longer)
+}
+
+/// Returns a rejection by the API server as an outcome, and any other error as an `Err` that may be retried. A pod that has changed since
+/// it was read is read again, however often that happens.
 fn unless_rejected(error: kube::Error) -> Result<EvictOutcome, CallError> {
+    if let kube::Error::Api(status) = &error
+        && Answer::of(status) == Answer::Conflict
+    {
+        return Err(CallError::Unanswered(format!("{} ({})", status.message, status.code)));
+    }
     match error.into() {
         CallError::Rejected(words) => Ok(EvictOutcome::Rejected(words)),
         error => Err(error),
@@ -82,8 +103,8 @@ fn reason(status: &kube::core::Status) -> String {
     detail.unwrap_or(&status.message).to_owned()
 }
 
-/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted.
-async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), CallError> {
+/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted. Returns the pod.
+async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<PodMeta, CallError> {
     let patch = json!({
         "metadata": { "uid": call.uid.as_str() },
         "status": { "conditions": [{
@@ -95,17 +116,12 @@ async fn mark(pods: &Api<Pod>, call: &EvictCall, names: Names) -> Result<(), Cal
         }]}
     });
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    match pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await {
-        // A response that cannot be parsed is a success too: the condition is written, and the response body is not
-        // used.
-        Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await?)
 }
 
 /// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a
 /// subresource.
-async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
+async fn request(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
     let eviction = Eviction {
         metadata: ObjectMeta {
             name: Some(call.pod.name.to_string()),
@@ -115,7 +131,7 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
         },
         delete_options: Some(DeleteOptions {
             grace_period_seconds: call.grace,
-            preconditions: Some(Preconditions { uid: Some(call.uid.to_string()), resource_version: None }),
+            preconditions: Some(Preconditions { uid: Some(call.uid.to_string()), resource_version: version }),
             ..DeleteOptions::default()
         }),
     };
@@ -123,11 +139,11 @@ async fn request(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
     pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
 }
 
-async fn delete(pods: &Api<Pod>, call: &EvictCall) -> Result<(), kube::Error> {
+async fn delete(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
     let params = DeleteParams {
         dry_run: call.rehearsal,
         grace_period_seconds: call.grace.and_then(|seconds| u32::try_from(seconds).ok()),
-        preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: None }),
+        preconditions: Some(KubePreconditions { uid: Some(call.uid.to_string()), resource_version: version }),
         ..DeleteParams::default()
     };
     pods.delete(&call.pod.name, &params).await.map(|_| ())

@@ -31,7 +31,7 @@ async fn a_pod_that_cannot_be_read_is_marked_all_the_same() {
     // A status that a tenant wrote: the API server stores a time that the client library cannot represent.
     let late = r#"{"metadata":{"name":"p"},"status":{"startTime":"9999-12-31T23:59:59Z"}}"#;
     for text in [r#"{"metadata":{"name":"p"}}"#, late] {
-        let pods: Api<Pod> = Api::namespaced(answering(text), "team");
+        let pods: Api<PodMeta> = Api::namespaced(answering(text), "team");
         mark(&pods, &call, Names::default()).await.expect(text);
     }
 }

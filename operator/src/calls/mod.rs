@@ -152,7 +152,7 @@ impl Actuator {
                     }
                 };
                 tracing::info!(pod = %call.pod, cause = %call.cause, ?outcome, "eviction");
-                Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
+                Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, rehearsal: call.rehearsal, outcome }
             }
             Command::BackFill { pod, uid, missing } => {
                 let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;

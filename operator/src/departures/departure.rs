@@ -1,6 +1,7 @@
 //! One departure: its members, what ends it, and the evictions that it requests.
 
 use super::plan_store::Record;
+use super::requests::Requests;
 use crate::gangs::half_bound;
 use crate::messages::call::Call;
 use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
@@ -33,8 +34,6 @@ pub(super) struct Departure {
     pub(super) deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
     pub(super) members: BTreeMap<SmolStr, Member>,
-    /// UIDs of pods that became members of another departure while an eviction of this one was in flight, until it is answered.
-    pub(super) passed_on: BTreeSet<SmolStr>,
     /// The pods of the PodGroup that were bound when it began, by UID: its own and those of other departures.
     pub(super) bound: BTreeSet<SmolStr>,
     /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
@@ -91,7 +90,6 @@ impl Departure {
         let group = units.first().map(|unit| ObjectKey::new(&unit.namespace, &unit.name)).unwrap_or_default();
         Self {
             members: pods().map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
-            passed_on: BTreeSet::new(),
             bound: pods().filter(|pod| !pod.node.is_empty()).map(|pod| pod.uid.as_str().into()).collect(),
             guaranteed: units.iter().any(|unit| unit.guaranteed),
             group,
@@ -115,20 +113,13 @@ impl Departure {
         self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(is_evicted)
     }
 
-    /// Returns true if an eviction has no answer yet.
-    pub(super) fn is_in_flight(&self) -> bool {
-        !self.passed_on.is_empty() || self.members.values().any(|member| member.call.pending())
-    }
-
     /// Removes these pods from the departure and returns them. Their evictions that the actuator has not sent yet are withdrawn, because
     /// the departure may end before they would be sent.
     pub(super) fn pass_on(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, Member> {
         let members = std::mem::take(&mut self.members).into_iter();
         let (passed_on, kept): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
         self.members = kept;
-        let in_flight = passed_on.iter().filter(|(_, member)| member.call.pending());
-        self.passed_on.extend(in_flight.map(|(uid, _)| uid.clone()));
-        if !self.passed_on.is_empty() {
+        if passed_on.values().any(|member| member.call.pending()) {
             self.withdraw();
         }
         passed_on
@@ -247,9 +238,9 @@ impl Departure {
         }
     }
 
-    /// Requests the evictions that are due. `is_taken` returns true for the UID of a pod that a plan evicts now.
-    pub(super) fn evict(&mut self, model: &Model, is_taken: impl Fn(&str) -> bool, now: Instant, step: &mut Step) {
-        let left: Vec<&Pod> = self.left(model).filter(|pod| !is_taken(&pod.uid)).collect();
+    /// Requests the evictions that are due, except those that were already requested for another cause.
+    pub(super) fn evict(&mut self, model: &Model, requests: &mut Requests, now: Instant, step: &mut Step) {
+        let left: Vec<&Pod> = self.left(model).filter(|pod| !requests.is_taken(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
         if !left.iter().any(is_due) {
@@ -274,7 +265,7 @@ impl Departure {
                 step.refused.push((self.group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
                 continue;
             }
-            step.commands.push(Command::Evict(Box::new(EvictCall {
+            let mut call = EvictCall {
                 cause: EvictionCause::Departure { group: self.group.clone(), id: self.plan.id.clone() },
                 priority: self.priority,
                 pod: pod.key.clone(),
@@ -283,10 +274,13 @@ impl Departure {
                 may_force,
                 grace: pod.capped_grace(),
                 rehearsal: false,
-                again: true,
+                again: false,
                 message: self.message.clone(),
                 permission: self.permission.clone(),
-            })));
+            };
+            if requests.admit(&mut call) {
+                step.commands.push(Command::Evict(Box::new(call)));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod begin;
 mod departure;
 pub mod history;
 pub mod plan_store;
+pub mod requests;
 #[cfg(test)]
 mod tests;
 pub mod view;
@@ -34,12 +35,17 @@ use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use plan_store::PlanStore;
+use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// All departures, by PodGroup and name of the `Preemption`.
+/// All departures, by PodGroup and name of the `Preemption`, and the evictions that they and the plans have requested.
 #[derive(Debug, Default)]
-pub struct Departures(BTreeMap<(ObjectKey, String), Departure>);
+pub struct Departures {
+    all: BTreeMap<(ObjectKey, String), Departure>,
+    /// The requests of departures and plans.
+    pub requests: Requests,
+}
 
 impl Departures {
     /// Returns true if there is a departure of this PodGroup.
@@ -49,21 +55,21 @@ impl Departures {
 
     /// Returns true if there is no departure.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     fn of_group<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a Departure> {
         let from = (group.clone(), String::new());
-        self.0.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
+        self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
     fn of_group_mut<'a>(&'a mut self, group: &'a ObjectKey) -> impl Iterator<Item = &'a mut Departure> {
         let from = (group.clone(), String::new());
-        self.0.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
+        self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
     fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
-        self.0.values_mut().find(|departure| departure.plan.id == id)
+        self.all.values_mut().find(|departure| departure.plan.id == id)
     }
 
     /// Begins a departure with this name. It must be stored before its first eviction. Returns false if other departures already evict all
@@ -97,7 +103,7 @@ impl Departures {
         departure.bound = bound;
         departure.members.extend(taken_over);
         store.open(&departure.record());
-        self.0.insert(key, departure);
+        self.all.insert(key, departure);
         true
     }
 
@@ -122,17 +128,17 @@ impl Departures {
             member.accepted = !live.contains(uid);
         }
         store.reopen(&departure.record());
-        self.0.insert((group.clone(), departure.plan.id.clone()), departure);
+        self.all.insert((group.clone(), departure.plan.id.clone()), departure);
         Some(group)
     }
 
     /// Completes the resumption of all departures: the members of one are no pods that were bound after another one began.
     pub fn resumed(&mut self) {
         let mut members: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
-        for ((group, _), departure) in &self.0 {
+        for ((group, _), departure) in &self.all {
             members.entry(group.clone()).or_default().extend(departure.members.keys().cloned());
         }
-        for ((group, _), departure) in &mut self.0 {
+        for ((group, _), departure) in &mut self.all {
             departure.bound.extend(members.get(group).into_iter().flatten().cloned());
         }
     }
@@ -146,12 +152,6 @@ impl Departures {
         self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
     }
 
-    /// Returns true if an eviction of the pod with this UID was requested and not refused. A request that failed may have been carried out,
-    /// and is retried.
-    pub fn has_asked(&self, uid: &str) -> bool {
-        self.0.values().any(|departure| departure.members.get(uid).is_some_and(Member::is_asked))
-    }
-
     /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
     /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
     pub fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
@@ -159,7 +159,7 @@ impl Departures {
     }
 
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &Member)> {
-        self.0.values().flat_map(|departure| &departure.members)
+        self.all.values().flat_map(|departure| &departure.members)
     }
 
     /// Returns true if every departure of the PodGroup is stored.
@@ -176,7 +176,7 @@ impl Departures {
 
     /// Withdraws the evictions that the actuator has not sent yet.
     pub fn hold(&mut self) {
-        self.0.values_mut().filter(|departure| departure.is_in_flight()).for_each(Departure::withdraw);
+        self.all.values_mut().for_each(Departure::withdraw);
     }
 
     /// Records that the API server has rejected a departure several times in a row. Plans no longer wait until it is stored; the write is
@@ -204,7 +204,7 @@ impl Departures {
     /// Returns why a departure of the PodGroup is not stored, if the last write failed.
     pub fn unwritten(&self, group: &ObjectKey) -> Option<&str> {
         let from = (group.clone(), String::new());
-        let mut of_group = self.0.range(from..).take_while(|((of, _), _)| of == group);
+        let mut of_group = self.all.range(from..).take_while(|((of, _), _)| of == group);
         of_group.find_map(|(_, departure)| departure.unwritten.as_deref().filter(|_| !departure.stored))
     }
 
@@ -231,24 +231,16 @@ impl Departures {
         outcome: &EvictOutcome,
         now: Instant,
     ) -> Option<Sentence> {
-        self.of_group_mut(group).for_each(|departure| departure.passed_on.retain(|passed_on| passed_on != uid));
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
         departure.answered(pod, uid, outcome, now);
         Some(departure.message.clone())
     }
 
-    /// Advances all departures. `is_taken` returns true for the UID of a pod that a plan evicts now, `restraint` is the reason why no
-    /// evictions may begin.
-    pub fn pass(
-        &mut self,
-        model: &Model,
-        store: &mut PlanStore,
-        is_taken: impl Fn(&str) -> bool,
-        restraint: Option<&str>,
-        clock: Clock,
-    ) -> Step {
+    /// Advances all departures. `restraint` is the reason why no evictions may begin.
+    pub fn pass(&mut self, model: &Model, store: &mut PlanStore, restraint: Option<&str>, clock: Clock) -> Step {
         let mut step = Step::default();
-        self.0.retain(|(group, _), departure| {
+        let requests = &mut self.requests;
+        self.all.retain(|(group, id), departure| {
             departure.observe(model);
             // An eviction was accepted before it could be withdrawn, or may have been.
             if departure.deleted && departure.is_committed() {
@@ -256,7 +248,7 @@ impl Departures {
                 store.open(&departure.record());
             }
             if let Some((state, message)) = departure.ending(model, restraint) {
-                if !departure.is_in_flight() {
+                if !requests.are_in_flight_for(id) {
                     (departure.plan.state, departure.plan.message) = (state, message);
                     store.close(&departure.record(), clock.time());
                     step.ended.push(group.clone());
@@ -265,7 +257,7 @@ impl Departures {
                 // The answers are counted first, and show whether it is committed.
                 departure.withdraw();
             } else if departure.stored && !departure.deleted {
-                departure.evict(model, &is_taken, clock.now, &mut step);
+                departure.evict(model, requests, clock.now, &mut step);
             }
             store.note(&departure.record());
             true

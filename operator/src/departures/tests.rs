@@ -2,6 +2,7 @@
 
 mod endings;
 mod refusals;
+mod requests;
 mod resuming;
 
 use super::begin::{self, Request, member_preempted, partially_disrupted, partially_scheduled};
@@ -9,11 +10,13 @@ use super::departure::none_left;
 use super::plan_store::{self, PlanStore};
 use super::{Departures, Step};
 use crate::clock::Clock;
-use crate::messages::command::{Command, EvictOutcome};
+use crate::messages::command::{Cause, Command, EvictOutcome};
 use crate::plans::Rest;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor};
 use giveway_crds::preemption::PreemptionStatus;
+use giveway_planner::Preemptor;
+use requests::call;
 use std::time::{Duration, Instant};
 
 const THEIRS: &str = "default-scheduler: preempting to accommodate a higher priority pod";
@@ -89,7 +92,7 @@ impl Run {
     }
 
     fn pass(&mut self, world: &World, now: Instant) -> Step {
-        self.departures.pass(&world.model, &mut self.store, |_| false, None, at(now))
+        self.departures.pass(&world.model, &mut self.store, None, at(now))
     }
 
     /// Returns the evictions that are requested now; `force` if the pod is deleted where a budget refuses its eviction.
@@ -102,8 +105,9 @@ impl Run {
     }
 
     fn answer(&mut self, world: &World, pod: &str, outcome: &EvictOutcome, now: Instant) {
-        let (group, key) = (world.key("low"), world.key(pod));
-        self.departures.evicted(&group, &key, &format!("uid-{pod}"), outcome, now).expect("it is a member");
+        let (group, key, uid) = (world.key("low"), world.key(pod), format!("uid-{pod}"));
+        self.departures.requests.answered(&uid.as_str().into(), outcome, now);
+        self.departures.evicted(&group, &key, &uid, outcome, now).expect("it is a member");
     }
 
     /// Returns the state and message that are stored of the departures, in the order in which they began.
@@ -234,11 +238,13 @@ fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
-    let step = run.departures.pass(&world.model, &mut run.store, |uid| uid == "uid-l1", None, at(now));
+    let mut of_plan = call(Cause::Plan { preemptor: Preemptor::Group(world.key("high")), id: "p-1".into() }, "l1");
+    assert!(run.departures.requests.admit(&mut of_plan) && !of_plan.again);
+    assert_eq!(run.evictions(&world, now), ["l3 ask"]);
+    run.departures.requests.answered(&"uid-l1".into(), &EvictOutcome::Unanswered("no answer in time".into()), now);
+    let step = run.pass(&world, now);
     let [Command::Evict(call)] = step.commands.as_slice() else { panic!("{:?}", step.commands) };
-    assert_eq!(call.pod.name, "l3");
-    assert!(run.departures.has_asked("uid-l3"));
-    assert_eq!(run.evictions(&world, now), ["l1 ask"], "the plan has ended");
+    assert!(call.pod.name == "l1" && call.again, "the request of the plan may still be carried out: {call:?}");
 }
 
 #[test]

@@ -48,6 +48,6 @@ impl Departure {
 impl Departures {
     /// Returns what is shown of each departure.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.0.values().map(Departure::view)
+        self.all.values().map(Departure::view)
     }
 }

@@ -342,8 +342,8 @@ pub struct EvictCall {
     pub grace: Option<i64>,
     /// True for a dry run.
     pub rehearsal: bool,
-    /// True if an earlier eviction of this pod failed. The pod is then read first, because that call may have taken
-    /// effect.
+    /// True if an earlier request may have been carried out, or may still be. The pod is then read first, and evicted only if it has not
+    /// changed since.
     pub again: bool,
     /// The message of the pod's condition `DisruptionTarget`.
     pub message: Sentence,

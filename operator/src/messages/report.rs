@@ -65,6 +65,8 @@ pub enum Report {
         pod: ObjectKey,
         /// UID of the victim.
         uid: SmolStr,
+        /// True if it was a dry run.
+        rehearsal: bool,
         /// The outcome.
         outcome: EvictOutcome,
     },

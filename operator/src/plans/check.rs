@@ -1,7 +1,7 @@
 //! Checks whether a plan is still valid. It is checked before every step, because the cluster changes while the plan is
 //! carried out.
 
-use super::{Ending, Flight, current};
+use super::{Ending, Flight, LONGEST_WAIT, Now, current};
 use crate::clock::Clock;
 use crate::model::Model;
 use crate::speaker::words::{Sentence, agree, counted, part_of};
@@ -254,6 +254,35 @@ impl Flight {
             None => "The plan does not fit any more; nobody else is evicted: ",
         };
         self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
+    }
+
+    /// Returns true if the first eviction must wait: the members fit only after evictions of other plans that may still be rejected. Cancels
+    /// the plan if that lasts for a minute.
+    pub(super) fn depends_on_other_plans(&mut self, now: Now<'_>) -> bool {
+        let Now { model, context, clock, limits } = now;
+        if self.may_have_evicted() {
+            return false;
+        }
+        let own: BTreeSet<&SmolStr> = self.departing().collect();
+        let nodes: BTreeSet<&SmolStr> = self.members.iter().map(|member| &member.node).collect();
+        let there = nodes.into_iter().flat_map(|node| model.cluster.pods_on(node)).map(|pod| &pod.uid);
+        let planned = there.filter(|uid| context.departing.contains(*uid) && !limits.certain.contains(*uid));
+        let planned: BTreeSet<SmolStr> = planned.filter(|uid| !own.contains(uid)).cloned().collect();
+        let depends = !planned.is_empty() && {
+            let mut gone = self.leaving(&model.cluster, context);
+            gone.retain(|uid| !planned.contains(uid));
+            self.still_fits(&model.cluster, &self.placements(), context, &gone).is_err()
+        };
+        if !depends {
+            self.depends_since = None;
+            return false;
+        }
+        let since = *self.depends_since.get_or_insert(clock.now);
+        if clock.now.duration_since(since) >= LONGEST_WAIT {
+            let why = "Its members fit only after the evictions of another plan, whose rehearsal has not succeeded for a minute.";
+            self.drop_plan(PlanState::Cancelled, why);
+        }
+        true
     }
 
     /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the victims of other

@@ -1,14 +1,12 @@
 //! Evictions of a plan: their order, their method, and what each outcome means for the plan.
 
 use super::rescue::shortened_grace;
-use super::{Advance, Flight, VictimPod, current};
-use crate::clock::Clock;
+use super::{Advance, Flight, Now, VictimPod, current};
 use crate::messages::call::Call;
 use crate::messages::command::{Cause, Command, EvictCall, EvictOutcome};
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
-use giveway_planner::SmolStr;
 use giveway_planner::model::Pod;
 use giveway_planner::rescue::Step;
 use std::collections::BTreeSet;
@@ -52,7 +50,8 @@ impl Flight {
 
     /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
     /// others.
-    pub(super) fn evict(&mut self, model: &Model, clock: Clock, out: &mut Advance) {
+    pub(super) fn evict(&mut self, now: Now<'_>, out: &mut Advance) {
+        let Now { model, clock, .. } = now;
         // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no
         // pod was evicted for it.
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
@@ -63,7 +62,7 @@ impl Flight {
         if self.breaches(model, &calls) {
             return;
         }
-        if !self.rehearse(model, clock, out) {
+        if !self.rehearse(model, clock, out) || self.depends_on_other_plans(now) {
             return;
         }
         let turn = self.turn(&model.cluster);
@@ -106,20 +105,6 @@ impl Flight {
         victims.filter_map(call).collect()
     }
 
-    /// Removes the evictions of the pods with these UIDs from `commands`, because other plans have requested them. Two
-    /// plans share a victim if one of them is about to displace the other; the second one waits until the pod
-    /// terminates.
-    pub fn leave_to_others(&mut self, commands: &mut Vec<Command>, requested: &BTreeSet<SmolStr>, now: Instant) {
-        commands.retain(|command| {
-            let Command::Evict(call) = command else { return true };
-            let is_requested = !call.rehearsal && requested.contains(&call.uid);
-            if is_requested {
-                self.evicted(&call.uid, &EvictOutcome::Withdrawn, now);
-            }
-            !is_requested
-        });
-    }
-
     /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions.
     /// Returns true if it did.
     fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
@@ -157,7 +142,7 @@ impl Flight {
             may_force: !guarded && rescue.is_none_or(|rescue| rescue.step == Step::Any),
             grace,
             rehearsal: false,
-            again: self.resumed || victim.call != Call::Idle,
+            again: false,
             message: super::victim_message(self, &unit.kind, unit.priority, grace.map(|_| pod.grace)),
             permission: self.permission.clone(),
         }

@@ -67,8 +67,6 @@ use tokio_util::sync::CancellationToken;
 pub struct ActivePlans {
     /// The plans in flight.
     pub flights: Flights,
-    /// Victims of ended plans by UID, with the end time, while the watch does not yet show that they are terminating.
-    pub evicted: BTreeMap<SmolStr, (ObjectKey, Instant)>,
     /// Reservations of plans that ended some seconds ago.
     pub ended_reservations: EndedReservations,
     /// Nodes that have not been ready for a short time only.
@@ -79,13 +77,15 @@ pub struct ActivePlans {
 
 /// Limits and options of one pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct Limits<'a> {
     /// How long ungated pods may take to be bound in any case before the placement is checked again.
     pub release_timeout: Duration,
     /// How fast kube-scheduler works.
     pub scheduler: Pace,
     /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
     pub look: bool,
+    /// The UIDs of the pods that other plans and departures evict, except those of plans that may still be rejected.
+    pub certain: &'a BTreeSet<SmolStr>,
 }
 
 /// What a plan is advanced by.
@@ -95,7 +95,7 @@ struct Now<'a> {
     /// The other plans in flight.
     context: &'a Context,
     clock: Clock,
-    limits: Limits,
+    limits: Limits<'a>,
 }
 
 /// A member that the plan places.
@@ -192,6 +192,8 @@ pub struct Flight {
     pub stored: Option<PlanState>,
     /// Why its last write failed, until one succeeds.
     pub unwritten: Option<String>,
+    /// Since when its first eviction waits for evictions of other plans, on which it depends.
+    pub depends_since: Option<Instant>,
     /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
     pub permission: CancellationToken,
     /// The members that the plan places.
@@ -314,6 +316,7 @@ impl Flight {
             plan,
             stored: None,
             unwritten: None,
+            depends_since: None,
             permission: CancellationToken::new(),
             members,
             victims,
@@ -395,19 +398,19 @@ impl Flight {
         self.seen_as_terminating().filter(move |(_, most)| priority <= *most).map(|(uid, _)| uid)
     }
 
+    /// Returns the UIDs of the victims on which the first eviction of another plan may rely: the rehearsal of this plan has succeeded, or they
+    /// are evicted in any case.
+    pub fn departing_surely(&self) -> impl Iterator<Item = &SmolStr> {
+        let is_rehearsed = self.plan.state >= PlanState::Evicting;
+        self.seen_as_terminating().filter(move |(_, most)| is_rehearsed || *most == i32::MAX).map(|(uid, _)| uid)
+    }
+
     /// Returns true if no preemptor may count on the termination of all victims. That is also the case if the limits on evictions per
     /// minute do not allow all evictions yet.
     fn may_not_go(&self) -> bool {
         let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
         let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
         self.ending.is_some() || self.is_put_off() || may_be_held_back
-    }
-
-    /// Returns the victims whose eviction was accepted although the watch still shows them as running.
-    pub fn evicted_unseen<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a SmolStr, &'a ObjectKey)> {
-        let done = |v: &&VictimPod| matches!(v.call, Call::Done(_));
-        let unseen = |v: &&VictimPod| current(cluster, &v.pod, &v.uid).is_some_and(Pod::live);
-        self.victims.iter().filter(done).filter(unseen).map(|v| (&v.uid, &v.pod))
     }
 
     /// Returns the nodes of the members and victims.
@@ -425,12 +428,6 @@ impl Flight {
     /// Returns true if the pod with this UID is a member.
     pub fn places(&self, uid: &str) -> bool {
         self.members.iter().any(|member| member.uid == uid)
-    }
-
-    /// Returns true if an eviction of the pod with this UID was requested and not refused, or if it terminates without one. A request
-    /// that failed may have been carried out.
-    pub fn has_asked(&self, uid: &str) -> bool {
-        self.victims.iter().any(|victim| victim.uid == uid && (victim.asked() || self.may_have_worked(victim)))
     }
 
     /// Returns how many victims have terminated.
@@ -487,7 +484,7 @@ impl Flight {
 
     /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in
     /// flight.
-    pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits) -> Advance {
+    pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits<'_>) -> Advance {
         let mut out = Advance::default();
         let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
         self.observe(model);
@@ -526,7 +523,7 @@ impl Flight {
             self.recheck(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
-            self.evict(model, clock, &mut out);
+            self.evict(now, &mut out);
             if self.victims.iter().all(|v| v.accepted) {
                 self.plan.state = PlanState::WaitingForVictims;
             }

@@ -30,6 +30,8 @@ struct Summary {
     /// The victims that count as terminating although the cluster does not show it: UID, and the highest priority of a preemptor for which
     /// they count.
     departing: Vec<(SmolStr, i32)>,
+    /// True if its rehearsal has succeeded.
+    rehearsed: bool,
     /// True if evictions may still begin, or are in flight.
     starting: bool,
     /// True if it reserves a node for a critical add-on.
@@ -45,6 +47,7 @@ impl From<&Flight> for Summary {
         let departing = flight.seen_as_terminating().filter(|_| some_left);
         Self {
             departing: departing.map(|(uid, most)| (uid.clone(), most)).collect(),
+            rehearsed: flight.plan.state >= PlanState::Evicting,
             starting: flight.plan.state <= PlanState::Evicting || flight.under_way().next().is_some(),
             keeps_node: flight.keeps_node(),
             evicts_for: flight.evicts().then_some(flight.priority),
@@ -156,6 +159,15 @@ impl Flights {
         let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
         let victims = plans.flat_map(|summary| &summary.departing).filter(|(_, most)| priority <= *most);
         victims.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Returns the UIDs of the pods that plans evict, except those of plans that may still be rejected.
+    pub fn departing_surely(&self) -> BTreeSet<SmolStr> {
+        let indexes = self.all.indexes();
+        let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
+        let surely =
+            plans.flat_map(|plan| plan.departing.iter().filter(|(_, most)| plan.rehearsed || *most == i32::MAX));
+        surely.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Returns the plans whose evictions may still begin or are in flight, and those that the next pass advances because something changed.

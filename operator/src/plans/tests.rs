@@ -24,7 +24,12 @@ use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVic
 use std::collections::BTreeSet;
 use std::mem::take;
 
-const LIMITS: Limits = Limits { release_timeout: Duration::from_secs(30), scheduler: Pace::UNKNOWN, look: true };
+const LIMITS: Limits<'static> = Limits {
+    release_timeout: Duration::from_secs(30),
+    scheduler: Pace::UNKNOWN,
+    look: true,
+    certain: &BTreeSet::new(),
+};
 
 fn gang() -> Preemptor {
     Preemptor::Group(ObjectKey::new("default", "gang"))
@@ -113,7 +118,7 @@ impl Run {
         self.step_with(context, LIMITS)
     }
 
-    fn step_with(&mut self, context: &Context, limits: Limits) -> Advance {
+    fn step_with(&mut self, context: &Context, limits: Limits<'_>) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
         let (changes, groups) = (take(&mut self.world.model.changes), take(&mut self.world.model.touched));
         let mut flights = Flights::from([self.flight.clone()]);
@@ -208,34 +213,6 @@ impl Run {
     }
 }
 
-/// Returns the UIDs of victims whose eviction was requested and not refused, or that terminate for another reason.
-fn asked(flight: &Flight) -> impl Iterator<Item = &SmolStr> {
-    flight.victims.iter().filter(|victim| victim.asked()).map(|victim| &victim.uid)
-}
-
-#[test]
-fn of_two_plans_that_share_a_victim_one_evicts_it() {
-    let (mut first, mut second) = (Run::new(), Run::new());
-    let step = |run: &mut Run, other: &Flight| {
-        let mut advance = run.step();
-        let requested = asked(other).cloned().collect();
-        run.flight.leave_to_others(&mut advance.commands, &requested, run.now);
-        names(&advance)
-    };
-    for run in [&mut first, &mut second] {
-        run.flight.stored = Some(PlanState::Evicting);
-        assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
-        run.nominated();
-    }
-    assert_eq!(step(&mut first, &second.flight), ["evict l1", "evict l2"]);
-    assert!(step(&mut second, &first.flight).is_empty());
-    assert_eq!((asked(&first.flight).count(), asked(&second.flight).count()), (2, 0));
-    assert!(first.flight.has_asked("uid-l1") && !second.flight.has_asked("uid-l1"));
-    // The first plan has ended, and its evictions were withdrawn.
-    let over = flight(first.now);
-    assert_eq!(step(&mut second, &over), ["evict l1", "evict l2"]);
-}
-
 #[test]
 fn nobody_is_evicted_before_the_plan_is_stored() {
     let mut run = Run::new();
@@ -290,14 +267,12 @@ fn an_answered_eviction_is_not_commanded_again() {
 }
 
 #[test]
-fn a_failed_eviction_is_tried_again_after_a_while_and_reads_the_pod_first() {
+fn a_failed_eviction_is_requested_again_after_a_while() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
     assert!(names(&run.step()).is_empty());
     run.later(1);
-    let advance = run.step();
-    assert_eq!(names(&advance), ["evict l1"]);
-    assert!(matches!(&advance.commands[0], Command::Evict(call) if call.again));
+    assert_eq!(names(&run.step()), ["evict l1"]);
 }
 
 #[test]

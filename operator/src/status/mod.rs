@@ -314,6 +314,10 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
                 let why = Names::default().told(&held.sentence(), &flight.preemptor.key().namespace);
                 (Reason::EvictionsLimited, format!("{message} {why}"))
             }
+            None if flight.depends_since.is_some() => {
+                let why = "Its evictions begin when the rehearsal of another plan has succeeded, because it relies on that plan's evictions.";
+                (Reason::WaitingForPreemption, format!("{message} {why}"))
+            }
             None => (Reason::WaitingForPreemption, message),
         }
     } else {

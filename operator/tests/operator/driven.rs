@@ -514,7 +514,7 @@ impl Driven {
                     Err(CallError::Rejected(words)) => EvictOutcome::Rejected(words),
                     Err(error) => EvictOutcome::Error(error.to_string()),
                 };
-                Report::Evicted { cause, pod, uid, outcome }
+                Report::Evicted { cause, pod, uid, rehearsal, outcome }
             }
             Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
             Command::StorePlan { plan, status, .. } => Report::Plan { plan: plan.id, status, result },

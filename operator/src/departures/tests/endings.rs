@@ -39,7 +39,7 @@ fn a_partially_scheduled_gang_keeps_its_pods_if_evictions_are_switched_off_befor
     world.group("low", 5, 10, "PodGroup");
     run.gang(&world, now);
     let off = |run: &mut Run, world: &World| {
-        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
+        run.departures.pass(&world.model, &mut run.store, Some("Giveway only observes"), at(now))
     };
     assert_eq!(off(&mut run, &world).ended, [world.key("low")]);
     run.gang(&world, now);
@@ -170,7 +170,7 @@ fn a_departure_without_an_answer_to_an_eviction_is_committed() {
         assert_eq!(run.store.holds(&id), goes_on, "it is stored again: {outcome:?}");
         let (world, mut run, id, now) = begun();
         let observes = Some("Giveway only observes");
-        run.departures.pass(&world.model, &mut run.store, |_| false, observes, at(now));
+        run.departures.pass(&world.model, &mut run.store, observes, at(now));
         assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "evictions are switched off: {outcome:?}");
     }
 }
@@ -183,7 +183,7 @@ fn evictions_are_withdrawn_if_they_are_switched_off_before_the_first_one_is_answ
     let step = run.pass(&world, now);
     let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
     let off = |run: &mut Run, world: &World| {
-        run.departures.pass(&world.model, &mut run.store, |_| false, Some("Giveway only observes"), at(now))
+        run.departures.pass(&world.model, &mut run.store, Some("Giveway only observes"), at(now))
     };
     assert!(off(&mut run, &world).ended.is_empty(), "the answers are missing");
     assert!(call.permission.is_cancelled());

@@ -7,7 +7,7 @@ fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
-    let plan = run.departures.0.values().next().unwrap().plan.clone();
+    let plan = run.departures.all.values().next().unwrap().plan.clone();
     // A replacement pod that was created in the second of the preemption.
     world.remove_pod("l2").pod(member("again").created(200));
     let mut next = Run::of_next_leader(&world, plan, now);
@@ -35,7 +35,7 @@ fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
     run.gang(&world, now).unwrap();
     world.pod(TestPod::new("l3", 10).of("low").created(200).unschedulable());
     run.gang(&world, now).unwrap();
-    let mut plans: Vec<StoredPlan> = run.departures.0.values().map(|departure| departure.plan.clone()).collect();
+    let mut plans: Vec<StoredPlan> = run.departures.all.values().map(|departure| departure.plan.clone()).collect();
     plans.reverse();
     let mut next = Run::default();
     for plan in plans {

@@ -64,6 +64,8 @@ fn compare(flights: &Flights) {
         let some_left = |flight: &&Flight| flight.victims.iter().any(|victim| !victim.leaves);
         let departing = flights.values().filter(some_left).flat_map(|flight| flight.departing_for(priority));
         assert_eq!(flights.departing(priority), departing.cloned().collect::<BTreeSet<SmolStr>>());
+        let surely = flights.values().filter(some_left).flat_map(Flight::departing_surely);
+        assert_eq!(flights.departing_surely(), surely.cloned().collect::<BTreeSet<SmolStr>>());
         let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
         assert_eq!(flights.with_victims(priority), flights.values().filter(counts).count());
     }

@@ -37,7 +37,7 @@ fn reply(result: Result<(), Box<Status>>) -> Reply {
 }
 
 /// Makes the call with this number of a command.
-pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
+pub fn execute(server: &mut Server, command: &Command, step: usize, version: Option<&str>) -> Reply {
     match command {
         Command::Nominate { pod, uid: of, rehearsal: true, .. }
         | Command::Release { pod, uid: of, rehearsal: true, .. } => match server.get(Kind::Pod, &pod.name) {
@@ -52,7 +52,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize) -> Reply {
             let body = json!({"metadata": {"uid": uid.as_str()}, "spec": {"schedulingGates": Value::Null}});
             reply(server.patch(patch(Kind::Pod, &pod.name, "", body)))
         }
-        Command::Evict(call) => evict(server, call, step),
+        Command::Evict(call) => evict(server, call, step, version),
         Command::WriteGroupStatus { group, uid, from, to, .. } => {
             let mut status = serde_json::to_value(to.as_ref()).expect("a status");
             // The guard may have added marks meanwhile: only those are removed that the operator knew.
@@ -123,10 +123,10 @@ fn write_plan(server: &mut Server, plan: &str, status: &giveway_crds::preemption
 
 /// Makes the calls of an eviction: read the pod if an earlier call failed, evict it, and, if deletion is permitted although a budget
 /// refuses the eviction, write the condition and delete the pod.
-fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
+fn evict(server: &mut Server, call: &EvictCall, step: usize, version: Option<&str>) -> Reply {
     let name = call.pod.name.as_str();
     match step {
-        0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid), call.grace, None, true) {
+        0 if call.rehearsal => match server.evict(OPERATOR, (name, &call.uid, None), call.grace, None, true) {
             Ok(()) => Reply::Evicted(EvictOutcome::Allowed),
             Err(status) if is_for_budget(&status) && call.may_force => Reply::Evicted(EvictOutcome::Allowed),
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
@@ -138,17 +138,25 @@ fn evict(server: &mut Server, call: &EvictCall, step: usize) -> Reply {
             Some(pod) if terminating(pod) => Reply::Evicted(EvictOutcome::Accepted),
             Some(_) => Reply::Next,
         },
-        0 | 1 => match server.evict(OPERATOR, (name, &call.uid), call.grace, Some(call.cause.id()), false) {
+        0 | 1 => match server.evict(OPERATOR, (name, &call.uid, version), call.grace, Some(call.cause.id()), false) {
             Ok(()) => Reply::Evicted(EvictOutcome::Accepted),
             Err(status) if is_for_budget(&status) && call.may_force => Reply::Next,
             Err(status) if is_for_budget(&status) => Reply::Evicted(EvictOutcome::Refused(status.message)),
-            Err(status) => Reply::Failed(error(status)),
+            Err(status) => not_evicted(status),
         },
         2 => mark(server, call),
-        _ => match server.delete_pod_within(OPERATOR, name, &call.uid, call.grace) {
+        _ => match server.delete_pod_within(OPERATOR, (name, &call.uid, version), call.grace) {
             Ok(()) => Reply::Evicted(EvictOutcome::Forced),
-            Err(status) => Reply::Failed(error(status)),
+            Err(status) => not_evicted(status),
         },
+    }
+}
+
+/// A pod that has changed since it was read is read again.
+fn not_evicted(status: Box<Status>) -> Reply {
+    match status.message.contains("ResourceVersion in precondition") {
+        true => Reply::Failed(CallError::Unanswered(status.message)),
+        false => Reply::Failed(error(status)),
     }
 }
 
@@ -166,7 +174,17 @@ fn mark(server: &mut Server, call: &EvictCall) -> Reply {
     let body = json!({"status": {"conditions": [condition.clone()]}});
     server.change(Kind::Pod, &call.pod.name, |pod| set_condition(pod, condition));
     server.log(patch(Kind::Pod, &call.pod.name, "status", body), 200, None);
-    Reply::Next
+    match server.get(Kind::Pod, &call.pod.name) {
+        Some(pod) if terminating(pod) => Reply::Evicted(EvictOutcome::Accepted),
+        _ => Reply::Next,
+    }
+}
+
+/// Returns the version of the pod that an eviction has just read or written, if that is a precondition of its next calls.
+pub fn version_after(server: &Server, command: &Command, step: usize) -> Option<String> {
+    let Command::Evict(call) = command else { return None };
+    let pod = server.get(Kind::Pod, &call.pod.name).filter(|_| call.again && step != 1)?;
+    Some(text(pod, "/metadata/resourceVersion").to_owned())
 }
 
 /// Returns the number of a command's first call: the first attempt of an eviction does not read the pod.
@@ -201,7 +219,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
                 Reply::Failed(error) => EvictOutcome::Error(error.to_string()),
                 Reply::Next | Reply::Done => EvictOutcome::Accepted,
             };
-            Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, outcome }
+            Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, rehearsal: call.rehearsal, outcome }
         }
         Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
         Command::StorePlan { plan, status, .. } => Report::Plan { plan: plan.id, status, result },

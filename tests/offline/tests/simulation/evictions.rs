@@ -16,17 +16,17 @@ pub fn is_for_budget(status: &Status) -> bool {
 }
 
 impl Server {
-    /// The Eviction API: deletes the pod if its UID matches and its budget permits it. `grace` replaces the grace period of the pod, in
+    /// The Eviction API: deletes the pod if its UID, and its version if one is given, match and its budget permits it. `grace` replaces the grace period of the pod, in
     /// seconds. With `dry` nothing is written.
     pub fn evict(
         &mut self,
         user: &str,
-        (name, insisted): (&str, &str),
+        (name, insisted, version): (&str, &str, Option<&str>),
         grace: Option<i64>,
         plan: Option<&str>,
         dry: bool,
     ) -> Result<(), Box<Status>> {
-        let found = self.pod_to_remove(name, insisted);
+        let found = self.pod_to_remove(name, insisted, version);
         let result = found.and_then(|pod| self.ask_budget(&pod, dry));
         if dry {
             return result;
@@ -53,18 +53,17 @@ impl Server {
 
     /// DELETE of a pod; the UID, if given, is a precondition.
     pub fn delete_pod(&mut self, user: &str, name: &str, insisted: &str) -> Result<(), Box<Status>> {
-        self.delete_pod_within(user, name, insisted, None)
+        self.delete_pod_within(user, (name, insisted, None), None)
     }
 
     /// DELETE of a pod with this grace period instead of its own, in seconds.
     pub fn delete_pod_within(
         &mut self,
         user: &str,
-        name: &str,
-        insisted: &str,
+        (name, insisted, version): (&str, &str, Option<&str>),
         grace: Option<i64>,
     ) -> Result<(), Box<Status>> {
-        let found = self.pod_to_remove(name, insisted);
+        let found = self.pod_to_remove(name, insisted, version);
         let body = delete_options(found.as_ref().map_or(insisted, uid), grace);
         if found.is_ok() {
             self.terminate(name, grace);
@@ -74,10 +73,13 @@ impl Server {
         found.map(drop)
     }
 
-    fn pod_to_remove(&self, name: &str, insisted: &str) -> Result<Value, Box<Status>> {
+    fn pod_to_remove(&self, name: &str, insisted: &str, version: Option<&str>) -> Result<Value, Box<Status>> {
         let pod = self.get(Kind::Pod, name).ok_or_else(|| refusal(404, format!("pods \"{name}\" not found")))?;
         if !insisted.is_empty() && insisted != uid(pod) {
             return Err(refusal(409, "Precondition failed: UID in precondition: another pod has the name"));
+        }
+        if version.is_some_and(|version| version != text(pod, "/metadata/resourceVersion")) {
+            return Err(refusal(409, "Precondition failed: ResourceVersion in precondition: the pod has changed"));
         }
         Ok(Value::clone(pod))
     }
@@ -187,7 +189,7 @@ mod tests {
             "status": {"disruptionsAllowed": 0}});
         server.create(OPERATOR, Kind::Budget, budget).unwrap();
         let insisted = uid(server.get(Kind::Pod, "low-0").unwrap()).to_owned();
-        let refused = server.evict(OPERATOR, ("low-0", &insisted), None, Some("plan"), false).unwrap_err();
+        let refused = server.evict(OPERATOR, ("low-0", &insisted, None), None, Some("plan"), false).unwrap_err();
         assert!(is_for_budget(&refused));
         server.delete_pod(OPERATOR, "low-0", &insisted).unwrap();
         let history = unanswered::history_of(&server.audit);

@@ -31,4 +31,6 @@ pub struct Call {
     pub deadline: u64,
     /// True if the call is in transit for a long time: it is lost with the connection if its process ends.
     pub late: bool,
+    /// The version of the pod that a repeated eviction has read, which is a precondition of its next calls.
+    pub version: Option<String>,
 }

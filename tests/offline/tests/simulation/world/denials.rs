@@ -206,12 +206,16 @@ impl World {
         let Some(plan) = self.server.get(Kind::Preemption, id) else { return };
         let preemptor = text(plan, "/spec/preemptor/name");
         let placed = plan.pointer("/spec/placements").and_then(Value::as_array).into_iter().flatten();
-        let pods = placed.filter_map(|placement| self.server.get(Kind::Pod, text(placement, "/pod")));
-        let has_gates = pods.into_iter().any(|pod| Pod(pod).gated());
+        let pods =
+            placed.filter_map(|place| Some((self.server.get(Kind::Pod, text(place, "/pod"))?, text(place, "/node"))));
+        let pods: Vec<_> = pods.collect();
+        let has_gates = pods.iter().any(|(pod, _)| Pod(pod).gated());
+        // A nomination that was made before the denial stays.
+        let lacks_nomination = pods.iter().any(|(pod, node)| Pod(pod).nominated() != Some(*node));
         let known = |rule: &&Rule| {
             let rehearsed = match rule.target {
                 Target::Gates => has_gates,
-                target => target == Target::Nominations,
+                target => target == Target::Nominations && lacks_nomination,
             };
             rehearsed && rule.names(preemptor) && rule.from + REHEARSED < began && began < rule.until
         };

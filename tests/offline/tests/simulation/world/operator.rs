@@ -2,7 +2,7 @@
 
 use super::turns::evicts;
 use super::{Event, World};
-use crate::simulation::calls::{self, Reply, execute, first_step, report};
+use crate::simulation::calls::{self, Reply, execute, first_step, report, version_after};
 use crate::simulation::faults::Fault;
 use crate::simulation::object::{Kind, text};
 use crate::simulation::plot::Turn;
@@ -185,7 +185,7 @@ impl World {
             }
             let soon = if command.in_background() { self.between(1, 2_000) } else { self.between(0, 8) };
             let step = first_step(&command);
-            let call = Call { replica, process: number, term, command, step, deadline: 0, late: false };
+            let call = Call { replica, process: number, term, command, step, deadline: 0, late: false, version: None };
             self.after(soon, Event::Send(Box::new(call)));
         }
     }
@@ -264,6 +264,9 @@ impl World {
             Some(fault) if !fault.is_made() => None,
             _ => Some(self.make(&call, &what)),
         };
+        if let Some(Reply::Next) = real {
+            call.version = version_after(&self.server, &call.command, call.step).or(call.version.take());
+        }
         let mut late = self.between(1, 12);
         let reply = match (fault, real) {
             (None | Some(Fault::Late), Some(reply)) => reply,
@@ -322,7 +325,7 @@ impl World {
         }
         let reply = match self.denied(call) {
             Some(reply) => reply,
-            None => execute(&mut self.server, &call.command, call.step),
+            None => execute(&mut self.server, &call.command, call.step, call.version.as_deref()),
         };
         let answer = match &reply {
             Reply::Done | Reply::Next => String::new(),

@@ -1,13 +1,14 @@
 //! The limits on evictions per minute, judged by the requests of the operator and the answers of the API server, without the operator's own
 //! count (`docs/rates.md`). Evictions of every cause count. Units of plans, also of those for critical add-ons, and partially scheduled gangs
-//! wait; a PodGroup that is already partially disrupted does not.
+//! wait; a PodGroup that is already partially disrupted does not, also if another user has removed one of its pods.
 
 use super::World;
 use crate::simulation::server::EPOCH;
 use giveway_crds::plan::{Cause, StoredVictim};
 use giveway_operator::config::Config;
 use giveway_operator::messages::command::Command;
-use giveway_tests::audit::History;
+
+use giveway_tests::audit::{History, OPERATOR, Removal};
 use std::collections::BTreeMap;
 
 /// An eviction counts for this time after it was accepted, in milliseconds: ten seconds less than a minute, because a new leader knows the
@@ -45,6 +46,8 @@ struct Eviction<'h> {
     /// The name of the Preemption, and the number of the unit among its victims.
     unit: (&'h str, usize),
     cause: Cause,
+    /// When another user first removed a pod of the unit, if one did.
+    disrupted: Option<i64>,
     requested: i64,
     accepted: i64,
 }
@@ -73,7 +76,7 @@ pub fn judge(world: &World, history: &History) -> Limited {
     let Some(most) = limit(&world.config) else { return found };
     let evictions = evictions(world, history);
     let mut units: BTreeMap<(i64, (&str, usize)), usize> = BTreeMap::new();
-    for eviction in evictions.iter().filter(|eviction| waits(eviction.cause)) {
+    for eviction in evictions.iter().filter(|eviction| eviction.waits(begin(world, &evictions, eviction))) {
         *units.entry((begin(world, &evictions, eviction), eviction.unit)).or_default() += 1;
     }
     let mut times: Vec<i64> = units.keys().map(|(time, _)| *time).collect();
@@ -90,7 +93,7 @@ pub fn judge(world: &World, history: &History) -> Limited {
             continue;
         }
         found.judged += together.len();
-        found.others += before.iter().filter(|eviction| !waits(eviction.cause)).count();
+        found.others += before.iter().filter(|eviction| !eviction.waits(begin(world, &evictions, eviction))).count();
         let all = before.len() + together.values().sum::<usize>();
         if all > most {
             let names: Vec<&str> = together.keys().map(|(plan, _)| *plan).collect();
@@ -104,9 +107,13 @@ pub fn judge(world: &World, history: &History) -> Limited {
     found
 }
 
-/// Returns true if evictions of this cause wait for the limit.
-fn waits(cause: Cause) -> bool {
-    matches!(cause, Cause::Preemptor | Cause::CriticalAddon | Cause::PartiallyScheduled)
+impl Eviction<'_> {
+    /// Returns true if an eviction whose unit began at this time had to wait for the limit. If another user removed a pod of a PodGroup in
+    /// mode `PodGroup`, a leader that resumed the plan cannot tell that from an eviction by the leader before.
+    fn waits(&self, begin: i64) -> bool {
+        let waits = matches!(self.cause, Cause::Preemptor | Cause::CriticalAddon | Cause::PartiallyScheduled);
+        waits && self.disrupted.is_none_or(|at| at > begin)
+    }
 }
 
 /// Returns the accepted evictions. Those of a Preemption that an administrator deleted are left out, and those of which the operator could
@@ -122,13 +129,24 @@ fn evictions<'h>(world: &World, history: &'h History) -> Vec<Eviction<'h>> {
         }
         let of_unit = |unit: &StoredVictim| unit.pods.iter().any(|pod| pod.uid == removal.uid);
         let unit = record.plan.victims.iter().position(of_unit).unwrap_or(0);
-        let accepted = removal.at.as_millisecond() - EPOCH * 1_000;
+        let pods =
+            record.plan.victims.get(unit).filter(|unit| unit.kind == "PodGroup").into_iter().flat_map(|it| &it.pods);
+        let uids: Vec<&str> = pods.map(|pod| pod.uid.as_str()).collect();
+        let by_others =
+            |other: &&Removal| other.accepted && other.user != OPERATOR && uids.contains(&other.uid.as_str());
+        let disrupted = history.removals.iter().filter(by_others).map(milliseconds).min();
+        let accepted = milliseconds(removal);
         let requested = world.requests.evictions.get(&(id.to_owned(), removal.uid.clone()));
         // A request whose answer was lost is repeated after the eviction.
         let requested = requested.map_or(accepted, |at| accepted.min(*at as i64));
-        found.push(Eviction { unit: (id, unit), cause: record.plan.cause, requested, accepted });
+        found.push(Eviction { unit: (id, unit), cause: record.plan.cause, disrupted, requested, accepted });
     }
     found
+}
+
+/// Returns the time of a removal, in milliseconds since the start.
+fn milliseconds(removal: &Removal) -> i64 {
+    removal.at.as_millisecond() - EPOCH * 1_000
 }
 
 /// Returns when the eviction of a unit began: with its first request, or for a partially scheduled gang when its Preemption was to be stored,
