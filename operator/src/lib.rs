@@ -90,7 +90,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         duration: Duration::from_secs(config.lease_duration_seconds),
     };
     tracing::info!(identity = %options.identity, "starting");
-    let (election, leadership) = Election::new(election_client, options);
+    let (election, leadership) = Election::new(election_client, options, is_synced.clone());
     let liveness = leadership.liveness().clone();
     liveness.clone().watch(stop.clone()).context("the watchdog cannot be started")?;
     let (inputs, receiver) = mpsc::channel(8192);
@@ -108,17 +108,15 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let listener = TcpListener::bind(config.metrics_address).await.context("metrics address")?;
     let health = tokio::spawn(health::serve(listener, metrics.clone(), readiness));
     let election = tokio::spawn(election.run(stop));
-    // Objects are listed after the lease was acquired, so a new leader sees every plan and every eviction of the previous one.
-    let (mut won, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
+    let (led, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
     let server_time = ServerTime::default();
     let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
     let (time, namespace) = (server_time.clone(), config.namespace.clone());
     let provisioning = config.provisioning_method;
     let watching = tokio::spawn(async move {
-        won.acquired().await;
         // Nothing is decided before the lists are complete and the clock has been compared with the API server's.
         time.compare(&watching).await;
-        watch::start(&watching, &namespace, &changes, &told, provisioning).join_next().await
+        watch::start(&watching, &namespace, &changes, &told, (provisioning, led)).join_next().await
     });
     let tracer = config.traces_endpoint.as_deref().map(Tracer::to).transpose()?.unwrap_or_default();
     let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).told_by(tracer);

@@ -30,7 +30,7 @@ impl Arbiter {
             leader: Leader {
                 term: self.leadership.term().to_owned(),
                 lease_seconds: self.leadership.remaining().map(|left| left.as_secs()),
-                synced: self.model.synced(),
+                synced: self.is_synced(),
                 resumed: self.resumed,
             },
             mode: self.restraint.switch.mode().as_str(),

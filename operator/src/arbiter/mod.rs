@@ -20,6 +20,7 @@ mod rates;
 mod reports;
 mod rescue;
 mod restraint;
+mod standby;
 mod statuses;
 #[cfg(test)]
 mod tests;
@@ -77,6 +78,7 @@ pub struct Arbiter {
     survey: Survey,
     restraint: Restraint,
     scheduler: SchedulerActivity,
+    /// True if this process has begun to lead.
     resumed: bool,
     /// True if the state is written to the log after the next pass.
     dump_requested: bool,
@@ -91,7 +93,7 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// Creates an arbiter; [`Arbiter::run`] runs it. `ready` is set to true when every kind has been listed.
+    /// Creates an arbiter; [`Arbiter::run`] runs it. `ready` is true while every kind has been listed: in a standby, all but the stored plans.
     pub fn new(
         config: Config,
         actuator: impl Dispatch + Send + 'static,

@@ -1,13 +1,13 @@
 //! The order of a pass.
 
-use super::Arbiter;
+use super::{Arbiter, standby};
 use crate::clock::Clock;
 use crate::plans::Flight;
 use crate::preemption::queue::Candidates;
 use giveway_planner::Preemptor;
 
 impl Arbiter {
-    /// Runs one pass over all applied inputs: advances plans, decides, and writes.
+    /// Runs one pass over all applied inputs: advances plans, decides, and writes. A [standby](super::standby) only observes.
     pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
@@ -15,27 +15,35 @@ impl Arbiter {
         }
         let broken = self.watches.broken(clock.now).is_some();
         self.metrics.watches_broken(broken);
-        if !self.model.synced() {
-            return;
-        }
-        self.ready.send_replace(true);
-        if !self.leadership.holds() {
+        let (leads, is_synced) = (self.leadership.holds(), self.is_synced());
+        self.ready.send_if_modified(|was| std::mem::replace(was, is_synced) != is_synced);
+        // A process that has led and does not lead any more is about to end.
+        if !is_synced || (!leads && self.resumed) {
             return;
         }
         self.model.note_time(clock.epoch_seconds);
         self.scheduler.note(&self.model, clock.now);
-        self.note_outages(clock);
-        if !self.resumed {
-            self.resume(clock);
-            self.resumed = true;
+        let is_current = !broken && !self.model.is_listing();
+        if !leads {
+            if is_current {
+                standby::observe(&mut self.model, &mut self.gangs.half_starts, &self.config, clock);
+            }
+            return;
         }
-        if broken || self.model.is_listing() {
+        self.note_outages(clock);
+        if !is_current {
             // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
             // current.
             self.plans.flights.all_mut().for_each(Flight::hold);
             self.departures.hold();
-            self.store_plans(clock);
+            if self.resumed {
+                self.store_plans(clock);
+            }
             return;
+        }
+        if !self.resumed {
+            self.resume(clock);
+            self.resumed = true;
         }
         self.model.drop_old_marks(clock.epoch_seconds);
         self.expire_bans(clock);
@@ -74,6 +82,11 @@ impl Arbiter {
         }
     }
 
+    /// Returns true if everything that this process watches has been listed. A standby does not watch the stored plans.
+    pub(super) fn is_synced(&self) -> bool {
+        if self.leadership.holds() { self.model.synced() } else { self.model.knows_cluster() }
+    }
+
     /// Removes the state of deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
     fn forget_the_dead(&mut self) {
         for key in std::mem::take(&mut self.model.namesakes) {
@@ -83,9 +96,9 @@ impl Arbiter {
         }
     }
 
-    /// Resumes the plans that an earlier leader stored.
+    /// Begins to lead: everything is handled once, and the plans that an earlier leader stored are resumed.
     fn resume(&mut self, clock: Clock) {
-        self.statuses.dirty.extend(self.model.groups.keys().cloned());
+        self.model.touch_all();
         self.preemption.candidates = Candidates::all(&self.model);
         self.resume_rates(clock);
         self.gangs.half_starts.resume(&self.model);

@@ -55,7 +55,7 @@ pub struct Leader {
     /// For how many seconds it may still write; absent if it does not lead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u64>,
-    /// True if every kind has been listed.
+    /// True if everything that it watches has been listed; a standby does not watch the stored plans.
     pub synced: bool,
     /// True if it has resumed the plans of the earlier leader.
     pub resumed: bool,

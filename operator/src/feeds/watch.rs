@@ -3,6 +3,7 @@
 use crate::config::ProvisioningMethod;
 use crate::feeds::follow::{Feed, Outcome, follow, lasting};
 use crate::feeds::native_groups;
+use crate::leadership::lease::Leadership;
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update};
 use giveway_crds::answers::Salvaged;
@@ -39,6 +40,13 @@ where
     }
 }
 
+/// Watches the stored plans as soon as this process leads. The list with which the watch begins is consistent, and an earlier leader begins
+/// no write after its Lease has ended: so it shows every plan and departure that must be resumed.
+async fn stored_plans(feed: Feed, mut leadership: Leadership) {
+    leadership.acquired().await;
+    follow_kind(feed, lasting(), Input::Preemption).await;
+}
+
 /// Watches the ProvisioningRequests of this operator, if that method is configured.
 async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     if provisioning == ProvisioningMethod::ProvisioningRequest {
@@ -49,14 +57,14 @@ async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     std::future::pending().await
 }
 
-/// Starts one watch for each kind. `namespace` is Giveway's own. No task ends before the receiver of `inputs` is
-/// dropped.
+/// Starts one watch for each kind, also in a standby, but that of the stored plans only when this process leads. `namespace` is Giveway's
+/// own. No task ends before the receiver of `inputs` is dropped.
 pub fn start(
     client: &Client,
     namespace: &str,
     inputs: &mpsc::Sender<Input>,
     watches: &Watches,
-    provisioning: ProvisioningMethod,
+    (provisioning, leadership): (ProvisioningMethod, Leadership),
 ) -> JoinSet<()> {
     let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
     let all = lasting;
@@ -77,7 +85,7 @@ pub fn start(
     let switch = Api::namespaced(client.clone(), namespace);
     let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));
     tasks.spawn(follow_in::<ConfigMap>(feed(), switch, by_name, Input::Switch));
-    tasks.spawn(follow_kind(feed(), all(), Input::Preemption));
+    tasks.spawn(stored_plans(feed(), leadership));
     tasks
 }
 

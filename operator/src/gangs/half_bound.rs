@@ -147,8 +147,10 @@ pub struct HalfStarts {
 
 impl HalfStarts {
     /// Reads from the completed plans of earlier leaders which gangs have had enough bound members: all members that a plan placed were
-    /// bound when it was completed, even if the leader ended before it wrote that to the status of the PodGroup.
+    /// bound when it was completed, even if the leader ended before it wrote that to the status of the PodGroup. The time of partially
+    /// scheduled gangs begins: an earlier leader may have ungated the other members just now.
     pub fn resume(&mut self, model: &Model) {
+        self.since.clear();
         let mut placed: BTreeMap<(ObjectKey, &str), BTreeSet<&str>> = BTreeMap::new();
         for (group, pod) in model.plans.completed() {
             let key = ObjectKey::new(&group.namespace, &group.name);

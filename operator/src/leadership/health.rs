@@ -11,12 +11,13 @@ use tokio::sync::watch;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// The input of the checks of liveness and readiness. A process is live unless it is [stuck](super::liveness). A standby
-/// is ready; a leader is ready when every kind has been listed and no watch is broken.
+/// The input of the checks of liveness and readiness. A process is live unless it is [stuck](super::liveness). It is ready when
+/// everything that it watches has been listed and no watch is broken, also as a standby: an upgrade ends a leader only when
+/// another process can lead at once.
 pub struct Readiness {
     /// Whether this process leads.
     pub leadership: Leadership,
-    /// True when every kind has been listed.
+    /// True while everything that this process watches has been listed.
     pub synced: watch::Receiver<bool>,
     /// The watches that are failing.
     pub watches: Watches,
@@ -25,9 +26,6 @@ pub struct Readiness {
 impl Readiness {
     /// Returns why this process is not ready, or `None` if it is.
     fn lacks(&self) -> Option<String> {
-        if !self.leadership.holds() {
-            return None;
-        }
         // The broken watch is named first, because it may be why the watches are not synced.
         let broken = self.watches.broken(Instant::now()).map(|why| format!("{why}: nothing is decided"));
         let unsynced = || (!*self.synced.borrow()).then(|| "the watches are not synced yet".to_owned());
@@ -109,6 +107,17 @@ mod tests {
         broken.lists("PodGroup".into(), now - LONGEST);
         let ok = ("200".to_owned(), "ok".to_owned());
         assert_eq!(get("/healthz", leader(now, false, broken)).await, ok);
+    }
+
+    #[tokio::test]
+    async fn a_standby_is_ready_when_its_watches_are_synced() {
+        let standby = |synced| {
+            let leadership = Leadership::new("operator-00000002", Arc::default(), watch::channel(false).1);
+            Readiness { leadership, synced: watch::channel(synced).1, watches: Watches::default() }
+        };
+        let unready = ("503".to_owned(), "the watches are not synced yet".to_owned());
+        assert_eq!(get("/readyz", standby(false)).await, unready);
+        assert_eq!(get("/readyz", standby(true)).await, ("200".to_owned(), "ok".to_owned()));
     }
 
     #[tokio::test]

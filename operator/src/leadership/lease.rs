@@ -7,6 +7,9 @@
 //!
 //! Guarantee: a leader that cannot renew stops writing before another replica can acquire the lease, provided that all
 //! clocks run at the same rate. Wall clocks are never compared.
+//!
+//! A process that has not listed the cluster yet leaves a free lease to one that has, for [`HEAD_START`]: of two replicas, one of
+//! which has just been started, the other one can decide at once.
 
 use crate::leadership::liveness::{InFlight, Liveness};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -22,6 +25,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How long the shutdown waits for writes that are in flight.
 const LAST_WRITES: Duration = Duration::from_secs(2);
+/// The longest interval at which a standby reads the lease, so that it leads within a second after an orderly hand-over.
+const STANDBY: Duration = Duration::from_millis(500);
+/// For how long a process that has not listed the cluster leaves a free lease to another one.
+const HEAD_START: Duration = Duration::from_secs(2);
 
 /// Options of the leader election.
 #[derive(Clone, Debug)]
@@ -112,16 +119,47 @@ pub struct Election {
     deadline: Arc<Mutex<Option<Instant>>>,
     leads: watch::Sender<bool>,
     writes: TaskTracker,
+    /// True while this process has listed the cluster.
+    synced: watch::Receiver<bool>,
+}
+
+/// What a process that does not lead has observed of the lease.
+#[derive(Default)]
+struct Observed {
+    /// The holder, its last renewal, and when that was first observed.
+    renewal: Option<(Option<String>, Option<String>, Instant)>,
+    /// Since when the lease has been free.
+    free: Option<Instant>,
+}
+
+impl Observed {
+    /// Records the lease of another holder. Returns for how long this renewal has been observed.
+    fn renewed(&mut self, holder: Option<String>, at: Option<String>, now: Instant) -> Duration {
+        let since = match &self.renewal {
+            Some((known, renewed, since)) if *known == holder && *renewed == at => *since,
+            _ => now,
+        };
+        self.renewal = Some((holder, at, since));
+        now.duration_since(since)
+    }
+
+    /// Returns true if this process may acquire the lease, which is free.
+    fn may_acquire(&mut self, is_synced: bool, now: Instant) -> bool {
+        let since = *self.free.get_or_insert(now);
+        is_synced || now.duration_since(since) >= HEAD_START
+    }
 }
 
 impl Election {
-    /// Returns an election that does nothing before [`Election::run`] is called.
-    pub fn new(client: kube::Client, options: LeaseOptions) -> (Self, Leadership) {
+    /// Returns an election that does nothing before [`Election::run`] is called. `synced` is true while this process has listed the
+    /// cluster.
+    pub fn new(client: kube::Client, options: LeaseOptions, synced: watch::Receiver<bool>) -> (Self, Leadership) {
         let deadline = Arc::new(Mutex::new(None));
         let (leads, changed) = watch::channel(false);
         let leadership = Leadership::new(&options.identity, deadline.clone(), changed);
         let writes = leadership.writes.clone();
-        (Self { api: Api::namespaced(client, &options.namespace), options, deadline, leads, writes }, leadership)
+        let api = Api::namespaced(client, &options.namespace);
+        (Self { api, options, deadline, leads, writes, synced }, leadership)
     }
 
     fn set_deadline(&self, deadline: Option<Instant>) {
@@ -131,9 +169,9 @@ impl Election {
 
     /// Acquires and renews the lease, and releases it at the end. Returns `Err` if the lease was lost; the process must
     /// end then.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), LeaseError> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseError> {
         let interval = self.options.duration / 5;
-        let mut observed: Option<(Option<String>, Option<String>, Instant)> = None;
+        let mut observed = Observed::default();
         let mut held_until: Option<Instant> = None;
         loop {
             let started = Instant::now();
@@ -151,7 +189,7 @@ impl Election {
                     self.set_deadline(None);
                     return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
                 }
-                Ok(Ok(Attempt::OfAnother | Attempt::Conflict)) => {}
+                Ok(Ok(Attempt::OfAnother | Attempt::Left | Attempt::Conflict)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
                 Err(_) => tracing::warn!("the lease could not be read or written in time"),
             }
@@ -159,9 +197,12 @@ impl Election {
                 self.set_deadline(None);
                 return Err(LeaseError::Lost(self.options.name.clone(), "it could not be renewed in time".into()));
             }
+            let leads = held_until.is_some();
+            let (pause, is_synced) = (if leads { interval } else { interval.min(STANDBY) }, *self.synced.borrow());
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep(interval) => {}
+                () = tokio::time::sleep(pause) => {}
+                Ok(()) = self.synced.changed(), if !leads && !is_synced => {}
             }
         }
         if held_until.is_some() {
@@ -181,11 +222,12 @@ impl Election {
     }
 
     /// Makes one attempt: acquires a free lease, renews the own one, or observes that of another replica.
-    async fn attempt(
-        &self,
-        observed: &mut Option<(Option<String>, Option<String>, Instant)>,
-    ) -> Result<Attempt, kube::Error> {
+    async fn attempt(&self, observed: &mut Observed) -> Result<Attempt, kube::Error> {
+        let is_synced = *self.synced.borrow();
         let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
+            if !observed.may_acquire(is_synced, Instant::now()) {
+                return Ok(Attempt::Left);
+            }
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
                 spec: Some(self.spec(None)),
@@ -197,18 +239,15 @@ impl Election {
         let ours = holder.as_deref() == Some(self.options.identity.as_str());
         if !ours && holder.is_some() {
             let renewed = spec.renew_time.as_ref().map(|t| t.0.to_string());
-            let since = match observed {
-                Some((h, r, since)) if *h == holder && *r == renewed => *since,
-                _ => {
-                    let now = Instant::now();
-                    *observed = Some((holder.clone(), renewed, now));
-                    now
-                }
-            };
+            let known_for = observed.renewed(holder, renewed, Instant::now());
             let valid = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
-            if since.elapsed() < valid {
+            if known_for < valid {
+                observed.free = None;
                 return Ok(Attempt::OfAnother);
             }
+        }
+        if !ours && !observed.may_acquire(is_synced, Instant::now()) {
+            return Ok(Attempt::Left);
         }
         lease.spec = Some(self.spec(Some(&spec)));
         held(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
@@ -246,6 +285,8 @@ enum Attempt {
     Held,
     /// Another replica holds the lease.
     OfAnother,
+    /// The lease is free, and is left to another replica for a moment.
+    Left,
     /// The lease was changed in between. The next attempt shows its current holder.
     Conflict,
 }
@@ -257,5 +298,32 @@ fn held(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
         Ok(_) => Ok(Attempt::Held),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_not_listed_the_cluster_leaves_a_free_lease_to_another_one_for_two_seconds() {
+        let (mut observed, start) = (Observed::default(), Instant::now());
+        assert!(!observed.may_acquire(false, start));
+        assert!(!observed.may_acquire(false, start + HEAD_START / 2));
+        assert!(observed.may_acquire(true, start + HEAD_START / 2), "it has listed the cluster by now");
+        assert!(observed.may_acquire(false, start + HEAD_START), "no other process acquired it");
+        observed.free = None;
+        assert!(!observed.may_acquire(false, start + 2 * HEAD_START), "another process held it in between");
+    }
+
+    #[test]
+    fn a_lease_expires_when_no_renewal_was_observed_for_its_duration() {
+        let (mut observed, start) = (Observed::default(), Instant::now());
+        let second = |second| start + Duration::from_secs(second);
+        let mut known = |renewal: &str, at: u64| observed.renewed(Some("a".into()), Some(renewal.into()), second(at));
+        assert_eq!(known("1", 0), Duration::ZERO);
+        assert_eq!(known("1", 14), Duration::from_secs(14));
+        assert_eq!(known("2", 15), Duration::ZERO, "it was renewed");
+        assert_eq!(known("2", 20), Duration::from_secs(5));
     }
 }

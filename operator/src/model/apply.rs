@@ -1,7 +1,7 @@
 //! Applies changes of objects to the model.
 
-use super::Model;
 use super::records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord, owning_group};
+use super::{Model, STORED_PLANS};
 use crate::messages::input::{Input, Update, key_of};
 use crate::model::changed::Footprint;
 use crate::model::pod_deletions::PodDeletion;
@@ -147,7 +147,7 @@ impl Model {
             Input::Preemption(update) => {
                 self.plans.listed |= matches!(update, Update::Replaced(_) | Update::Complete);
                 self.each(
-                    "Preemption",
+                    STORED_PLANS,
                     update,
                     |m| m.plans.names(),
                     |m, key, object| Ok(m.plans.take(&key.name, object)),
@@ -400,7 +400,7 @@ impl Model {
             };
             let preempted = PreemptedByScheduler { pod: key.clone(), group, at, members };
             let uid = pod.uid.clone();
-            // A standby collects them until it leads: those of which no other pod is left need no departure.
+            // Before the lists are complete no pass handles them: those of which no other pod is left need no departure.
             if self.preempted_by_scheduler.len() >= MOST_PREEMPTED {
                 let cluster = &self.cluster;
                 self.preempted_by_scheduler

@@ -4,8 +4,8 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use std::collections::BTreeSet;
 
-/// Maximum number of changes that are stored one by one; with more, everything counts as changed. A replica that does not
-/// lead collects changes that no pass handles.
+/// Maximum number of changes that are stored one by one; with more, everything counts as changed. Before every kind is listed
+/// no pass handles them.
 const MOST: usize = 10_000;
 
 /// The objects that changed since the last pass.

@@ -11,6 +11,7 @@ pub mod pod_deletions;
 pub mod preempted_by_scheduler;
 mod records;
 pub mod scheduler;
+mod standby;
 mod template_hash;
 mod unheard;
 
@@ -38,6 +39,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of watched kinds.
 const KINDS: usize = 15;
+/// The kind that only a leader watches.
+const STORED_PLANS: &str = "Preemption";
 
 /// The state of the cluster in memory.
 #[derive(Debug, Default)]
@@ -120,6 +123,11 @@ impl Model {
     /// Returns true if every kind has been listed once. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
+    }
+
+    /// Returns true if every kind that a standby watches has been listed once: all but the stored plans.
+    pub fn knows_cluster(&self) -> bool {
+        self.synced.iter().filter(|kind| **kind != STORED_PLANS).count() == KINDS - 1
     }
 
     /// Returns true while a list is in progress: the model has a part of it, and objects that do not exist any more. Nothing is decided

@@ -30,7 +30,7 @@ pub enum PodDeletion {
     Terminated(SmolStr),
 }
 
-/// Maximum number of events between two passes. A replica that does not lead has no passes; it ignores further events.
+/// Maximum number of events between two passes. Before every kind is listed no pass handles them, and further events are ignored.
 const MOST: usize = 10_000;
 
 impl Model {
