@@ -420,6 +420,17 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_partially_scheduled_gang_begins_again_when_a_standby_becomes_the_leader() {
+        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
+        due(&mut starts, &mut world, now);
+        starts.resume(&world.model);
+        world.model.touch_all();
+        assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "the earlier leader may just have ungated the rest");
+        assert_eq!(due(&mut starts, &mut world, now + 2 * AFTER).len(), 1);
+    }
+
+    #[test]
     fn a_gang_without_a_bound_member_is_noticed_if_its_topology_domain_has_no_node() {
         let (mut world, mut starts, now) = (World::new(), HalfStarts::default(), Instant::now());
         world.node("n1", 8).gang_within("g", 2, 10, "rack").scheduled("g", "False", 90);

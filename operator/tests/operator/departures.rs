@@ -83,7 +83,7 @@ fn a_new_leader_evicts_the_rest_of_a_group_when_the_budget_that_refused_allows_i
 }
 
 /// Sets the controller of a pod, which replaces it.
-fn own(driven: &mut Driven, pod: &str) {
+pub fn own(driven: &mut Driven, pod: &str) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "uid-rs", "controller": true});
     driven.change(Kind::Pod, pod, |pod| pod["metadata"]["ownerReferences"] = json!([owner])).unwrap();

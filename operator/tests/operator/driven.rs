@@ -1,5 +1,5 @@
 //! Drives the real [`Arbiter`] with a simulated clock and an API server in memory: objects go in, calls come out, and the test decides how
-//! each call is answered.
+//! each call is answered. A standby observes every test, and no test lets it request a call.
 
 use crate::world::{self, object};
 use clap::Parser as _;
@@ -43,8 +43,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] =
-        [Self::Node, Self::Class, Self::Group, Self::Budget, Self::Switch, Self::Preemption, Self::Pod];
+    /// The kinds that a standby watches, too.
+    const OF_CLUSTER: [Self; 6] = [Self::Node, Self::Class, Self::Group, Self::Budget, Self::Switch, Self::Pod];
 
     fn key(self, name: &str) -> ObjectKey {
         let namespace = match self {
@@ -56,7 +56,7 @@ impl Kind {
     }
 
     /// Returns a change of its objects as the watch reports it.
-    fn input(self, change: Change<'_>) -> Input {
+    fn input(self, change: &Change<'_>) -> Input {
         match self {
             Self::Node => Input::Node(change.update()),
             Self::Class => Input::Class(change.update()),
@@ -77,13 +77,13 @@ enum Change<'o> {
 }
 
 impl Change<'_> {
-    fn update<K: DeserializeOwned>(self) -> Update<K> {
+    fn update<K: DeserializeOwned>(&self) -> Update<K> {
         match self {
             Self::Listed(objects) => {
-                Update::Replaced(objects.into_iter().map(|it| Update::Applied(object(it.clone()))).collect())
+                Update::Replaced(objects.iter().map(|it| Update::Applied(object((*it).clone()))).collect())
             }
-            Self::Applied(it) => Update::Applied(object(it.clone())),
-            Self::Deleted(key) => Update::Deleted(key),
+            Self::Applied(it) => Update::Applied(object((*it).clone())),
+            Self::Deleted(key) => Update::Deleted(key.clone()),
         }
     }
 }
@@ -168,27 +168,39 @@ fn in_words(command: &Command) -> Option<String> {
     })
 }
 
-/// The leader: an arbiter, and the calls that it requests.
-struct Leader {
+/// A process of the operator: an arbiter, and the calls that it requests.
+struct Process {
+    term: String,
     arbiter: Arbiter,
     commands: Receiver<Command>,
     metrics: Metrics,
+    /// Until when it may write; `None` if it does not lead.
+    writes_until: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Leader {
-    fn new(term: &str, flags: &[&'static str]) -> Self {
+impl Process {
+    /// Starts a process that does not lead.
+    fn new(term: String, flags: &[&'static str]) -> Self {
         let (outbox, commands) = channel();
         let ready = tokio::sync::watch::channel(false).0;
         let (metrics, watches) = (Metrics::default(), Watches::default());
-        let arbiter = Arbiter::new(config(flags), Outbox(outbox), leadership(term), metrics.clone(), ready, watches);
+        let writes_until: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let leadership = Leadership::new(&term, Arc::clone(&writes_until), tokio::sync::watch::channel(false).1);
+        let arbiter = Arbiter::new(config(flags), Outbox(outbox), leadership, metrics.clone(), ready, watches);
         // The load of this machine must not change the results.
-        Self { arbiter: arbiter.untimed(), commands, metrics }
+        Self { term, arbiter: arbiter.untimed(), commands, metrics, writes_until }
+    }
+
+    /// Lets it lead until the end of the test.
+    fn lead(&self) {
+        *self.writes_until.lock().unwrap() = Some(Instant::now() + Duration::from_secs(86_400));
     }
 }
 
-/// A leader, the API server in memory, and the clock.
+/// A leader, a standby, the API server in memory, and the clock.
 pub struct Driven {
-    leader: Leader,
+    leader: Process,
+    standby: Process,
     flags: Vec<&'static str>,
     terms: usize,
     started: Instant,
@@ -201,11 +213,15 @@ pub struct Driven {
     pub events: Vec<String>,
 }
 
+/// Changes of the leader: to a process that starts then, and to one that has watched the cluster before.
+pub const CHANGES_OF_LEADER: [fn(&mut Driven) -> String; 2] = [Driven::next_leader, Driven::standby_leads];
+
 impl Driven {
     /// Starts an operator with these flags in an empty cluster. Every call succeeds at first.
     pub fn new(flags: &[&'static str]) -> Self {
         let mut driven = Self {
-            leader: Leader::new("", flags),
+            leader: Process::new(String::new(), flags),
+            standby: Process::new(String::new(), flags),
             flags: flags.to_vec(),
             terms: 0,
             started: Instant::now(),
@@ -217,15 +233,29 @@ impl Driven {
             events: Vec::new(),
         };
         driven.next_leader();
+        driven.standby = driven.process();
         driven
     }
 
-    /// Ends the leader. Its calls without an answer are not carried out. The next leader knows only the objects. Returns its term.
+    /// Ends the leader. Its calls without an answer are not carried out. The next leader is a process that starts now: it knows only the
+    /// objects. Returns its term.
     pub fn next_leader(&mut self) -> String {
+        self.leader = self.process();
+        self.begin_term()
+    }
+
+    /// Ends the leader. Its calls without an answer are not carried out. The next leader is the standby, which has observed everything since
+    /// it was started. Returns its term.
+    pub fn standby_leads(&mut self) -> String {
+        let next = self.process();
+        self.leader = std::mem::replace(&mut self.standby, next);
+        self.begin_term()
+    }
+
+    /// Starts a process, which lists every kind that a standby watches.
+    fn process(&mut self) -> Process {
         self.terms += 1;
-        let term = format!("operator-{:08}", self.terms);
-        self.leader = Leader::new(&term, &self.flags);
-        self.held.clear();
+        let mut process = Process::new(format!("operator-{:08}", self.terms), &self.flags);
         let namespace = object(json!({"metadata": {"name": "default"}}));
         let mut lists = vec![
             Input::Namespace(Update::Replaced(vec![Update::Applied(namespace)])),
@@ -237,16 +267,43 @@ impl Driven {
             Input::StorageClass(Update::Replaced(vec![])),
             Input::DeviceClass(Update::Replaced(vec![])),
         ];
-        for kind in Kind::ALL {
-            let objects = self.objects.iter().filter(|((of, _), _)| *of == kind).map(|(_, object)| object);
-            lists.push(kind.input(Change::Listed(objects.collect())));
-        }
-        lists.into_iter().for_each(|list| self.take(list));
-        term
+        lists.extend(Kind::OF_CLUSTER.map(|kind| kind.input(&self.listed(kind))));
+        let now = self.started + self.elapsed;
+        lists.into_iter().for_each(|list| process.arbiter.take(list, now));
+        process
+    }
+
+    /// Lets the leader lead: it lists the stored plans. Returns its term.
+    fn begin_term(&mut self) -> String {
+        self.held.clear();
+        self.leader.lead();
+        let plans = Kind::Preemption.input(&self.listed(Kind::Preemption));
+        self.take(plans);
+        self.leader.term.clone()
+    }
+
+    fn listed(&self, kind: Kind) -> Change<'_> {
+        Change::Listed(self.objects.iter().filter(|((of, _), _)| *of == kind).map(|(_, object)| object).collect())
     }
 
     fn take(&mut self, input: Input) {
         self.leader.arbiter.take(input, self.started + self.elapsed);
+    }
+
+    /// Lets the watches show a change.
+    fn show(&mut self, kind: Kind, change: &Change<'_>) {
+        self.take(kind.input(change));
+        if kind != Kind::Preemption {
+            self.standby.arbiter.take(kind.input(change), self.started + self.elapsed);
+        }
+    }
+
+    /// Runs a pass of the standby, which must not request a call. The leader has none, as if it had ended.
+    pub fn observe(&mut self) {
+        let clock = self.clock();
+        self.standby.arbiter.pass(clock);
+        let calls: Vec<Command> = self.standby.commands.try_iter().collect();
+        assert!(calls.is_empty(), "the standby requests calls: {calls:?}");
     }
 
     /// Returns the wall-clock time, in seconds since the epoch.
@@ -257,14 +314,14 @@ impl Driven {
     /// Creates or replaces an object. The watch shows it.
     pub fn apply(&mut self, kind: Kind, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.take(kind.input(Change::Applied(&object)));
+        self.show(kind, &Change::Applied(&object));
         self.objects.insert((kind, name), object);
     }
 
     /// Deletes an object at once. The watch shows it.
     pub fn delete(&mut self, kind: Kind, name: &str) {
         assert!(self.objects.remove(&(kind, name.to_owned())).is_some(), "there is no {kind:?} {name}");
-        self.take(kind.input(Change::Deleted(kind.key(name))));
+        self.show(kind, &Change::Deleted(kind.key(name)));
     }
 
     /// Changes an object. The watch shows it.
@@ -460,6 +517,7 @@ impl Driven {
             self.leader.arbiter.pass(clock);
             let commands: Vec<Command> = self.leader.commands.try_iter().collect();
             if commands.is_empty() {
+                self.observe();
                 return words;
             }
             for command in commands {

@@ -1,7 +1,7 @@
 //! Plans in flight, driven step by step: delays, cancellations, victims that two plans share, changes of the leader, of the mode and of
 //! nodes, and the limit on the number of plans.
 
-use crate::driven::{Answer, Driven, Kind, gang, member, running};
+use crate::driven::{Answer, CHANGES_OF_LEADER, Driven, Kind, gang, member, running};
 use giveway_crds::condition::types::INITIALLY_SCHEDULED;
 use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
@@ -441,10 +441,11 @@ fn a_plan_that_counts_on_a_pod_of_a_departure_outlasts_a_failed_eviction_of_that
 
 #[test]
 fn a_new_leader_continues_a_plan_after_it_has_stored_that_it_leads() {
-    for stage in [Stage::FirstEviction, Stage::AllEvicted] {
+    let stages = [Stage::FirstEviction, Stage::AllEvicted];
+    for (stage, change_leader) in stages.into_iter().flat_map(|stage| CHANGES_OF_LEADER.map(|change| (stage, change))) {
         let mut driven = at(stage);
         let plan = driven.plans()[0].metadata.name.clone();
-        let term = driven.next_leader();
+        let term = change_leader(&mut driven);
         driven.answer(|command| match command {
             Command::WritePlan { .. } => Answer::Hold,
             _ => Answer::Succeed,
@@ -465,19 +466,20 @@ fn a_new_leader_continues_a_plan_after_it_has_stored_that_it_leads() {
 
 #[test]
 fn a_new_leader_finishes_only_the_group_that_was_begun_if_the_preemptor_was_deleted_meanwhile() {
-    let mut driven = at(Stage::FirstEviction);
-    driven.delete(Kind::Group, "train");
-    driven.next_leader();
-    driven.answer(|_| Answer::Succeed);
-    driven.settle();
-    driven.run(seconds(10));
-    assert_eq!(driven.evicted(), ["a-0", "a-1"]);
-    let stored = driven.stored();
-    let why =
-        "Preemptor Cancelled: An earlier leader stored this plan, which does not hold any more: its preemptor is gone.";
-    assert!(stored.contains(&why.to_owned()), "{stored:#?}");
-    assert!(stored.iter().any(|plan| plan.starts_with("PartiallyDisrupted Completed: ")), "{stored:#?}");
-    assert_eq!(driven.nominated(), Vec::<String>::new());
+    for change_leader in CHANGES_OF_LEADER {
+        let mut driven = at(Stage::FirstEviction);
+        driven.delete(Kind::Group, "train");
+        change_leader(&mut driven);
+        driven.answer(|_| Answer::Succeed);
+        driven.settle();
+        driven.run(seconds(10));
+        assert_eq!(driven.evicted(), ["a-0", "a-1"]);
+        let stored = driven.stored();
+        let why = "Preemptor Cancelled: An earlier leader stored this plan, which does not hold any more: its preemptor is gone.";
+        assert!(stored.contains(&why.to_owned()), "{stored:#?}");
+        assert!(stored.iter().any(|plan| plan.starts_with("PartiallyDisrupted Completed: ")), "{stored:#?}");
+        assert_eq!(driven.nominated(), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -15,5 +15,6 @@ mod observed;
 mod overtaking;
 mod rejections;
 mod scheduler;
+mod standby;
 #[path = "../../benches/arbiter/world.rs"]
 mod world;
