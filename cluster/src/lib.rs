@@ -1,5 +1,7 @@
 //! How Giveway's programs read the cluster: [lists](list) whose objects are decoded one by one while the response arrives, and
-//! [watches](watch) that continue them. The memory that a list needs is bounded by its largest object, whatever tenants store.
+//! [watches](watch) that continue them. The memory that a list needs is bounded by its largest object, whatever tenants store. Their
+//! [clients](client) notice a dead connection.
 
+pub mod client;
 pub mod list;
 pub mod watch;

@@ -177,7 +177,7 @@ pub struct Config {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Log level, or a filter such as `info,giveway_operator=debug`. `kube_client::client::builder=debug` logs every request.
+    /// Log level, or a filter such as `info,giveway_operator=debug`. `giveway_cluster::client=debug` logs every request.
     #[arg(long, default_value = "info")]
     pub log_level: String,
 }

@@ -36,10 +36,10 @@ use calls::Actuator;
 use clock::ServerTime;
 use config::Config;
 use feeds::watch;
+use giveway_cluster::client;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use giveway_serving::patience::Patience;
 use kube::Client;
-use kube::client::ClientBuilder;
 use leadership::health;
 use leadership::lease::{Election, LeaseOptions};
 use leadership::watches::Watches;
@@ -72,7 +72,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     // rejected watch counts as broken: Giveway makes its own retries.
     kubernetes.default_retry = false;
     let client = |kubernetes| {
-        let client = ClientBuilder::try_from(kubernetes).context("the API server's configuration cannot be used");
+        let client = client::builder(kubernetes).context("the API server's configuration cannot be used");
         client.map(|client| client.with_layer(&LeaveOut))
     };
     let watching: Client = client(kubernetes.clone())?.with_layer(&Patience::default()).build();

@@ -3,7 +3,6 @@
 use anyhow::Context as _;
 use clap::Parser;
 use giveway_operator::config::{Config, LogFormat};
-use giveway_serving::log::directives;
 use std::io::IsTerminal;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -14,7 +13,7 @@ async fn main() -> anyhow::Result<()> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("another TLS provider is installed already"))?;
-    let filter = EnvFilter::try_new(directives(&config.log_level))
+    let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

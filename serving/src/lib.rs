@@ -6,12 +6,11 @@
 //! [`service`].
 //!
 //! Also here: [`patience`], the time limits of reads from the API server; [`shares`], a bounded number of slots of
-//! which one namespace gets at most half; [`log`], the filter of the log.
+//! which one namespace gets at most half.
 
 pub mod connection;
 pub mod crowd;
 pub mod limits;
-pub mod log;
 pub mod metrics;
 pub mod patience;
 pub mod room;

@@ -88,7 +88,7 @@ pub struct Config {
     pub log_format: LogFormat,
 
     /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,giveway_webhook=debug;
-    /// kube_client::client::builder=debug logs every request.
+    /// giveway_cluster::client=debug logs every request.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log_level: String,
 }

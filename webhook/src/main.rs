@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use clap::Parser;
+use giveway_cluster::client;
 use giveway_crds::answers::managed_fields::LeaveOut;
-use giveway_serving::log::directives;
 use giveway_serving::patience::Patience;
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
@@ -22,7 +22,6 @@ use giveway_webhook::routes;
 use giveway_webhook::supervise::Tasks;
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
-use kube::client::ClientBuilder;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -44,12 +43,12 @@ async fn main() -> anyhow::Result<()> {
 
     let client_config = kube::Config::infer().await.context("no API server is configured")?;
     let mut watching = client_config.clone();
-    let client = ClientBuilder::try_from(client_config).context("the API server's configuration cannot be used")?;
+    let client = client::builder(client_config).context("the API server's configuration cannot be used")?;
     let client = client.with_layer(&LeaveOut).build();
     // A watch that is rejected or not answered is reported as broken; the client library's own retries would hide that
     // for minutes.
     watching.default_retry = false;
-    let watching = ClientBuilder::try_from(watching)?.with_layer(&LeaveOut).with_layer(&Patience::default()).build();
+    let watching = client::builder(watching)?.with_layer(&LeaveOut).with_layer(&Patience::default()).build();
 
     let metrics = Arc::new(Metrics::default());
     let view = SharedView::new(config.settings());
@@ -128,7 +127,7 @@ async fn follow_certificate(
 }
 
 fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(directives(&config.log_level))
+    let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
