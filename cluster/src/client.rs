@@ -1,7 +1,7 @@
 //! Clients of the API server that notice a dead connection.
 //!
 //! The client library speaks HTTP/1.1, so each watch has a connection of its own, and most watches are quiet: if the packets of a connection
-//! are dropped from some moment on, because a machine is gone or a firewall has forgotten the connection, it looks like a watch without
+//! are dropped from some moment on, because a machine has failed or a firewall has forgotten the connection, it looks like a watch without
 //! changes. So the kernel asks the other end: after [`IDLE`] without a packet it sends a probe, and without an acknowledgement of probes or
 //! data the connection ends within ten seconds, with an error.
 //!

@@ -22,5 +22,7 @@ pub async fn install_release(plane: &ControlPlane, values: &[String]) -> Result<
 /// Returns the arguments of helm for the images of the node and these values, each as `key=value`.
 pub fn release_values(values: &[String]) -> Vec<String> {
     let images = format!("image.repository={}", node::REPOSITORY);
-    [images].iter().chain(values).flat_map(|value| ["--set".to_owned(), value.clone()]).collect()
+    // The node is small: both operators together request what is the default of one.
+    let small = "operator.resources.requests.cpu=50m".to_owned();
+    [images, small].iter().chain(values).flat_map(|value| ["--set".to_owned(), value.clone()]).collect()
 }

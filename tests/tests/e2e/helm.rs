@@ -96,7 +96,7 @@ async fn helm_rejects_another_lease_name_while_an_operator_runs() {
     succeeds(helm(&mut world, &[&other[..], &["--force-conflicts"]].concat())).await;
     let now = "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].args}";
     let now = world.kubectl(&["-n", NAMESPACE, "get", "deployment", "giveway-operator", "-o", now]).await.unwrap();
-    assert!(now.starts_with("1 ") && now.contains("\"--lease-name=other\""), "{now}");
+    assert!(now.starts_with("2 ") && now.contains("\"--lease-name=other\""), "{now}");
 }
 
 /// The admissions enforcer of AKS changes webhook configurations without the annotation of `values-aks.yaml` in this way.

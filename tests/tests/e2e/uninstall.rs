@@ -183,7 +183,7 @@ async fn without_the_webhook_classes_are_released_after_the_chart_is_uninstalled
     assert_eq!(release(&[]).await.status, Some(1));
     // `uninstall` refuses to run before the chart is uninstalled.
     let early = cli(&mut world, &["uninstall"]).await;
-    let words = "error: nothing was removed, because Giveway still runs: replicas of Deployment giveway-system/giveway-operator are 1.";
+    let words = "error: nothing was removed, because Giveway still runs: replicas of Deployment giveway-system/giveway-operator are 2.";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
 
     succeeds(helm(&mut world, &["uninstall", "giveway", "--no-hooks"])).await;

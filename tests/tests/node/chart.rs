@@ -40,10 +40,10 @@ async fn wait_replaced(world: &World, component: &str, count: usize, old: &[Stri
 pub async fn the_default_chart_is_ready_and_check_passes_inside_the_cluster(world: &mut World) {
     let available = "jsonpath={range .items[*]}{.metadata.name} {.status.availableReplicas}{\"\\n\"}{end}";
     let deployments = world.kubectl(&["get", "deployments", "-n", NAMESPACE, "-o", available]).await.unwrap();
-    assert_eq!(deployments, "giveway-operator 1\ngiveway-webhook 2\n");
+    assert_eq!(deployments, "giveway-operator 2\ngiveway-webhook 2\n");
     let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
     let restarts = world.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", restarts]).await.unwrap();
-    assert_eq!(restarts, "0 0 0", "a container was restarted");
+    assert_eq!(restarts, "0 0 0 0", "a container was restarted");
 
     // A pod with the image of the CLI and an administrator's rights reaches the API server through kube-proxy.
     let version = env!("CARGO_PKG_VERSION");
@@ -89,13 +89,16 @@ pub async fn a_gang_starts_although_the_leading_operator_is_deleted_during_evict
     create_classes(world).await;
     let calm = Gang::new("calm", CALM).arguments(&["--ignore-term"]).grace(8).apply(world).await;
     calm.wait_ready(world, 4).await;
-    let leader = pods(world, "operator").await;
+    let holder = ["get", "lease", "giveway-operator", "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}"];
+    let holder = world.kubectl(&holder).await.unwrap();
+    let operators = pods(world, "operator").await;
+    let leader = operators.iter().find(|pod| holder.starts_with(name(pod))).expect("the leader is a pod");
     let urgent = Gang::new("urgent", URGENT).apply(world).await;
     urgent.group.wait_plan(giveway_crds::plan::PlanState::Evicting, LIMIT).await;
-    let operators: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
-    operators.delete(name(&leader[0]), &DeleteParams::default()).await.unwrap();
+    let api: Api<Pod> = Api::namespaced(world.client(), NAMESPACE);
+    api.delete(name(leader), &DeleteParams::default()).await.unwrap();
     urgent.wait_ready(world, 4).await;
-    wait_replaced(world, "operator", 1, &[uid(&leader[0])]).await;
+    wait_replaced(world, "operator", 2, &[uid(leader)]).await;
     // On a slow machine the plan may end before all victims have terminated.
     let group = urgent.group.get().await.metadata.uid.unwrap();
     let plans = wait_for("no plan is in flight", LIMIT, async || {
@@ -194,7 +197,7 @@ pub async fn no_admission_fails_while_both_deployments_are_restarted(world: &mut
     let both = ["deployment/giveway-webhook", "deployment/giveway-operator"];
     world.kubectl(&[&["-n", NAMESPACE, "rollout", "restart"][..], &both].concat()).await.unwrap();
     wait_replaced(world, "webhook", 2, &old).await;
-    wait_replaced(world, "operator", 1, &old).await;
+    wait_replaced(world, "operator", 2, &old).await;
     load.more(20).await;
     let (made, failed) = load.end().await;
     assert!(failed.is_empty(), "of {made} requests failed: {failed:#?}");
@@ -216,7 +219,7 @@ pub async fn an_upgrade_with_another_flag_does_not_affect_a_gang_in_flight(world
     args.extend(values.iter().map(String::as_str));
     world.helm(&args).await.unwrap();
     urgent.wait_ready(world, 4).await;
-    wait_replaced(world, "operator", 1, &old).await;
+    wait_replaced(world, "operator", 2, &old).await;
     let flags = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o"];
     let flags = world.kubectl(&[&flags[..], &["jsonpath={.spec.template.spec.containers[0].args}"]].concat()).await;
     assert!(flags.as_ref().unwrap().contains("--evictions-per-second=400"), "{flags:?}");

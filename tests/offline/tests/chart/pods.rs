@@ -77,6 +77,25 @@ fn pods_of_jobs_have_the_pod_fields_of_the_operator() {
 }
 
 #[test]
+fn two_pods_of_each_daemon_run_on_different_nodes_if_possible_and_are_drained_one_after_the_other() {
+    let usual = rendered(&[]);
+    for name in ["giveway-operator", "giveway-webhook"] {
+        let deployment = object(&usual, "Deployment", name);
+        assert_eq!(deployment["spec"]["replicas"], 2, "{name}");
+        let affinity = &deployment["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"];
+        let preferred = &affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"];
+        assert_eq!(preferred["topologyKey"], "kubernetes.io/hostname", "{name}");
+        let budget = object(&usual, "PodDisruptionBudget", name);
+        assert_eq!(budget["spec"]["maxUnavailable"], 1, "{name}");
+        assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"], "{name}");
+        assert_eq!(preferred["labelSelector"], deployment["spec"]["selector"], "{name}");
+    }
+    let one = rendered(&["operator.replicas=1"]);
+    assert!(pod_template(&one, "giveway-operator")["spec"].get("affinity").is_none());
+    assert_eq!(one.matches("\nkind: PodDisruptionBudget\n").count(), 1, "that of the webhook");
+}
+
+#[test]
 fn with_host_network_an_old_pod_terminates_before_a_new_pod_starts() {
     let strategy = |manifests: &str, name: &str| object(manifests, "Deployment", name)["spec"]["strategy"].clone();
     let host = rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]);
