@@ -22,6 +22,12 @@ const A_PAGE: u32 = 500;
 /// A watch that ends within this time without an event is an error, so that it is not repeated at once for ever.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
+/// How long the API server is asked to keep a watch without a time limit: the client library's default.
+const UNLIMITED: u32 = 290;
+
+/// A watch that delivers nothing for this much longer than the API server was asked to keep it has a dead connection.
+const MARGIN: Duration = Duration::from_secs(5);
+
 /// What a reader delivers.
 #[derive(Debug)]
 pub enum Event<K> {
@@ -49,6 +55,9 @@ pub enum Failure {
     /// The watch ended at once, without an event. The next call continues it.
     #[error("watch: the API server ends it at once")]
     Ended,
+    /// The watch delivered nothing for this time, although the API server should have ended it. The next call continues it.
+    #[error("watch: the API server sent nothing for {0:?} and did not end it")]
+    Silent(Duration),
     /// Changes were missed. The next call lists everything again.
     #[error("watch: changes were missed: {0}")]
     Missed(#[source] kube::Error),
@@ -100,7 +109,7 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
-    /// which is then continued.
+    /// which is then continued, as is one that is silent for longer.
     pub fn new(api: Api<Salvaged<K>>, params: WatchParams) -> Self {
         Self { client: api.clone().into_client(), api, params, state: State::Empty }
     }
@@ -170,7 +179,11 @@ where
     /// Waits for the next event of the watch; `None` if it only changed the state.
     async fn watched(&mut self) -> Result<Option<Event<K>>, Failure> {
         let State::Watching { version, events, silent_since } = &mut self.state else { return Ok(None) };
-        let next = events.next().await;
+        let limit = Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN;
+        let Ok(next) = tokio::time::timeout(limit, events.next()).await else {
+            self.state = State::Known(std::mem::take(version));
+            return Err(Failure::Silent(limit));
+        };
         if let Some(Ok(event)) = &next {
             *silent_since = None;
             match event {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use giveway_cluster::watch::{Event, Failure, Reader};
 use http::{Request, Response};
 use http_body_util::StreamBody;
@@ -21,10 +21,12 @@ struct Answer {
     text: String,
     /// True if the connection breaks after the text.
     breaks: bool,
+    /// True if the response does not end after the text.
+    stays: bool,
 }
 
 fn answer(text: impl ToString) -> Answer {
-    Answer { code: 200, text: text.to_string(), breaks: false }
+    Answer { code: 200, text: text.to_string(), breaks: false, stays: false }
 }
 
 /// Requests that were made, without the path.
@@ -38,7 +40,7 @@ fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
         requests.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
         let answer = answers.lock().unwrap().pop_front();
         async move {
-            let Answer { code, text, breaks } = answer.ok_or_else(|| io::Error::other("no answer is left"))?;
+            let Answer { code, text, breaks, stays } = answer.ok_or_else(|| io::Error::other("no answer is left"))?;
             let mut pieces: Vec<io::Result<_>> = text
                 .as_bytes()
                 .chunks(7)
@@ -47,7 +49,8 @@ fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
             if breaks {
                 pieces.push(Err(io::Error::other("connection reset")));
             }
-            let body = StreamBody::new(stream::iter(pieces));
+            let rest = if stays { stream::pending().boxed() } else { stream::empty().boxed() };
+            let body = StreamBody::new(stream::iter(pieces).chain(rest));
             Ok::<_, io::Error>(Response::builder().status(code).body(body).unwrap())
         }
     });
@@ -152,6 +155,15 @@ async fn everything_is_listed_again_after_changes_were_missed_and_not_after_anot
 async fn a_watch_that_ends_at_once_is_an_error() {
     let (mut reader, _) = reader(vec![page(7, "", &[]), answer(""), answer(event("ADDED", &map("a", 8)))]);
     expect(&mut reader, &["started", "complete", "watch: the API server ends it at once", "applied a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_silent_for_longer_than_it_may_last_is_continued() {
+    let silent = Answer { stays: true, ..answer(event("ADDED", &map("a", 8))) };
+    let (mut reader, asked) = reader(vec![page(7, "", &[]), silent, answer(event("DELETED", &map("a", 9)))]);
+    expect(&mut reader, &["started", "complete", "applied a"]).await;
+    expect(&mut reader, &["watch: the API server sent nothing for 35s and did not end it", "deleted a"]).await;
+    assert!(asked.lock().unwrap()[2].ends_with("resourceVersion=8"));
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ pub const WATCH: Duration = Duration::from_secs(5);
 pub const LIST: Duration = Duration::from_secs(30);
 /// Time limit for a page of a list, including the time to read it.
 pub const PAGE: Duration = LIST.saturating_mul(2);
-/// Seconds after which the API server is asked to end a watch, which is then resumed: a dead connection is noticed five
-/// seconds later.
+/// Seconds after which the API server is asked to end a watch, which is then resumed: a connection that stays open without
+/// data is noticed five seconds later.
 pub const STREAM: u32 = 30;
 
 /// Tower layer that adds the limits to a client.
