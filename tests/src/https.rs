@@ -10,12 +10,29 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use socket2::{SockFilter, SockRef};
 use std::error::Error;
+use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+
+/// A program of the kernel's packet filter that drops every packet: it returns 0 for the length to keep.
+const DROP: [SockFilter; 1] = [SockFilter::new(0x06, 0, 0, 0)];
+
+/// The connection of a request, which is among the request's extensions.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<OwnedFd>);
+
+impl Connection {
+    /// Drops every packet that arrives from now on. The kernel does not acknowledge them either, as if the machine had failed.
+    pub(crate) fn drop_packets(&self) -> io::Result<()> {
+        SockRef::from(&*self.0).attach_filter(&DROP)
+    }
+}
 
 /// A running server for HTTP/1.1 on 127.0.0.1, which ends when the value is dropped.
 pub(crate) struct Server {
@@ -70,9 +87,15 @@ where
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, answer) = (acceptor.clone(), answer.clone());
         connections.spawn(async move {
+            let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
+            let connection = Connection(Arc::new(socket));
             let Ok(stream) = acceptor.accept(stream).await else { return };
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(connection.clone());
+                answer(request)
+            });
             // Broken connections are expected.
-            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await);
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
         while connections.try_join_next().is_some() {}
     }

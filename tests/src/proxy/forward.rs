@@ -3,6 +3,7 @@
 use super::script::{Call, Fault};
 use super::{Shared, locked};
 use crate::control_plane::pki::Pki;
+use crate::https::Connection;
 use anyhow::{Context as _, Result, anyhow};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -56,7 +57,8 @@ impl Upstream {
 /// Answers one request of the daemon. An error breaks the connection.
 pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>> {
     let call = call(shared, &request);
-    let stop = shared.cut.subscribe();
+    let connection = request.extensions().get::<Connection>().cloned();
+    let faults = Faults { cut: shared.cut.subscribe(), lost: shared.lost.subscribe(), connection };
     let fault = (locked(&shared.script))(&call);
     *locked(&shared.tally).entry(fault.kind()).or_default() += 1;
     match fault {
@@ -98,8 +100,8 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Resul
             let body = StreamBody::new(futures::stream::pending::<Result<Frame<Bytes>>>());
             Ok(response.map(|_| body.boxed_unsync()))
         }
-        Fault::CutAfter(time) => Ok(response.map(|body| cut(body, stop, time))),
-        _ if call.watch => Ok(response.map(|body| cut(body, stop, NEVER))),
+        Fault::CutAfter(time) => Ok(response.map(|body| watched(body, faults, time))),
+        _ if call.watch => Ok(response.map(|body| watched(body, faults, NEVER))),
         _ => Ok(response.map(|body| body.map_err(anyhow::Error::from).boxed_unsync())),
     }
 }
@@ -128,17 +130,34 @@ fn kill(shared: &Shared) {
     }
 }
 
-/// Returns a body that is cut after this time or when the proxy stops all watches.
-fn cut(body: Incoming, stop: watch::Receiver<()>, after: Duration) -> Body {
+/// The faults of running watches.
+struct Faults {
+    /// Changes when the watch is to be cut.
+    cut: watch::Receiver<()>,
+    /// Changes when its packets are to be dropped.
+    lost: watch::Receiver<()>,
+    /// The connection of the watch.
+    connection: Option<Connection>,
+}
+
+/// Returns a body that is cut after this time or when the proxy stops all watches, and that delivers nothing after the proxy has dropped its
+/// packets.
+fn watched(body: Incoming, faults: Faults, after: Duration) -> Body {
     let end = tokio::time::Instant::now() + after;
-    let frames = futures::stream::unfold(Some((body, stop)), move |state| async move {
-        let (mut body, mut stop) = state?;
+    let frames = futures::stream::unfold(Some((body, faults)), move |state| async move {
+        let (mut body, mut faults) = state?;
         let frame = tokio::select! {
             frame = body.frame() => frame?.map_err(anyhow::Error::from),
-            _ = stop.changed() => return Some((Err(anyhow!("the watch was cut")), None)),
+            _ = faults.cut.changed() => return Some((Err(anyhow!("the watch was cut")), None)),
+            _ = faults.lost.changed() => {
+                if let Some(Err(error)) = faults.connection.map(|connection| connection.drop_packets()) {
+                    return Some((Err(error.into()), None));
+                }
+                return std::future::pending().await;
+            }
             () = tokio::time::sleep_until(end) => return Some((Err(anyhow!("the watch was cut")), None)),
         };
-        Some((frame, Some((body, stop))))
+        Some((frame, Some((body, faults))))
     });
     StreamBody::new(frames).boxed_unsync()
 }

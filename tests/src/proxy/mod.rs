@@ -26,6 +26,8 @@ struct Shared {
     warnings: Mutex<BTreeSet<String>>,
     /// Changes when all running watches are to be cut.
     cut: watch::Sender<()>,
+    /// Changes when the packets of all running watches are to be dropped.
+    lost: watch::Sender<()>,
     /// The process to kill.
     daemon: Mutex<Option<u32>>,
     upstream: Upstream,
@@ -51,6 +53,7 @@ impl Proxy {
             writes: Mutex::default(),
             warnings: Mutex::default(),
             cut: watch::Sender::new(()),
+            lost: watch::Sender::new(()),
             daemon: Mutex::default(),
             upstream: Upstream::new(server, pki)?,
         });
@@ -74,6 +77,12 @@ impl Proxy {
         *locked(&self.shared.writes) = 0;
         *locked(&self.shared.script) = script;
         self.shared.cut.send_replace(());
+    }
+
+    /// Drops the packets of all running watches from now on, without an end of their connections, as if the machine of the API server had
+    /// failed. New connections work.
+    pub fn lose_watches(&self) {
+        self.shared.lost.send_replace(());
     }
 
     /// Sets the process that [`Fault::KillBefore`] and [`Fault::KillAfter`] kill.

@@ -50,6 +50,7 @@ mod rights;
 mod roles;
 mod served;
 mod smoke;
+mod standbys;
 mod statuses;
 mod stored_plans;
 mod switch;
@@ -140,6 +141,7 @@ fn main() -> ExitCode {
         roles::tests(),
         served::tests(),
         smoke::tests(),
+        standbys::tests(),
         statuses::tests(),
         switch::tests(),
         topology::tests(),

@@ -18,6 +18,7 @@ pub fn tests() -> Vec<Test> {
         release:
             a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group,
             a_watch_on_a_silently_broken_connection_is_restarted,
+            watches_whose_packets_are_dropped_are_restarted,
             a_watch_that_is_never_answered_is_reported_as_broken_and_restarted;
     ]
 }
@@ -106,6 +107,31 @@ async fn a_watch_on_a_silently_broken_connection_is_restarted() {
     .await;
     world.proxy().play(no_faults());
     world.nodes(2).cpus(1).create().await;
+    let gang = world.gang("train", 2).create().await;
+    gang.wait_bound(MINUTE).await;
+    world.check_promises().await;
+}
+
+async fn watches_whose_packets_are_dropped_are_restarted() {
+    let mut world = stage().await;
+    world.nodes(2).cpus(1).create().await;
+    wait_for("the operator leads and is ready", MINUTE, async || {
+        let leads = world.operator_metrics().await.contains("\ngiveway_operator_leader 1");
+        let (status, words) = world.operator_http("/readyz").await;
+        if leads && status == 200 { Ok(()) } else { Err(words) }
+    })
+    .await;
+    let log = world.operator().log();
+    let earlier = std::fs::read_to_string(&log).unwrap().len();
+    world.proxy().lose_watches();
+    let failure = wait_for("the watch of PodGroups has failed", MINUTE, async || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let is_failure = |line: &&str| line.contains("watch interrupted") && line.contains("kind=PodGroup ");
+        text[earlier..].lines().find(is_failure).map(str::to_owned).ok_or_else(|| "it has not".to_owned())
+    })
+    .await;
+    // The kernel ends the connection. The operator itself would end the watch only after the time for which it may last.
+    assert!(!failure.contains("did not end it"), "{failure}");
     let gang = world.gang("train", 2).create().await;
     gang.wait_bound(MINUTE).await;
     world.check_promises().await;
