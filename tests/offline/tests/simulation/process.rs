@@ -38,7 +38,8 @@ pub struct Process {
     commands: Receiver<Command>,
     writes_until: Arc<Mutex<Option<Instant>>>,
     pub watches: Watches,
-    /// The number of changes of each kind that its watches have delivered.
+    /// The number of changes that the watch of each kind has delivered. A kind that is not watched is missing: a standby does not watch the
+    /// stored plans.
     pub delivered: BTreeMap<Kind, usize>,
     /// Until when it may write, in milliseconds; `None` if it does not lead.
     pub deadline: Option<u64>,
@@ -98,14 +99,19 @@ impl Process {
         self.commands.try_iter().collect()
     }
 
-    /// Lists every kind.
-    pub fn list_all(&mut self, server: &Server, now: Instant) {
+    /// Lists every kind but the stored plans.
+    pub fn list_cluster(&mut self, server: &Server, now: Instant) {
         for input in unused() {
             self.take(input, now);
         }
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Preemption) {
             self.list(server, kind, now);
         }
+    }
+
+    /// Returns true if it watches this kind.
+    pub fn watches(&self, kind: Kind) -> bool {
+        self.delivered.contains_key(&kind)
     }
 
     /// Lists a kind again.
@@ -114,9 +120,9 @@ impl Process {
         self.take(list(server, kind), now);
     }
 
-    /// Delivers the changes of a kind up to this number.
+    /// Delivers the changes of a kind up to this number, if the kind is watched.
     pub fn tell(&mut self, server: &Server, kind: Kind, upto: usize, now: Instant) {
-        let from = self.delivered.get(&kind).copied().unwrap_or(0);
+        let Some(from) = self.delivered.get(&kind).copied() else { return };
         for change in server.changes(kind).iter().take(upto).skip(from) {
             self.take(input(kind, change), now);
             self.watches.told(kind.name());

@@ -203,7 +203,7 @@ impl World {
     fn calm(&self) -> Option<Calm> {
         let now = self.now;
         let mut processes = self.replicas.iter().filter_map(|replica| replica.process.as_ref());
-        let works = processes.find(|it| it.leads(now) && it.paused_until <= now && !it.delivered.is_empty());
+        let works = processes.find(|it| it.leads(now) && it.paused_until <= now && it.watches(Kind::Preemption));
         let lags = self.lag.values().any(|until| *until > now);
         if !self.mode.evicts() || lags || !self.cuts.is_empty() {
             return None;

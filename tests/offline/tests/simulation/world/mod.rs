@@ -63,7 +63,7 @@ pub enum Event {
     Boot(usize),
     /// A process takes part in the election.
     Elect(usize, u32),
-    /// A leading process lists every kind.
+    /// A process lists the kinds that it does not watch yet: a leader every kind, a standby all but the stored plans.
     List(usize, u32),
     /// A watch delivers the changes up to a number.
     Tell(usize, u32, Kind, usize),

@@ -36,6 +36,10 @@ impl World {
         it.process = Some(Process::new(term.clone(), &self.config));
         self.say(&term, "starts");
         self.after(0, Event::Elect(replica, number));
+        // The others lead before they have listed anything, like a process that has just been started.
+        if number % 2 == 1 {
+            self.after(50, Event::List(replica, number));
+        }
     }
 
     /// Ends a process. Another one starts a moment later.
@@ -103,11 +107,21 @@ impl World {
         let (now, protected) = (self.instant(), self.protected.iter().any(|(_, until)| *until > self.now));
         let replica_of = &mut self.replicas[replica];
         let Some(process) = replica_of.process.as_mut().filter(|_| replica_of.started == number) else { return };
-        process.list_all(&self.server, now);
-        process.take(switched(self.mode), now);
-        process.take(namespace(protected), now);
-        self.halves.begin_term(&self.server);
-        self.at(self.now, Event::Tick(replica, number));
+        let starts = process.delivered.is_empty();
+        if starts {
+            process.list_cluster(&self.server, now);
+            process.take(switched(self.mode), now);
+            process.take(namespace(protected), now);
+        }
+        if process.deadline.is_some() && !process.watches(Kind::Preemption) {
+            process.list(&self.server, Kind::Preemption, now);
+            self.halves.begin_term(&self.server);
+        }
+        if starts {
+            self.at(self.now, Event::Tick(replica, number));
+        } else {
+            self.stir(replica);
+        }
     }
 
     /// Schedules the delivery of changes by the watches of a kind.
@@ -165,8 +179,12 @@ impl World {
         if !commands.is_empty() {
             process.busy = now;
         }
+        let (is_standby, term) = (process.deadline.is_none(), process.term.clone());
         // Without observations the timer fires less often.
         let next = if now - process.busy < 5_000 { 250 } else { 1_000 };
+        if let Some(command) = commands.first().filter(|_| is_standby) {
+            self.broken.push(format!("{} by {term}, which does not lead", calls::describe(command)));
+        }
         self.dispatch(replica, number, commands);
         if tick {
             self.after(next, Event::Tick(replica, number));
@@ -419,8 +437,7 @@ impl World {
             Turn::Relist(kind) => {
                 let instant = self.instant();
                 for replica in 0..self.replicas.len() {
-                    if let Some(process) = self.replicas[replica].process.as_mut().filter(|it| !it.delivered.is_empty())
-                    {
+                    if let Some(process) = self.replicas[replica].process.as_mut().filter(|it| it.watches(*kind)) {
                         process.list(&self.server, *kind, instant);
                         self.stir(replica);
                     }
