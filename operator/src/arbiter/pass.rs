@@ -7,7 +7,7 @@ use crate::preemption::queue::Candidates;
 use giveway_planner::Preemptor;
 
 impl Arbiter {
-    /// Runs one pass over all applied inputs: advances plans, decides, and writes. A [standby](super::standby) only observes.
+    /// Runs one pass over all applied inputs: advances plans, decides, and writes. A standby only observes.
     pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
