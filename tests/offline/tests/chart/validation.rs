@@ -39,8 +39,8 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             "operator.podLabels: app.kubernetes.io/name is the chart's own label, by which Services and budgets find the pods",
         ),
         (
-            &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=5"],
-            "priorityClassQuota.pods must be 6 or more, not 5: both daemons with one more pod each while they are replaced, and a Job of the chart",
+            &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=6"],
+            "priorityClassQuota.pods must be 7 or more, not 6: both daemons with one more pod each while they are replaced, and a Job of the chart",
         ),
         (
             &["victims.protectedNamespaces={Billing}"],
