@@ -4,7 +4,7 @@
 use super::facts::Installation;
 use super::finding::Finding;
 use crate::world::World;
-use giveway_crds::breaker::{OpenBreakers, Outcome, PLANS, PreemptorBreaker, TIME};
+use giveway_crds::breaker::{OpenBreakers, Outcome, PreemptorBreaker, SharedBreaker};
 use giveway_crds::keys::GROUP;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::wording::counted;
@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Maximum number of preemptors that a line names.
+/// Maximum number of preemptors or namespaces that a line names.
 const NAMED: usize = 5;
 /// What to do about an open breaker.
 const REMEDY: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these Preemptions: \
@@ -49,7 +49,8 @@ fn outcome(stored: &Preemption) -> Option<Outcome> {
     Outcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
 }
 
-/// Returns one finding for the breaker of the cluster if it is open, and one for those of preemptors.
+/// Returns one finding for the breaker of the cluster if it is open, one for those of namespaces, and one for those of preemptors. Only the
+/// first one is a failure of the installation: the others may be caused by the users of a namespace.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let open = match &facts.breakers {
         Ok(open) => open,
@@ -66,27 +67,48 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
             format!("Plans for {count} preemptors in a row evicted pods, and none of them was bound: {effect}.");
         found.push(Finding::fail("breakers", message, REMEDY));
     }
+    if !open.namespaces.is_empty() {
+        let count = counted(open.namespaces.len(), "namespace", "namespaces");
+        let message = format!(
+            "No pod is evicted for preemptors of {count}, after plans for several of them in a row evicted pods without effect: {}.",
+            first(open.namespaces.iter().map(|(namespace, breaker)| of_namespace(namespace, breaker)))
+        );
+        found.push(Finding::warn("breakers", message, REMEDY));
+    }
     if !open.preemptors.is_empty() {
         let count = counted(open.preemptors.len(), "preemptor", "preemptors");
-        let named: Vec<String> = open.preemptors.values().take(NAMED).map(named).collect();
-        let more = match open.preemptors.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         let message = format!(
-            "No pod is evicted for {count}, after {PLANS} plans within {} minutes that evicted pods without effect: {}{more}.",
-            TIME / 60,
-            named.join(", ")
+            "No pod is evicted for {count}, after plans in a row that evicted pods without effect: {}.",
+            first(open.preemptors.values().map(of_preemptor))
         );
         found.push(Finding::warn("breakers", message, REMEDY));
     }
     found
 }
 
-/// Returns the name of a preemptor with the end of its breaker.
-fn named(breaker: &PreemptorBreaker) -> String {
+/// Returns the first of these texts, and the number of the others.
+fn first(all: impl ExactSizeIterator<Item = String>) -> String {
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    all.take(NAMED).collect::<Vec<String>>().join(", ") + &more
+}
+
+/// Returns the name of a preemptor with the number of plans and the end of its breaker.
+fn of_preemptor(breaker: &PreemptorBreaker) -> String {
     let StoredPreemptor { kind, namespace, name, .. } = &breaker.preemptor;
-    format!("{}/{namespace}/{name} until {}", kind.to_lowercase(), time(breaker.until))
+    let (kind, until) = (kind.to_lowercase(), time(breaker.until));
+    format!("{kind}/{namespace}/{name} ({} plans) until {until}", breaker.plans)
+}
+
+/// Returns the name of a namespace with the number of preemptors and the end of its breaker.
+fn of_namespace(namespace: &str, breaker: &SharedBreaker) -> String {
+    let end = match breaker.stops_all() {
+        true => format!("until {}", time(breaker.until)),
+        false => "until a plan completes, except for one plan at a time".to_owned(),
+    };
+    format!("{namespace} ({} preemptors) {end}", breaker.preemptors())
 }
 
 fn time(second: i64) -> Timestamp {
@@ -103,32 +125,40 @@ mod tests {
 
     const NOW: &str = "2026-11-21T12:00:00Z";
 
-    fn group(name: &str) -> Value {
+    /// Returns the namespace and the name in `NAMESPACE/NAME`; without a namespace it is `ml`.
+    fn key(group: &str) -> (&str, &str) {
+        group.split_once('/').unwrap_or(("ml", group))
+    }
+
+    fn group(group: &str) -> Value {
+        let (namespace, name) = key(group);
         json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "ml", "uid": format!("uid-{name}")},
+            "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}")},
             "spec": {"schedulingPolicy": {"basic": {}}, "priority": 100}
         })
     }
 
     /// Returns a plan for a PodGroup that ended at this time after it had evicted a pod.
     fn plan(group: &str, number: usize, state: &str, ended: &str) -> Value {
+        let (namespace, group) = key(group);
         let name = format!("{group}-{number}");
         json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name, "uid": name},
             "spec": {
                 "cause": "Preemptor", "strategy": "least-cost",
-                "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": group, "uid": format!("uid-{group}"), "priority": 100}
+                "preemptor": {"kind": "PodGroup", "namespace": namespace, "name": group, "uid": format!("uid-{group}"), "priority": 100}
             },
             "status": {"state": state, "evicted": 1, "finishedAt": ended}
         })
     }
 
     fn pod(group: &str) -> Value {
+        let (namespace, group) = key(group);
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": format!("{group}-0"), "namespace": "ml", "uid": format!("uid-{group}-0"),
+                "name": format!("{group}-0"), "namespace": namespace, "uid": format!("uid-{group}-0"),
                 "labels": {"scheduling.giveway.dev/pod-group": group}
             },
             "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}
@@ -152,8 +182,8 @@ mod tests {
 
     #[test]
     fn the_open_breaker_of_a_preemptor_is_a_warning_that_names_it() {
-        let words = "No pod is evicted for 1 preemptor, after 3 plans within 10 minutes that evicted pods without effect: \
-                     podgroup/ml/train until 2026-11-21T12:05:00Z.";
+        let words = "No pod is evicted for 1 preemptor, after plans in a row that evicted pods without effect: \
+                     podgroup/ml/train (3 plans) until 2026-11-21T12:05:00Z.";
         assert_eq!(found(&["train"], three("train")), [(Status::Warn, words.to_owned())]);
         assert_eq!(found(&[], three("train")), [], "it was deleted");
         assert_eq!(found(&["train"], three("train").split_off(1)), [], "only two plans");
@@ -161,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_open_breaker_of_the_cluster_is_a_failure() {
-        let names = ["a", "b", "c", "d", "e"];
+        let names = ["ml/a", "ml/b", "web/c", "web/d", "batch/e"];
         let at = |ended: &str| names.map(|name| plan(name, 1, "Cancelled", ended)).to_vec();
         let begin = "Plans for 5 preemptors in a row evicted pods, and none of them was bound: ";
         let stopped = format!("{begin}no pod is evicted for any preemptor until 2026-11-21T12:05:00Z.");
@@ -169,8 +199,31 @@ mod tests {
         let trials = format!("{begin}one plan with evictions is made at a time until one completes.");
         assert_eq!(found(&names, at("2026-11-21T11:45:00Z")), [(Status::Fail, trials)]);
         let mut plans = at("2026-11-21T11:55:00Z");
-        plans.push(plan("f", 1, "Completed", "2026-11-21T11:56:00Z"));
+        plans.push(plan("ml/f", 1, "Completed", "2026-11-21T11:56:00Z"));
         assert_eq!(found(&names, plans), []);
+    }
+
+    #[test]
+    fn the_open_breaker_of_a_namespace_is_a_warning_and_no_failure() {
+        let names = ["a", "b", "c", "d", "e"];
+        let at = |ended: &str| names.map(|name| plan(name, 1, "Cancelled", ended)).to_vec();
+        let words = |end: &str| {
+            format!(
+                "No pod is evicted for preemptors of 1 namespace, after plans for several of them in a row evicted pods without \
+                 effect: ml (5 preemptors) until {end}."
+            )
+        };
+        let expected = |end: &str| [(Status::Warn, words(end))];
+        assert_eq!(found(&names, at("2026-11-21T11:55:00Z")), expected("2026-11-21T12:05:00Z"));
+        let trials = "a plan completes, except for one plan at a time";
+        assert_eq!(found(&names, at("2026-11-21T11:45:00Z")), expected(trials));
+    }
+
+    #[test]
+    fn a_line_names_the_first_ones_and_counts_the_others() {
+        let texts = |number: usize| first((0..number).map(|number| number.to_string()));
+        assert_eq!(texts(2), "0, 1");
+        assert_eq!(texts(7), "0, 1, 2, 3, 4 and 2 more");
     }
 
     #[test]

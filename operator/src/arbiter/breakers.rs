@@ -7,15 +7,17 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
+use crate::limits::breakers::Scope;
 use crate::model::Model;
 use crate::status::WaitReason;
-use giveway_crds::breaker::{ClusterBreaker, Outcome, PLANS, TIME};
+use giveway_crds::breaker::{OpenBreakers, Outcome, SharedBreaker};
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::Preemptor;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a plan may take before the next one may be made, while one is made at a time.
@@ -37,9 +39,18 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }
 
-/// Returns the sentence about the breaker of the cluster: why it is open.
-pub(super) fn reason(breaker: &ClusterBreaker) -> String {
-    format!("Plans for {} preemptors in a row evicted pods, and none of them was bound.", breaker.preemptors())
+/// Returns the sentence about a shared breaker: why it is open.
+pub(super) fn reason(scope: Scope, breaker: &SharedBreaker) -> String {
+    let of = match scope {
+        Scope::Cluster => "",
+        Scope::Namespace => " of this namespace",
+    };
+    format!("Plans for {} preemptors{of} in a row evicted pods, and none of them was bound.", breaker.preemptors())
+}
+
+/// Returns the namespaces in which no pod is evicted for any preemptor; `None` stands for the cluster.
+fn stopped(open: &OpenBreakers) -> BTreeSet<Option<String>> {
+    open.stopping().map(|(namespace, _)| namespace.map(str::to_owned)).collect()
 }
 
 impl Arbiter {
@@ -62,17 +73,24 @@ impl Arbiter {
     }
 
     /// Computes which breakers are open. Preemptors are decided again when one has opened or closed, and plans that have evicted no pod are
-    /// cancelled when that of the cluster has opened.
+    /// cancelled when that of their namespace or of the cluster has opened.
     fn compute_breakers(&mut self, clock: Clock) {
-        let was_open = self.restraint.breakers.stop_all().is_some();
+        let before = stopped(self.restraint.breakers.open());
         let model = &self.model;
         if !self.restraint.breakers.compute(clock.epoch_seconds, |preemptor| waits(model, preemptor)) {
             return;
         }
         self.model.version += 1;
-        if let Some(breaker) = self.restraint.breakers.stop_all().filter(|_| !was_open) {
-            let until = time(breaker.until);
-            tracing::warn!(preemptors = breaker.preemptors(), %until, "no pod is evicted for any preemptor until then");
+        let mut has_opened = false;
+        for (namespace, breaker) in self.restraint.breakers.open().stopping() {
+            if before.contains(&namespace.map(str::to_owned)) {
+                continue;
+            }
+            has_opened = true;
+            let (until, preemptors) = (time(breaker.until), breaker.preemptors());
+            tracing::warn!(namespace, preemptors, %until, "no pod is evicted for any preemptor until then");
+        }
+        if has_opened {
             self.plans.flights.wake_all();
         }
     }
@@ -81,46 +99,60 @@ impl Arbiter {
     pub(super) fn stopped_by_breaker(&self, preemptor: &Preemptor, clock: Clock) -> Option<WaitReason> {
         let uid = self.model.uid_of(preemptor)?;
         let breakers = &self.restraint.breakers;
-        let message = match (breakers.of_preemptor(uid), breakers.of_cluster()) {
-            (Some(breaker), _) => {
-                let (minutes, until) = (TIME / 60, time(breaker.until));
+        let message = match breakers.of_preemptor(uid) {
+            Some(breaker) => {
+                let (plans, until) = (breaker.plans, time(breaker.until));
                 format!(
-                    "{PLANS} plans within {minutes} minutes evicted pods for this preemptor, and it was not bound. No pod is evicted for it until {until}: its events say how each plan ended, and capacity that becomes free is used at once."
+                    "{plans} plans in a row evicted pods for this preemptor, and it was not bound. No pod is evicted for it until {until}: its events say how each plan ended, and capacity that becomes free is used at once."
                 )
             }
-            (None, Some(breaker)) => self.stopped_by_cluster(breaker, uid, clock)?,
-            (None, None) => return None,
+            None => {
+                let mut shared = breakers.shared(&preemptor.key().namespace);
+                shared.find_map(|(scope, breaker)| self.stopped_by_shared(scope, breaker, preemptor, clock))?
+            }
         };
         Some(WaitReason { reason: Reason::CircuitBreakerOpen, message })
     }
 
-    /// Returns why the breaker of the cluster permits no plan with evictions for the preemptor with this UID now; `None` if it permits one.
-    fn stopped_by_cluster(&self, breaker: &ClusterBreaker, uid: &str, clock: Clock) -> Option<String> {
-        let (reason, permitted) = (reason(breaker), breaker.permits_from(uid));
+    /// Returns why the breaker of the cluster or of a namespace permits no plan with evictions for a preemptor now; `None` if it permits one.
+    fn stopped_by_shared(
+        &self,
+        scope: Scope,
+        breaker: &SharedBreaker,
+        preemptor: &Preemptor,
+        clock: Clock,
+    ) -> Option<String> {
+        let (reason, namespace) = (reason(scope, breaker), &preemptor.key().namespace);
+        let permitted = breaker.permits_from(namespace, self.model.uid_of(preemptor)?);
+        let (of, within) = match scope {
+            Scope::Cluster => ("", None),
+            Scope::Namespace => (" of the namespace", Some(namespace.as_str())),
+        };
         if breaker.stops_all() {
             let until = time(breaker.until);
             return Some(format!(
-                "{reason} No pod is evicted for any preemptor until {until}: an administrator finds the cause with `kubectl giveway check`, and capacity that becomes free is used at once."
+                "{reason} No pod is evicted for any preemptor{of} until {until}: an administrator finds the cause with `kubectl giveway check`, and capacity that becomes free is used at once."
             ));
         }
         let next = if permitted > clock.epoch_seconds {
             format!("this preemptor is considered after {}", time(permitted))
-        } else if self.has_trial(clock) {
+        } else if self.has_trial(within, clock) {
             "this preemptor is considered after the current one".to_owned()
         } else {
             return None;
         };
         Some(format!(
-            "{reason} One plan with evictions is made at a time until one completes: {next}, and capacity that becomes free is used at once."
+            "{reason} One plan with evictions{of} is made at a time until one completes: {next}, and capacity that becomes free is used at once."
         ))
     }
 
-    /// Returns true if a plan that evicts pods was made a short time ago and is in flight.
-    fn has_trial(&self, clock: Clock) -> bool {
+    /// Returns true if a plan that evicts pods was made a short time ago and is in flight: for a preemptor of this namespace, or for any.
+    fn has_trial(&self, namespace: Option<&str>, clock: Clock) -> bool {
         let flights = &self.plans.flights;
         flights.with_victims(i32::MIN) > 0
             && flights.values().any(|flight| {
-                flight.evicts() && flight.rescue.is_none() && clock.now.duration_since(flight.started) < TRIAL
+                let is_in = namespace.is_none_or(|namespace| flight.preemptor.key().namespace.as_str() == namespace);
+                is_in && flight.evicts() && flight.rescue.is_none() && clock.now.duration_since(flight.started) < TRIAL
             })
     }
 }

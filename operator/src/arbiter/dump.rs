@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::dump::{self, Leader, Limits, Operator, QueueView, WatchView};
+use crate::dump::{self, BreakersView, Leader, Limits, Operator, QueueView, WatchView};
 use crate::observability::metrics::Content;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -26,6 +26,7 @@ impl Arbiter {
             let view = QueueView { depth: content.depth, age_seconds: content.age.as_secs() };
             (content.queue.as_str(), view)
         };
+        let breakers = self.restraint.breakers.open();
         Operator {
             leader: Leader {
                 term: self.leadership.term().to_owned(),
@@ -45,6 +46,11 @@ impl Arbiter {
             plans: self.plans.flights.len(),
             reservations: self.model.cluster.planned_reservations(),
             bans: self.restraint.bans.len(),
+            breakers: BreakersView {
+                preemptors: breakers.preemptors.len(),
+                namespaces: breakers.namespaces.len(),
+                cluster: breakers.cluster.is_some(),
+            },
             critical_addons_waiting: self.critical_addons.queue.count(),
             statuses_waiting: self.statuses.waiting(),
             queues: queues.map(queue).collect(),

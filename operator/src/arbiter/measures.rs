@@ -105,6 +105,6 @@ impl Arbiter {
         let victims = bans.victims().count();
         self.metrics.bans(victims, bans.len() - victims);
         let breakers = self.restraint.breakers.open();
-        self.metrics.breakers(breakers.preemptors.len(), breakers.cluster.is_some());
+        self.metrics.breakers(breakers.preemptors.len(), breakers.namespaces.len(), breakers.cluster.is_some());
     }
 }

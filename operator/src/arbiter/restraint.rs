@@ -53,12 +53,11 @@ impl Arbiter {
     }
 
     /// Cancels the plans that must not continue in this mode or in their namespace, or must not begin because of the circuit breaker of the
-    /// cluster. A change of the mode, of a namespace or of this breaker wakes all plans, and a new plan is awake, so the others need not be
-    /// examined.
+    /// cluster or of their namespace. A change of the mode, of a namespace or of such a breaker wakes all plans, and a new plan is awake, so
+    /// the others need not be examined.
     pub(super) fn restrain(&mut self) {
         let awake: Vec<Preemptor> = self.plans.flights.awake().cloned().collect();
         let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
-        let breaker = self.restraint.breakers.stop_all().map(breakers::reason);
         for preemptor in awake {
             let is_unserved = self.is_unserved(&preemptor);
             let Some(flight) = self.plans.flights.get_mut(&preemptor) else { continue };
@@ -72,11 +71,12 @@ impl Arbiter {
                 let what = if flight.evicts() { "; what was begun is finished, and nobody else goes." } else { "." };
                 flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
             }
-            if let Some(reason) = &breaker
+            if let Some((scope, breaker)) = self.restraint.breakers.stop_all(&preemptor.key().namespace)
                 && flight.rescue.is_none()
                 && flight.evicts()
                 && flight.plan.state == PlanState::Planned
             {
+                let reason = breakers::reason(scope, breaker);
                 flight.drop_plan(PlanState::Cancelled, format!("No pod was evicted for this plan: {reason}"));
             }
         }

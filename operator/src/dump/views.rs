@@ -34,6 +34,8 @@ pub struct Operator {
     pub reservations: usize,
     /// Number of bans: placements that kube-scheduler did not bind, and victims whose eviction was rejected.
     pub bans: usize,
+    /// The open circuit breakers.
+    pub breakers: BreakersView,
     /// Number of critical add-ons that are Unschedulable.
     pub critical_addons_waiting: usize,
     /// Number of PodGroups whose status is not written yet.
@@ -75,6 +77,18 @@ pub struct Limits {
     pub evictions_per_second: u32,
     /// Maximum number of calls in flight, without evictions.
     pub concurrent_calls: u32,
+}
+
+/// The open circuit breakers.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BreakersView {
+    /// Number of preemptors with an open breaker.
+    pub preemptors: usize,
+    /// Number of namespaces with an open breaker.
+    pub namespaces: usize,
+    /// True if the breaker of the cluster is open.
+    pub cluster: bool,
 }
 
 /// A queue.

@@ -4,10 +4,22 @@
 //! [`giveway_crds::breaker`] says when a breaker is open. Nothing is stored for it: each leader gets the outcomes from the `Preemption`
 //! objects, and those of its own plans as soon as they end.
 
-use giveway_crds::breaker::{ClusterBreaker, OpenBreakers, Outcome, PreemptorBreaker};
+use giveway_crds::breaker::{OpenBreakers, Outcome, PreemptorBreaker, SharedBreaker};
 use giveway_crds::plan::StoredPreemptor;
 use giveway_planner::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of outcomes in memory. The oldest ones above it are forgotten, so that no load uses more memory.
+const MOST: usize = 5_000;
+
+/// The preemptors that a shared breaker concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of all namespaces.
+    Cluster,
+    /// Those of one namespace.
+    Namespace,
+}
 
 /// The outcomes of plans, and the breakers that are open.
 #[derive(Debug, Default)]
@@ -46,16 +58,27 @@ impl Breakers {
         differs
     }
 
-    /// Removes the outcomes that do not count any more, and those of completed plans that end no count of failures.
+    /// Removes the outcomes that do not count any more, those of completed plans that end no count of failures, and the oldest above the
+    /// maximum number.
     fn forget(&mut self, second: i64) {
         self.outcomes.retain(|_, outcome| outcome.counts_at(second));
         let (bound, failed): (Vec<&Outcome>, Vec<&Outcome>) =
             self.outcomes.values().partition(|outcome| outcome.is_bound);
-        let last = bound.into_iter().map(|outcome| outcome.ended).max();
+        let mut last: BTreeMap<String, i64> = BTreeMap::new();
+        for outcome in bound {
+            let known = last.entry(outcome.preemptor.namespace.clone()).or_insert(outcome.ended);
+            *known = outcome.ended.max(*known);
+        }
         let failed: BTreeSet<String> = failed.into_iter().map(|outcome| outcome.preemptor.uid.clone()).collect();
         self.outcomes.retain(|_, outcome| {
-            !outcome.is_bound || Some(outcome.ended) == last || failed.contains(&outcome.preemptor.uid)
+            let is_last = last.get(&outcome.preemptor.namespace) == Some(&outcome.ended);
+            !outcome.is_bound || is_last || failed.contains(&outcome.preemptor.uid)
         });
+        if let Some(excess) = self.outcomes.len().checked_sub(MOST + 1) {
+            let mut ends: Vec<i64> = self.outcomes.values().map(|outcome| outcome.ended).collect();
+            let newest_forgotten = *ends.select_nth_unstable(excess).1;
+            self.outcomes.retain(|_, outcome| outcome.ended > newest_forgotten);
+        }
     }
 
     /// Returns the open breakers.
@@ -68,14 +91,16 @@ impl Breakers {
         self.open.preemptors.get(uid)
     }
 
-    /// Returns the breaker of the cluster, if it is open.
-    pub fn of_cluster(&self) -> Option<&ClusterBreaker> {
-        self.open.cluster.as_ref()
+    /// Returns the open breakers that preemptors of this namespace share: that of the cluster first.
+    pub fn shared(&self, namespace: &str) -> impl Iterator<Item = (Scope, &SharedBreaker)> {
+        let cluster = self.open.cluster.iter().map(|breaker| (Scope::Cluster, breaker));
+        let namespace = self.open.namespaces.get(namespace).map(|breaker| (Scope::Namespace, breaker));
+        cluster.chain(namespace)
     }
 
-    /// Returns the breaker of the cluster while it permits no evictions for any preemptor.
-    pub fn stop_all(&self) -> Option<&ClusterBreaker> {
-        self.of_cluster().filter(|breaker| breaker.stops_all())
+    /// Returns the breaker that permits no evictions for any preemptor of this namespace.
+    pub fn stop_all(&self, namespace: &str) -> Option<(Scope, &SharedBreaker)> {
+        self.shared(namespace).find(|(_, breaker)| breaker.stops_all())
     }
 }
 
@@ -84,7 +109,12 @@ mod tests {
     use super::*;
 
     fn outcome(uid: &str, ended: i64, is_bound: bool) -> Outcome {
-        let preemptor = StoredPreemptor { kind: "PodGroup".into(), uid: uid.into(), ..StoredPreemptor::default() };
+        outcome_in("team", uid, ended, is_bound)
+    }
+
+    fn outcome_in(namespace: &str, uid: &str, ended: i64, is_bound: bool) -> Outcome {
+        let (kind, namespace, uid) = ("PodGroup".into(), namespace.into(), uid.into());
+        let preemptor = StoredPreemptor { kind, namespace, uid, ..StoredPreemptor::default() };
         Outcome { preemptor, ended, is_bound }
     }
 
@@ -102,7 +132,7 @@ mod tests {
     fn a_breaker_closes_when_its_time_has_passed_or_a_preemption_is_deleted() {
         let mut breakers = open();
         assert_eq!(breakers.of_preemptor("a").map(|open| open.until), Some(700));
-        assert!(breakers.of_preemptor("b").is_none() && breakers.of_cluster().is_none());
+        assert!(breakers.of_preemptor("b").is_none() && breakers.shared("team").next().is_none());
         assert!(!breakers.compute(100, |_| panic!("it was computed at this second")));
         assert!(!breakers.compute(699, |_| true));
         assert!(breakers.compute(700, |_| true) && breakers.of_preemptor("a").is_none());
@@ -133,21 +163,42 @@ mod tests {
         breakers.compute(1_300, |_| true);
         let kept: Vec<&str> = breakers.outcomes.keys().map(SmolStr::as_str).collect();
         assert_eq!(kept, ["done-999", "earlier", "p-1", "p-2", "p-3"]);
-        breakers.compute(10_000, |_| true);
+        breakers.note("elsewhere", outcome_in("other", "x", 900, true));
+        breakers.compute(1_301, |_| true);
+        assert!(breakers.outcomes.contains_key("elsewhere"), "it is the last one of its namespace");
+        breakers.compute(30_000, |_| true);
         assert!(breakers.outcomes.is_empty());
     }
 
     #[test]
-    fn the_breaker_of_the_cluster_stops_all_and_then_permits_one_plan_at_a_time() {
+    fn the_number_of_outcomes_is_bounded_and_the_oldest_are_forgotten() {
+        let mut breakers = Breakers::default();
+        for number in 0..MOST + 10 {
+            let ended = 1_000 + i64::try_from(number).unwrap();
+            breakers.note(&format!("p-{number:05}"), outcome(&format!("u{number}"), ended, false));
+        }
+        breakers.compute(7_000, |_| true);
+        assert_eq!(breakers.outcomes.len(), MOST);
+        assert_eq!(breakers.outcomes.keys().next().map(SmolStr::as_str), Some("p-00010"));
+    }
+
+    #[test]
+    fn a_shared_breaker_stops_all_and_then_permits_one_plan_at_a_time() {
         let mut breakers = Breakers::default();
         for uid in ["a", "b", "c", "d", "e"] {
             breakers.note(uid, outcome(uid, 100, false));
         }
         assert!(breakers.compute(100, |_| true));
-        assert!(breakers.stop_all().is_some());
+        assert_eq!(breakers.stop_all("team").map(|(scope, _)| scope), Some(Scope::Namespace));
+        assert!(breakers.stop_all("other").is_none(), "the failures of a namespace do not concern others");
         assert!(breakers.compute(700, |_| true));
-        assert!(breakers.stop_all().is_none() && breakers.of_cluster().is_some());
+        assert!(breakers.stop_all("team").is_none() && breakers.shared("team").next().is_some());
         breakers.note("f", outcome("f", 701, true));
-        assert!(breakers.compute(701, |_| true) && breakers.of_cluster().is_none());
+        assert!(breakers.compute(701, |_| true) && breakers.shared("team").next().is_none());
+        for (namespace, uid) in [("x", "g"), ("y", "h"), ("y", "i"), ("z", "j"), ("z", "k")] {
+            breakers.note(uid, outcome_in(namespace, uid, 800, false));
+        }
+        assert!(breakers.compute(800, |_| true));
+        assert_eq!(breakers.stop_all("other").map(|(scope, _)| scope), Some(Scope::Cluster));
     }
 }

@@ -1,5 +1,5 @@
-//! Circuit breakers, driven step by step: a preemptor whose evictions lead to no binding, and a cluster in which none does, evict no more
-//! pods for a while, also under the next leader, and use free capacity meanwhile.
+//! Circuit breakers, driven step by step: a preemptor whose evictions lead to no binding, and a namespace or a cluster in which none does,
+//! evict no more pods for a while, also under the next leader, and use free capacity meanwhile.
 
 use crate::driven::{Driven, Kind, gang, member, running};
 use crate::scheduler::unschedulable;
@@ -9,6 +9,8 @@ use serde_json::json;
 use std::time::Duration;
 
 const FIVE: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
+/// The namespaces of the five gangs: of each at most two count for the cluster.
+const TEAMS: [&str; 5] = ["team-a", "team-a", "team-b", "team-b", "team-c"];
 const WHY: &str = "Plans for 5 preemptors in a row evicted pods, and none of them was bound.";
 
 fn seconds(number: u64) -> Duration {
@@ -49,19 +51,26 @@ fn three_in_vain() -> Driven {
     driven
 }
 
-/// Returns a cluster with a sixth node, in which plans for five gangs evicted pods in vain.
-fn five_in_vain() -> Driven {
+/// Creates a gang for each of the five nodes, in these namespaces.
+fn submit_five(driven: &mut Driven, namespaces: [&str; 5]) {
+    for (namespace, node) in namespaces.into_iter().zip(FIVE) {
+        driven.submit_in(namespace, node, &format!("train-{node}"), 1_000);
+    }
+}
+
+/// Returns a cluster with a sixth node, in which plans for five gangs in these namespaces evicted pods in vain.
+fn five_in_vain(namespaces: [&str; 5]) -> Driven {
     let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
-    FIVE.iter().for_each(|node| driven.submit_for(node, &format!("train-{node}"), 1_000));
+    submit_five(&mut driven, namespaces);
     driven.settle();
     take_capacity(&mut driven, &FIVE);
     driven
 }
 
-/// Expects that this number of breakers of each kind are open.
-fn expect_open(driven: &Driven, preemptors: usize, cluster: usize) {
+/// Expects that this number of breakers of each kind are open: of preemptors, of namespaces, and of the cluster.
+fn expect_open(driven: &Driven, preemptors: usize, namespaces: usize, cluster: usize) {
     let metrics = driven.metrics();
-    for (kind, number) in [("preemptor", preemptors), ("cluster", cluster)] {
+    for (kind, number) in [("preemptor", preemptors), ("namespace", namespaces), ("cluster", cluster)] {
         let line = format!("giveway_operator_breakers_open{{kind=\"{kind}\"}} {number}");
         assert!(metrics.lines().any(|there| there == line), "{line} is not in:\n{metrics}");
     }
@@ -71,22 +80,85 @@ fn expect_open(driven: &Driven, preemptors: usize, cluster: usize) {
 fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes() {
     let mut driven = three_in_vain();
     let told = driven.condition("train", SCHEDULED);
-    let begin = "False CircuitBreakerOpen: 3 plans within 10 minutes evicted pods for this preemptor, and it was not bound. No pod is \
+    let begin = "False CircuitBreakerOpen: 3 plans in a row evicted pods for this preemptor, and it was not bound. No pod is \
                  evicted for it until 2027-01-15T08:10:";
     assert!(told.starts_with(begin), "{told}");
     let events = driven.events.iter().filter(|event| event.starts_with("PodGroup default/train CircuitBreakerOpen: "));
     assert_eq!(events.count(), 1, "{:#?}", driven.events);
-    expect_open(&driven, 1, 0);
+    expect_open(&driven, 1, 0, 0);
     driven.run(seconds(290));
     // The next leader.
     driven.next_leader();
     driven.run(seconds(290));
     assert_eq!(driven.evicted().len(), 3, "{:#?}", driven.stored());
     assert_eq!(driven.condition("train", SCHEDULED), told);
-    expect_open(&driven, 1, 0);
+    expect_open(&driven, 1, 0, 0);
     driven.run(seconds(30));
     assert_eq!(driven.evicted().len(), 4, "it closed by itself: {}", driven.condition("train", SCHEDULED));
-    expect_open(&driven, 0, 0);
+    expect_open(&driven, 0, 0, 0);
+}
+
+#[test]
+fn each_further_failed_plan_doubles_the_time_without_evictions_up_to_an_hour() {
+    let mut driven = three_in_vain();
+    for (plans, minutes) in [(4, 10), (5, 20), (6, 40), (7, 60), (8, 60)] {
+        driven.next_leader();
+        driven.run(seconds(minutes * 60 - 30));
+        assert_eq!(driven.evicted().len(), plans - 1, "{}", driven.condition("train", SCHEDULED));
+        driven.run(seconds(60));
+        assert_eq!(driven.evicted().len(), plans, "{}", driven.condition("train", SCHEDULED));
+        take_capacity(&mut driven, &["n1"]);
+        let told = driven.condition("train", SCHEDULED);
+        let begin = format!("False CircuitBreakerOpen: {plans} plans in a row evicted pods for this preemptor, ");
+        assert!(told.starts_with(&begin), "{told}");
+    }
+}
+
+/// The users of a namespace can make plans fail: for example they take the capacity of the victims with pods of their own.
+#[test]
+fn a_namespace_whose_preemptors_all_fail_stops_no_evictions_for_other_namespaces() {
+    let mut driven = five_in_vain(["team-a"; 5]);
+    driven.run(seconds(5));
+    expect_open(&driven, 0, 1, 0);
+    let dump = driven.dump();
+    assert_eq!(dump["operator"]["breakers"], json!({"preemptors": 0, "namespaces": 1, "cluster": false}));
+    driven.next_leader();
+    driven.submit_in("team-a", "n6", "own", 1_000);
+    driven.run(seconds(5));
+    assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
+    for group in ["own", "train-n1"] {
+        let told = driven.condition(group, SCHEDULED);
+        let begin = "False CircuitBreakerOpen: Plans for 5 preemptors of this namespace in a row evicted pods, and none of them was \
+                     bound. No pod is evicted for any preemptor of the namespace until 2027-01-15T08:10:00Z: ";
+        assert!(told.starts_with(begin), "{told}");
+    }
+    driven.submit_in("team-b", "n6", "other", 1_000);
+    driven.run(seconds(5));
+    driven.terminate();
+    driven.settle();
+    driven.bind();
+    driven.run(seconds(5));
+    assert_eq!(driven.bound("other"), ["other-0"], "{:#?}", driven.stored());
+    assert_eq!(driven.evicted().len(), 6);
+    expect_open(&driven, 0, 1, 0);
+}
+
+/// A plan that has evicted no pod is cancelled only in the namespace whose breaker opens.
+#[test]
+fn a_delayed_plan_of_another_namespace_is_kept_when_the_breaker_of_a_namespace_opens() {
+    let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6", "n7"]);
+    submit_five(&mut driven, ["team-a"; 5]);
+    for (namespace, node, name) in [("team-a", "n6", "own"), ("team-b", "n7", "other")] {
+        driven.submit_in(namespace, node, name, 1_000);
+        driven.change(Kind::Group, name, |group| group["spec"]["preemptionDelaySeconds"] = json!(30)).unwrap();
+    }
+    driven.settle();
+    assert_eq!(driven.plans().len(), 7);
+    take_capacity(&mut driven, &FIVE);
+    driven.run(seconds(60));
+    let evicted = driven.evicted();
+    assert!(evicted.contains(&"low-n7") && !evicted.contains(&"low-n6"), "{evicted:?}");
+    assert!(driven.condition("own", SCHEDULED).starts_with("False CircuitBreakerOpen: "));
 }
 
 #[test]
@@ -98,7 +170,7 @@ fn a_preemptor_with_an_open_breaker_uses_free_capacity() {
     driven.run(seconds(3));
     assert_eq!(driven.bound("train"), ["train-0"]);
     assert_eq!(driven.evicted().len(), 3);
-    expect_open(&driven, 0, 0);
+    expect_open(&driven, 0, 0, 0);
 }
 
 #[test]
@@ -112,7 +184,7 @@ fn a_breaker_closes_when_the_preemptions_are_deleted() {
 
 #[test]
 fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_trial_completes() {
-    let mut driven = five_in_vain();
+    let mut driven = five_in_vain(TEAMS);
     driven.run(seconds(5));
     driven.submit_for("n6", "other", 1_000);
     driven.run(seconds(5));
@@ -122,7 +194,7 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
         let stopped = "No pod is evicted for any preemptor until 2027-01-15T08:10:00Z: ";
         assert!(told.starts_with(&format!("False CircuitBreakerOpen: {WHY} {stopped}")), "{told}");
     }
-    expect_open(&driven, 0, 1);
+    expect_open(&driven, 0, 0, 1);
     driven.next_leader();
     driven.run(seconds(580));
     assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
@@ -143,12 +215,12 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
     driven.run(seconds(5));
     assert_eq!(driven.bound("other"), ["other-0"]);
     assert_eq!(driven.evicted().len(), 11, "each of the five: {:#?}", driven.stored());
-    expect_open(&driven, 0, 0);
+    expect_open(&driven, 0, 0, 0);
 }
 
 #[test]
 fn a_trial_that_fails_opens_the_breaker_again_and_the_next_one_is_for_another_preemptor() {
-    let mut driven = five_in_vain();
+    let mut driven = five_in_vain(TEAMS);
     driven.run(seconds(655));
     assert_eq!(driven.evicted().len(), 5, "those that failed wait for their turn: {:#?}", driven.stored());
     driven.run(seconds(10));
@@ -157,12 +229,13 @@ fn a_trial_that_fails_opens_the_breaker_again_and_the_next_one_is_for_another_pr
     driven.run(seconds(650));
     assert_eq!(driven.evicted().len(), 6, "{:#?}", driven.stored());
     driven.run(seconds(20));
-    assert_eq!(driven.evictions()[6..].iter().map(|it| it.pod.as_str()).collect::<Vec<_>>(), ["low-n2-5"]);
+    let next: Vec<&str> = driven.evictions()[6..].iter().map(|eviction| eviction.pod.as_str()).collect();
+    assert_eq!(next, ["low-n3-5"], "it is for a namespace without a failed trial");
 }
 
 #[test]
 fn deleted_preemptors_do_not_keep_the_breaker_of_the_cluster_open() {
-    let mut driven = five_in_vain();
+    let mut driven = five_in_vain(TEAMS);
     driven.run(seconds(5));
     driven.delete(Kind::Pod, "train-n1-0");
     driven.delete(Kind::Group, "train-n1");
@@ -173,7 +246,7 @@ fn deleted_preemptors_do_not_keep_the_breaker_of_the_cluster_open() {
 #[test]
 fn a_plan_that_has_evicted_no_pod_is_cancelled_when_the_breaker_of_the_cluster_opens() {
     let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
-    FIVE.iter().for_each(|node| driven.submit_for(node, &format!("train-{node}"), 1_000));
+    submit_five(&mut driven, TEAMS);
     let mut late = gang("late", 1, 1_000);
     late["spec"]["preemptionDelaySeconds"] = json!(30);
     driven.apply(Kind::Group, late);
@@ -192,14 +265,14 @@ fn a_plan_that_has_evicted_no_pod_is_cancelled_when_the_breaker_of_the_cluster_o
 
 #[test]
 fn pods_are_evicted_for_a_critical_add_on_although_the_breaker_of_the_cluster_is_open() {
-    let mut driven = five_in_vain();
+    let mut driven = five_in_vain(TEAMS);
     driven.apply(Kind::Pod, unschedulable("dns", 2_000_000_000));
     driven.apply(Kind::Pod, unschedulable("other", 0));
     driven.run(seconds(25));
     // kube-scheduler runs.
     driven.report_unbound("other", "Unschedulable", "0/6 nodes are available: 6 Insufficient memory.");
     driven.run(seconds(10));
-    expect_open(&driven, 0, 1);
+    expect_open(&driven, 0, 0, 1);
     assert_eq!(driven.evicted().len(), 6, "{:#?}", driven.stored());
 }
 

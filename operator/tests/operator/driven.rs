@@ -30,6 +30,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// Grace period of the pods, in seconds: the victims of a test terminate when the test says so.
 const GRACE: i64 = 600;
 
+/// The namespaces of the cluster.
+const NAMESPACES: [&str; 4] = ["default", "team-a", "team-b", "team-c"];
+
 /// Kinds of objects that the API server in memory has. All other kinds have no objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -45,15 +48,6 @@ pub enum Kind {
 impl Kind {
     /// The kinds that a standby watches, too.
     const OF_CLUSTER: [Self; 6] = [Self::Node, Self::Class, Self::Group, Self::Budget, Self::Switch, Self::Pod];
-
-    fn key(self, name: &str) -> ObjectKey {
-        let namespace = match self {
-            Self::Node | Self::Class | Self::Preemption => "",
-            Self::Switch => "giveway-system",
-            Self::Group | Self::Budget | Self::Pod => "default",
-        };
-        ObjectKey::new(namespace, name)
-    }
 
     /// Returns a change of its objects as the watch reports it.
     fn input(self, change: &Change<'_>) -> Input {
@@ -256,9 +250,9 @@ impl Driven {
     fn process(&mut self) -> Process {
         self.terms += 1;
         let mut process = Process::new(format!("operator-{:08}", self.terms), &self.flags);
-        let namespace = object(json!({"metadata": {"name": "default"}}));
+        let namespaces = NAMESPACES.map(|name| Update::Applied(object(json!({"metadata": {"name": name}}))));
         let mut lists = vec![
-            Input::Namespace(Update::Replaced(vec![Update::Applied(namespace)])),
+            Input::Namespace(Update::Replaced(namespaces.into())),
             Input::NativeGroup(Update::Replaced(vec![])),
             Input::Workload(Update::Replaced(vec![])),
             Input::Request(Update::Replaced(vec![])),
@@ -320,8 +314,10 @@ impl Driven {
 
     /// Deletes an object at once. The watch shows it.
     pub fn delete(&mut self, kind: Kind, name: &str) {
-        assert!(self.objects.remove(&(kind, name.to_owned())).is_some(), "there is no {kind:?} {name}");
-        self.show(kind, &Change::Deleted(kind.key(name)));
+        let object = self.objects.remove(&(kind, name.to_owned()));
+        let object = object.unwrap_or_else(|| panic!("there is no {kind:?} {name}"));
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.show(kind, &Change::Deleted(ObjectKey::new(namespace, name)));
     }
 
     /// Changes an object. The watch shows it.
@@ -363,8 +359,15 @@ impl Driven {
 
     /// Creates a gang of one pod that runs only on this node.
     pub fn submit_for(&mut self, node: &str, name: &str, priority: i32) {
-        self.apply(Kind::Group, gang(name, 1, priority));
-        let mut pod = member(&format!("{name}-0"), priority, name, 1);
+        self.submit_in("default", node, name, priority);
+    }
+
+    /// Creates a gang of one pod in this namespace that runs only on this node. Names are unique in all namespaces.
+    pub fn submit_in(&mut self, namespace: &str, node: &str, name: &str, priority: i32) {
+        let (mut group, mut pod) = (gang(name, 1, priority), member(&format!("{name}-0"), priority, name, 1));
+        group["metadata"]["namespace"] = json!(namespace);
+        self.apply(Kind::Group, group);
+        pod["metadata"]["namespace"] = json!(namespace);
         pod["spec"]["nodeSelector"] = json!({"pool": node});
         self.apply(Kind::Pod, pod);
     }

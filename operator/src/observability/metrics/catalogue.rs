@@ -187,7 +187,8 @@ pub(super) const BREAKERS: About = About::gauge(
     "Circuit breakers that are open: plans evicted pods, and their preemptors were not bound. Counted every two seconds by the leader",
     &[label(
         "kind",
-        "`preemptor`: no pod is evicted for a certain preemptor; `cluster`: no pod is evicted for any preemptor, or for one at a time",
+        "`preemptor`: no pod is evicted for a certain preemptor; `namespace`: for any preemptor of a certain namespace, or for one at a time; \
+         `cluster`: for any preemptor, or for one at a time",
     )],
 );
 

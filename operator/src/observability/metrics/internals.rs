@@ -168,9 +168,10 @@ impl Metrics {
         }
     }
 
-    /// Sets the number of open circuit breakers: of preemptors, and of the cluster.
-    pub fn breakers(&self, preemptors: usize, cluster: bool) {
-        for (kind, number) in [("preemptor", preemptors), ("cluster", usize::from(cluster))] {
+    /// Sets the number of open circuit breakers: of preemptors, of namespaces, and of the cluster.
+    pub fn breakers(&self, preemptors: usize, namespaces: usize, cluster: bool) {
+        let numbers = [("preemptor", preemptors), ("namespace", namespaces), ("cluster", usize::from(cluster))];
+        for (kind, number) in numbers {
             self.internals.breakers.get_or_create(&KindLabels { kind: Cow::Borrowed(kind) }).set(count(number));
         }
     }
@@ -227,7 +228,7 @@ mod tests {
         metrics.rehearsed(Rehearsal::Rejected);
         metrics.rehearsed(Rehearsal::Passed);
         metrics.bans(3, 1);
-        metrics.breakers(2, true);
+        metrics.breakers(2, 3, true);
         metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
         metrics.statuses_waiting(7);
         metrics.passed(Duration::from_millis(2));
@@ -239,6 +240,7 @@ mod tests {
                 r#"giveway_operator_bans{ban="victim"} 3"#,
                 r#"giveway_operator_bans{ban="node"} 1"#,
                 r#"giveway_operator_breakers_open{kind="preemptor"} 2"#,
+                r#"giveway_operator_breakers_open{kind="namespace"} 3"#,
                 r#"giveway_operator_breakers_open{kind="cluster"} 1"#,
                 r#"giveway_operator_evicted_not_bound_total{preemptor_class="high"} 1"#,
                 "giveway_operator_statuses_waiting 7",

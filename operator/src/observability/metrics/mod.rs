@@ -444,7 +444,7 @@ mod tests {
         metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
         metrics.rehearsed(Rehearsal::Passed);
         metrics.bans(0, 0);
-        metrics.breakers(0, false);
+        metrics.breakers(0, 0, false);
         metrics
     }
 

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The world is at rest if nothing was written for this time, in milliseconds. It is longer than every back-off except the hour
-/// without evictions for a pod that the scheduler did not bind, and the ten minutes of a circuit breaker.
+/// without evictions for a pod that the scheduler did not bind, and the time of a circuit breaker.
 pub const CALM: u64 = 130_000;
 /// Maximum time until the world is at rest after the last fault and the last event from outside, in milliseconds.
 pub const RESTLESS: u64 = 20 * 60_000;
