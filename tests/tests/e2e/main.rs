@@ -9,6 +9,7 @@ mod adopt;
 mod backfill;
 mod backoff;
 mod barrier;
+mod breakers;
 mod budgets;
 mod certificates;
 mod changes;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         backfill::tests(),
         backoff::tests(),
         barrier::tests(),
+        breakers::tests(),
         budgets::duels::tests(),
         budgets::races::tests(),
         budgets::rounds::tests(),
