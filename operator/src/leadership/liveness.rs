@@ -77,8 +77,23 @@ impl Liveness {
     /// # Errors
     /// The thread cannot be started.
     pub fn watch(self, stop: CancellationToken) -> std::io::Result<()> {
+        self.watch_by(stop, CHECK, RELEASE, Instant::now)
+    }
+
+    /// Like [`Liveness::watch`], with this interval of the checks, this time to release the Lease, and this clock: for tests, which do not
+    /// wait for minutes.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn watch_by(
+        self,
+        stop: CancellationToken,
+        every: Duration,
+        release: Duration,
+        now: impl Fn() -> Instant + Send + 'static,
+    ) -> std::io::Result<()> {
         let thread = std::thread::Builder::new().name("watchdog".to_owned());
-        thread.spawn(move || Watchdog::new(self).run(&stop, CHECK, RELEASE)).map(drop)
+        thread.spawn(move || Watchdog::new(self).run(&stop, every, release, now)).map(drop)
     }
 }
 
@@ -108,12 +123,12 @@ impl Watchdog {
         Self { liveness, problems: 0 }
     }
 
-    /// Checks for ever, at this interval. Before the process ends, `stop` is cancelled, and the rest of the process has
-    /// this time to release the Lease and to end by itself.
-    fn run(mut self, stop: &CancellationToken, every: Duration, release: Duration) {
+    /// Checks for ever, at this interval and by this clock. Before the process ends, `stop` is cancelled, and the rest of the
+    /// process has this time to release the Lease and to end by itself.
+    fn run(mut self, stop: &CancellationToken, every: Duration, release: Duration, now: impl Fn() -> Instant) {
         loop {
             std::thread::sleep(every);
-            let Some(problem) = self.check(Instant::now()) else { continue };
+            let Some(problem) = self.check(now()) else { continue };
             stop.cancel();
             // In a thread of its own, because everything may be waiting for the log.
             std::thread::spawn(move || tracing::error!(%problem, "the operator is stuck: the process ends"));
@@ -187,7 +202,7 @@ mod tests {
         let stop = CancellationToken::new();
         let (every, release) = (Duration::from_millis(1), seconds(2));
         let election = stop.clone();
-        std::thread::spawn(move || Watchdog::new(liveness).run(&stop, every, release));
+        liveness.watch_by(stop, every, release, Instant::now).unwrap();
         election.cancelled().await;
         println!("the Lease is released");
         std::future::pending::<()>().await;

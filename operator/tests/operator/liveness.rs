@@ -1,4 +1,4 @@
-//! The arbiter makes passes although nothing happens, and a pass that does not end is noticed.
+//! The arbiter makes passes although nothing happens, and a pass that does not end is noticed: the watchdog ends the process.
 
 use crate::driven::{config, gang, leadership, member};
 use crate::world::{node, object};
@@ -10,11 +10,15 @@ use giveway_operator::messages::command::{Command, Dispatch};
 use giveway_operator::messages::input::{Input, Update};
 use giveway_operator::observability::metrics::Metrics;
 use serde_json::json;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command as Process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,6 +67,25 @@ impl Running {
         }
     }
 
+    /// Starts the watchdog. If it finds a problem, it cancels `stop`, and ends the process this time later. Its clock is half a minute ahead,
+    /// so a pass must be made every half a minute; from the time at which the returned flag is set, it is two minutes ahead.
+    fn watch(&self, stop: &CancellationToken, release: Duration) -> Arc<AtomicBool> {
+        let late = Arc::new(AtomicBool::new(false));
+        let is_late = Arc::clone(&late);
+        let ahead = move || if is_late.load(Ordering::Relaxed) { 2 * LONGEST } else { LONGEST / 2 };
+        let now = move || Instant::now() + ahead();
+        self.liveness.clone().watch_by(stop.clone(), Duration::from_millis(5), release, now).unwrap();
+        late
+    }
+
+    /// Lists the cluster, and waits for the call whose request does not end.
+    fn get_stuck(&self) {
+        for list in lists() {
+            self.inputs.blocking_send(list).unwrap();
+        }
+        self.requested.recv_timeout(PATIENCE).expect("a call is requested");
+    }
+
     fn end(self) {
         drop((self.test, self.inputs));
         self.thread.join().unwrap();
@@ -96,15 +119,46 @@ fn lists() -> Vec<Input> {
 fn a_leader_whose_pass_does_not_end_is_stuck() {
     let running = Running::start(leadership("operator-00000001"), Watches::default());
     running.wait_for_a_pass();
-    for list in lists() {
-        running.inputs.blocking_send(list).unwrap();
-    }
-    running.requested.recv_timeout(PATIENCE).expect("a call is requested");
+    running.get_stuck();
     let now = Instant::now();
     assert_eq!(running.liveness.problem(now), None, "not yet");
     let problem = running.liveness.problem(now + LONGEST + Duration::from_secs(1)).unwrap();
     assert!(problem.starts_with("the arbiter has made no pass for "), "{problem}");
     running.end();
+}
+
+/// Not a test: the next one runs it in a process of its own.
+#[test]
+#[ignore = "ends the process"]
+fn the_process_of_a_leader_whose_pass_does_not_end() {
+    let running = Running::start(leadership("operator-00000001"), Watches::default());
+    let stop = CancellationToken::new();
+    let late = running.watch(&stop, Duration::from_secs(2));
+    for _ in 0..3 {
+        running.wait_for_a_pass();
+    }
+    running.get_stuck();
+    println!("the pass does not end");
+    late.store(true, Ordering::Relaxed);
+    while !stop.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("the Lease is released");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn the_process_of_a_leader_whose_pass_does_not_end_releases_its_lease_and_ends() {
+    let test = "liveness::the_process_of_a_leader_whose_pass_does_not_end";
+    let arguments = ["--ignored", "--exact", "--nocapture", test];
+    let ended = Process::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+    for line in ["the pass does not end", "the Lease is released"] {
+        assert!(printed.contains(line), "{line} is not in:\n{printed}");
+    }
 }
 
 #[test]
@@ -114,10 +168,14 @@ fn a_standby_and_a_leader_without_lists_whose_watches_are_broken_make_passes() {
     broken.lists("Pod".into(), Instant::now() - LONGEST);
     for (leadership, watches) in [(standby, Watches::default()), (leadership("operator-00000002"), broken)] {
         let running = Running::start(leadership, watches);
+        let stop = CancellationToken::new();
+        // If the watchdog found a problem, it would not end this process before the end of the test.
+        running.watch(&stop, 60 * LONGEST);
         for _ in 0..3 {
             running.wait_for_a_pass();
         }
         assert_eq!(running.liveness.problem(Instant::now()), None);
+        assert!(!stop.is_cancelled());
         running.end();
     }
 }
