@@ -178,6 +178,8 @@ impl Enforced {
 /// The state of a registered rule.
 pub(crate) struct Registered {
     answer: Mutex<Answer>,
+    /// Number of requests that are still admitted before any is denied.
+    admitted: Mutex<usize>,
     /// Number of requests that may still be denied; `None` if there is no limit.
     left: Mutex<Option<usize>>,
     denied: Mutex<Vec<Denied>>,
@@ -185,11 +187,21 @@ pub(crate) struct Registered {
 
 impl Registered {
     fn new(rule: &Rule) -> Self {
-        Self { answer: Mutex::new(rule.answer.clone()), left: Mutex::new(rule.most), denied: Mutex::default() }
+        Self {
+            answer: Mutex::new(rule.answer.clone()),
+            admitted: Mutex::new(rule.admitted),
+            left: Mutex::new(rule.most),
+            denied: Mutex::default(),
+        }
     }
 
     /// Returns true if this request is to be denied, and counts it.
     fn take_turn(&self, request: Denied) -> bool {
+        let mut admitted = locked(&self.admitted);
+        if *admitted > 0 {
+            *admitted -= 1;
+            return false;
+        }
         let mut left = locked(&self.left);
         if *left == Some(0) {
             return false;

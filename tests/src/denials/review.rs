@@ -102,6 +102,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_rule_that_counts_admits_the_first_requests() {
+        let rule = Registered::new(&Rule::evictions().after(1).saying(403, "enough"));
+        assert_eq!(decide(&rule, &review(false)).await, None);
+        assert!(decide(&rule, &review(false)).await.is_some() && rule.denied().len() == 1);
+    }
+
+    #[tokio::test]
     async fn a_rule_that_was_ended_admits() {
         let rule = Registered::new(&Rule::evictions());
         rule.end();

@@ -33,6 +33,8 @@ pub struct Rule {
     namespace: Option<String>,
     prefix: Option<String>,
     dry_run: Option<bool>,
+    target_node: Option<String>,
+    pub(super) admitted: usize,
     pub(super) most: Option<usize>,
     pub(super) answer: Answer,
     timeout_seconds: u32,
@@ -101,6 +103,8 @@ impl Rule {
             namespace: None,
             prefix: None,
             dry_run: None,
+            target_node: None,
+            admitted: 0,
             most: None,
             answer: Answer::Deny(json!({"code": 403})),
             timeout_seconds: 10,
@@ -153,6 +157,20 @@ impl Rule {
     #[must_use]
     pub fn no_dry_runs(mut self) -> Self {
         self.dry_run = Some(false);
+        self
+    }
+
+    /// Selects only bindings to this node.
+    #[must_use]
+    pub fn to_node(mut self, node: &str) -> Self {
+        self.target_node = Some(node.to_owned());
+        self
+    }
+
+    /// Admits the first `admitted` requests, as a policy does that counts.
+    #[must_use]
+    pub fn after(mut self, admitted: usize) -> Self {
+        self.admitted = admitted;
         self
     }
 
@@ -219,6 +237,9 @@ impl Rule {
         if let Some(dry_run) = self.dry_run {
             conditions.push(format!("(has(request.dryRun) && request.dryRun) == {dry_run}"));
         }
+        if let Some(node) = &self.target_node {
+            conditions.push(format!("object.target.name == {}", json!(node)));
+        }
         conditions
     }
 }
@@ -242,6 +263,7 @@ mod tests {
         assert_eq!(Rule::evictions().conditions(), [format!("request.userInfo.username in [\"{OPERATOR}\"]")]);
         assert_eq!(Rule::bindings().conditions(), [format!("request.userInfo.username in [\"{SCHEDULER}\"]")]);
         assert!(!username(&Rule::evictions().by_all()));
+        assert_eq!(Rule::bindings().by_all().to_node("n1").conditions(), ["object.target.name == \"n1\""]);
     }
 
     #[test]

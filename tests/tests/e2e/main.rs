@@ -83,6 +83,7 @@ fn main() -> ExitCode {
         budgets::races::tests(),
         budgets::rounds::tests(),
         budgets::stories::tests(),
+        denials::bindings::tests(),
         denials::evictions::tests(),
         denials::gates::tests(),
         denials::objects::tests(),

@@ -20,7 +20,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -28,7 +28,8 @@ pub fn tests() -> Vec<Test> {
         shared:
             a_victim_is_excluded_if_a_webhook_denies_its_eviction_with_500,
             a_denial_that_begins_after_the_rehearsal_leaves_the_victims_out,
-            evictions_that_a_webhook_denies_for_ever_evict_no_pod;
+            evictions_that_a_webhook_denies_for_ever_evict_no_pod,
+            a_webhook_that_admits_only_the_first_eviction_ends_the_evictions;
         release_shared:
             an_unreachable_webhook_of_evictions_evicts_no_pod_until_it_is_removed;
         own:
@@ -76,6 +77,27 @@ async fn evictions_that_a_webhook_denies_for_ever_evict_no_pod(world: &World) {
     expect_no_eviction_and_all_gates(world, &gang).await;
     assert!(denial.denied().iter().all(|request| request.dry_run), "{:?}", denial.denied());
     // The rule stays in force: the cluster is at rest, and the members' gates have a reported reason.
+    world.check_promises().await;
+}
+
+/// A policy may count: no dry run shows how many evictions it admits.
+async fn a_webhook_that_admits_only_the_first_eviction_ends_the_evictions(world: &World) {
+    fill_nodes_with_precious(world, 2).await;
+    let denial = world.deny(Rule::evictions().no_dry_runs().after(1).saying(403, WORDS)).await;
+    let gang = world.gang("train", 2).priority("high").create().await;
+    wait_for("the evictions of the three other pods are denied", MINUTE, async || {
+        let names: BTreeSet<String> = denial.denied().into_iter().map(|request| request.name).collect();
+        if names.len() == 3 { Ok(()) } else { Err(format!("{names:?}")) }
+    })
+    .await;
+    wait_words(&gang, &[WEBHOOK, WORDS]).await;
+    assert_eq!(world.audit().await.evicted().len(), 1);
+    assert_eq!(denial.denied().len(), 3, "each pod is left out after the first denial");
+    denial.end().await;
+    // The pods are left out for 10 minutes, or until the Preemptions are deleted.
+    world.kubectl(&["delete", "preemptions", "--all"]).await.unwrap();
+    gang.wait_bound(MINUTE).await;
+    assert_eq!(world.audit().await.evicted().len(), 2);
     world.check_promises().await;
 }
 

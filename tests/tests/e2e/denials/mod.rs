@@ -1,6 +1,7 @@
 //! Other people's admission rejects calls of the operator, before or after the first eviction: which pods are evicted, what the reader
 //! sees, and how it ends.
 
+pub mod bindings;
 pub mod evictions;
 pub mod gates;
 pub mod objects;
