@@ -34,6 +34,8 @@ pub enum Target {
     Nominations,
     /// Creations of `Preemption` objects.
     Plans,
+    /// Later writes of the status of `Preemption` objects.
+    PlanStatuses,
     /// Writes of the status of an owner's group.
     Statuses,
 }
@@ -47,6 +49,10 @@ pub struct Denial {
     pub code: u16,
     /// True if dry runs are denied, too.
     pub rehearsed: bool,
+    /// Number of evictions that are admitted before the first one is denied, if dry runs are not denied.
+    pub admits: usize,
+    /// True if only some of the owner's pods are concerned.
+    pub some: bool,
     /// For how long, in milliseconds; `None` for ever.
     pub time: Option<u64>,
 }
@@ -57,14 +63,18 @@ impl Denial {
         let all = [Target::Evictions, Target::Evictions, Target::Gates, Target::Gates, Target::Nominations];
         let mut target = all[random.below(all.len())];
         if random.percent(20) {
-            target = if random.percent(50) { Target::Plans } else { Target::Statuses };
+            target = [Target::Plans, Target::PlanStatuses, Target::Statuses][random.below(3)];
         }
-        let for_ever = random.percent(40) && !matches!(target, Target::Plans | Target::Statuses);
+        let of_objects = matches!(target, Target::Plans | Target::PlanStatuses | Target::Statuses);
+        let for_ever = random.percent(40) && !of_objects;
+        let rehearsed = target != Target::Evictions || random.percent(75);
         Self {
             target,
             owner: random.below(owners),
             code: CODES[random.below(CODES.len())],
-            rehearsed: target != Target::Evictions || random.percent(75),
+            rehearsed,
+            admits: if rehearsed { 0 } else { random.below(3) },
+            some: target == Target::Evictions && random.percent(30),
             time: (!for_ever).then(|| 1_000 + random.below(45_000) as u64),
         }
     }
@@ -76,6 +86,9 @@ struct Rule {
     owner: String,
     code: u16,
     rehearsed: bool,
+    /// Number of calls that are still admitted.
+    admits: usize,
+    some: bool,
     from: u64,
     until: u64,
 }
@@ -86,7 +99,7 @@ impl Rule {
     }
 
     fn names(&self, pod: &str) -> bool {
-        is_of(&self.owner, pod)
+        is_of(&self.owner, pod) && (!self.some || pod.bytes().next_back().is_some_and(|last| last % 2 == 0))
     }
 }
 
@@ -123,8 +136,8 @@ fn is_of(owner: &str, name: &str) -> bool {
 
 impl Denials {
     /// Returns the denial that rejects this call.
-    fn rule_for(&self, call: &Call, now: u64) -> Option<&Rule> {
-        let matches = |rule: &&Rule| match (&call.command, rule.target) {
+    fn rule_for(&mut self, call: &Call, now: u64) -> Option<&mut Rule> {
+        let matches = |rule: &&mut Rule| match (&call.command, rule.target) {
             (Command::Evict(eviction), Target::Evictions) => {
                 // The other calls of an eviction read, mark or delete the pod.
                 let evicts = eviction.rehearsal || call.step == 1;
@@ -132,11 +145,11 @@ impl Denials {
             }
             (Command::Release { pod, .. }, Target::Gates)
             | (Command::Nominate { pod, node: Some(_), .. }, Target::Nominations) => rule.names(&pod.name),
-            (Command::StorePlan { .. }, Target::Plans) => true,
+            (Command::StorePlan { .. }, Target::Plans) | (Command::WritePlan { .. }, Target::PlanStatuses) => true,
             (Command::WriteGroupStatus { group, .. }, Target::Statuses) => group.name.as_str() == rule.owner,
             _ => false,
         };
-        self.rules.iter().filter(|rule| rule.holds(now)).find(matches)
+        self.rules.iter_mut().filter(|rule| rule.holds(now)).find(matches)
     }
 
     /// Returns true if the eviction of this pod was denied so recently that the pod is left out, or is denied.
@@ -171,17 +184,22 @@ impl Denials {
 impl World {
     /// Begins a denial.
     pub(super) fn deny(&mut self, denial: Denial) {
-        let Denial { target, owner, code, rehearsed, time } = denial;
+        let Denial { target, owner, code, rehearsed, admits, some, time } = denial;
         let until = time.map_or(u64::MAX, |time| self.now + time);
         let owner = self.owners[owner].name.clone();
         // What was rehearsed before is rejected after all.
-        self.disturb(if target == Target::Plans { Touch::Everybody } else { Touch::Owner(owner.clone()) });
-        self.denials.rules.push(Rule { target, owner, code, rehearsed, from: self.now, until });
+        let is_for_all = matches!(target, Target::Plans | Target::PlanStatuses);
+        self.disturb(if is_for_all { Touch::Everybody } else { Touch::Owner(owner.clone()) });
+        self.denials.rules.push(Rule { target, owner, code, rehearsed, admits, some, from: self.now, until });
     }
 
     /// Returns the answer to a call that admission rejects.
     pub(super) fn denied(&mut self, call: &Call) -> Option<Reply> {
         let rule = self.denials.rule_for(call, self.now)?;
+        if rule.admits > 0 {
+            rule.admits -= 1;
+            return None;
+        }
         let (code, owner, rehearsed) = (rule.code, rule.owner.clone(), rule.rehearsed);
         self.denials.count += 1;
         if let Command::Evict(eviction) = &call.command {
