@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub const SEEDS: u64 = 2_000;
 
 /// Events with their smallest number.
-const LEAST: [(&str, usize); 36] = [
+const LEAST: [(&str, usize); 37] = [
     ("preemptors judged", 950),
     ("plans that evict", 2_200),
     ("evictions", 4_400),
@@ -44,6 +44,7 @@ const LEAST: [(&str, usize); 36] = [
     ("deleted plans", 250),
     ("node outages", 250),
     ("critical add-ons", 110),
+    ("denials", 600),
 ];
 
 /// Returns one message for each event that happened too seldom; none for fewer than [`SEEDS`] seeds.
