@@ -4,14 +4,16 @@
 //! judged before the view is complete; no wait exceeds the request's deadline.
 
 use crate::deadline::Deadline;
-use crate::judge::{Endpoint, Kind, judge};
 use crate::lookup::Lookup;
 use crate::metrics::{Metrics, RequestLabels};
-use crate::notice::Notice;
-use crate::review::{self, Answer, Request};
-use crate::verdict::{Outcome, Refusal, Verdict};
+use crate::review::{self, Answer};
 use crate::view::{Found, Known};
 use crate::watch::SharedView;
+use giveway_admission::judge::{Endpoint, Kind, judge};
+use giveway_admission::notice::Notice;
+use giveway_admission::request::Request;
+use giveway_admission::verdict::{Outcome, Refusal, Verdict};
+use giveway_admission::view::ClusterView;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +23,7 @@ use tokio::sync::mpsc;
 const LOOKUP_ROUNDS: usize = 2;
 
 /// A rule: [`judge`], or a replacement in tests.
-pub type Rule = fn(Endpoint, &Request<'_>, &Known<'_>) -> Verdict;
+pub type Rule = fn(Endpoint, &Request<'_>, &dyn ClusterView) -> Verdict;
 
 /// The view is not complete yet; the API server's failure policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct Admission<L> {
 }
 
 impl<L: Lookup> Admission<L> {
-    /// Creates an instance with the rules of this crate, which waits at most `patience` until the view is complete.
+    /// Creates an instance with [the rules](giveway_admission::rules), which waits at most `patience` until the view is complete.
     pub fn new(view: Arc<SharedView>, lookup: L, metrics: Arc<Metrics>, patience: Duration) -> Self {
         Self { view, lookup, metrics, rule: judge, notices: None, patience }
     }

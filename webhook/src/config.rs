@@ -1,8 +1,8 @@
 //! The command line.
 
-use crate::view::Settings;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
+use giveway_admission::view::Settings;
 use giveway_planner::sentence::Names;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Errors of this crate. Refused requests are not errors but [verdicts](crate::verdict).
+/// Errors of this crate. Refused requests are not errors but [verdicts](giveway_admission::verdict).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A certificate or key file cannot be read.

@@ -76,8 +76,9 @@ impl Health {
 mod tests {
     use super::*;
     use crate::tls::Directory;
-    use crate::view::{Settings, View};
+    use crate::view::View;
     use crate::watch::Viewed;
+    use giveway_admission::view::Settings;
     use giveway_crds::{PodGroup, Workload};
     use rustls::crypto::aws_lc_rs::default_provider;
     use std::sync::mpsc::{RecvTimeoutError, channel};

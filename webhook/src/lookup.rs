@@ -9,8 +9,9 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
-use crate::verdict::Reference;
-use crate::view::{Found, Group, templates_of};
+use crate::view::{Found, templates_of};
+use giveway_admission::verdict::Reference;
+use giveway_admission::view::Group;
 use giveway_crds::priority::Class;
 use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::scheduling::v1::PriorityClass;

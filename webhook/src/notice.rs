@@ -4,7 +4,7 @@
 //! together get a bounded number of events, and those of one namespace a quarter of it; further events are dropped.
 //! Responses never wait for or depend on events.
 
-use giveway_crds::condition::Reason;
+use giveway_admission::notice::{Notice, Object};
 use giveway_crds::kinds;
 use giveway_crds::names::is_subdomain;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -29,36 +29,6 @@ const MOST_REMEMBERED: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of events that are queued.
 const QUEUE: usize = 256;
-
-/// An object that an event names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// Its `apiVersion`.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: &'static str,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-/// An event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// The object that it is about.
-    pub about: Object,
-    /// The related object: the preemptor or the victim.
-    pub related: Option<Object>,
-    /// Reason of the event.
-    pub reason: Reason,
-    /// Action of the event.
-    pub action: &'static str,
-    /// Message of the event.
-    pub note: String,
-}
 
 /// Remembers the last events, and limits their number.
 #[derive(Debug, Default)]
@@ -170,6 +140,7 @@ fn reference(object: Object) -> ObjectReference {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giveway_crds::condition::Reason;
     use kube::client::Body;
     use serde_json::json;
     use std::convert::Infallible;

@@ -11,7 +11,7 @@
 //! has not.
 
 use crate::deadline::Deadline;
-use crate::view::facts::{Allowance, Bound, PodObject};
+use giveway_admission::rules::guard::facts::{Allowance, Bound, PodObject};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -1,8 +1,9 @@
 //! Table test of `decide`.
 
-use super::*;
 use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
-use crate::view::facts::PodObject;
+use giveway_admission::rules::guard::decide::{Verdict, Whom, decide, whom};
+use giveway_admission::rules::guard::facts::PodObject;
+use giveway_crds::condition::Reason;
 use giveway_crds::labels;
 use kube::Resource;
 use serde_json::{Value, json};

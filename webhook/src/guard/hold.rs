@@ -10,6 +10,7 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::GuardMetrics;
+use giveway_admission::rules::guard::decide::Whom;
 use giveway_serving::shares::{Share, Shares};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,15 +32,6 @@ pub struct Holds {
     turns: Arc<Mutex<Turns>>,
     end: CancellationToken,
     metrics: GuardMetrics,
-}
-
-/// The pods that a response can be for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whom {
-    /// Name of the scheduler, if it is known.
-    pub scheduler: Option<String>,
-    /// Number of its pods that can be the preemptor: those that it nominated for a node.
-    pub pods: usize,
 }
 
 /// When responses are sent.

@@ -1,8 +1,8 @@
 //! The guard over schedulers that preempt by themselves (design, section 3, rule 6).
 //!
 //! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and checks no PodDisruptionBudget. The API
-//! server sends exactly these two requests to `/guard`. They are decided by [`decide`], a pure function of the request
-//! and of the [view](crate::view). A rejection is [delayed](hold) and [reported as an event](crate::notice). Every
+//! server sends exactly these two requests to `/guard`. They are decided by [`decide`](decide()), a pure function of the
+//! request and of the [view](crate::view). A rejection is [delayed](hold) and [reported as an event](crate::notice). Every
 //! response is sent before the request's deadline.
 //!
 //! A deletion that is permitted under a budget is first [claimed](claim) from the budget, so that each allowed
@@ -21,9 +21,9 @@
 //! permits the preemption for every preemptor of the same scheduler, because the requests do not name the preemptor.
 
 pub mod claim;
-pub mod decide;
+#[cfg(test)]
+mod decide_tests;
 pub mod hold;
-mod notice;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -33,17 +33,21 @@ use crate::admission::NotReady;
 use crate::body::Body;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
-use crate::notice::Notice;
-use crate::review::{self, Answer, Operation, Request};
-use crate::verdict;
-use crate::view::facts::PodObject;
+use crate::review::{self, Answer};
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
-use decide::{Asked, Permit, Refusal, Step, Verdict, decide};
+use giveway_admission::notice::Notice;
+use giveway_admission::object;
+use giveway_admission::request::{Operation, Request};
+use giveway_admission::rules::guard::decide::{self, Asked, Permit, Refusal, Step, Verdict, Whom, decide};
+use giveway_admission::rules::guard::facts::PodObject;
+use giveway_admission::rules::guard::notice;
+use giveway_admission::verdict;
+use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
 use giveway_planner::sentence::Sentence;
-use hold::{Hold, Holds, Whom};
+use hold::{Hold, Holds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +178,7 @@ impl<L: Ledger> Guard<L> {
                 let _ = self.notices.try_send(notice);
             }
         }
-        let hold = hold.map(|hold| (hold, decide::whom(&self.view.read(), &asked)));
+        let hold = hold.map(|hold| (hold, decide::whom(&*self.view.read(), &asked)));
         let refusal = verdict::Refusal { code: 403, message: names.told(&refusal.message, &asked.namespace) };
         Ok((review::encode_refusal(&uid, &refusal), hold))
     }
@@ -202,7 +206,7 @@ impl<L: Ledger> Guard<L> {
     }
 
     fn judge(&self, asked: &Asked) -> Result<Verdict, NotReady> {
-        catch_unwind(AssertUnwindSafe(|| decide(&self.view.read(), asked))).map_err(|_| {
+        catch_unwind(AssertUnwindSafe(|| decide(&*self.view.read(), asked))).map_err(|_| {
             self.metrics.panics.inc();
             tracing::error!("the guard panicked; the failure policy decides");
             NotReady
@@ -226,7 +230,7 @@ impl<L: Ledger> Guard<L> {
         if !pod.is_announced() {
             let Some(guarantee) = guaranteed else { return Ok(Ok(())) };
             let cause = "the pod is not announced as a victim in its status";
-            return Ok(Err(guarantee.refuse_because(&self.view.read(), asked, cause.into()).into()));
+            return Ok(Err(guarantee.refuse_because(&*self.view.read(), asked, cause.into()).into()));
         }
         let victim = pod.bound();
         let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
@@ -274,11 +278,11 @@ impl<L: Ledger> Guard<L> {
                     made.push(budget.clone());
                     continue;
                 }
-                (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&self.view.read(), asked, budget, 1),
+                (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&*self.view.read(), asked, budget, 1),
                 (Claim::Failed(error), Some(guarantee)) => {
                     let cause = format!("budget {namespace}/{budget} cannot be updated ({error})");
                     let cause = Sentence::default().detail(namespace, cause, "its budget cannot be updated");
-                    guarantee.refuse_because(&self.view.read(), asked, cause)
+                    guarantee.refuse_because(&*self.view.read(), asked, cause)
                 }
                 (Claim::Failed(error), None) => {
                     tracing::warn!(namespace, budget, error, "a budget does not know yet that a pod of it goes");
@@ -314,8 +318,8 @@ fn asked(request: &Request<'_>) -> Result<Option<Asked>, verdict::Refusal> {
     if !is_pod {
         return Ok(None);
     }
-    let victim: PodObject<true> = crate::object::read("Pod", request.old_object)?;
-    let announced: PodObject<true> = crate::object::read("Pod", announcement)?;
+    let victim: PodObject<true> = object::read("Pod", request.old_object)?;
+    let announced: PodObject<true> = object::read("Pod", announcement)?;
     let namespace = request.namespace().to_owned();
     Ok(Some(Asked { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
 }

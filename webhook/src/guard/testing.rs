@@ -1,9 +1,10 @@
 //! Small clusters for the guard's tests, made of objects as the API server sends them.
 
-use super::decide::{Asked, Step};
-use crate::view::facts::PodObject;
-use crate::view::{Settings, View};
+use crate::view::View;
 use crate::watch::Viewed;
+use giveway_admission::rules::guard::decide::{Asked, Step};
+use giveway_admission::rules::guard::facts::PodObject;
+use giveway_admission::view::Settings;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use super::testing::{Cluster, merged, of_group, running, threshold};
 use super::*;
-use crate::view::facts::{Allowance, Bound};
 use claim::Stored;
+use giveway_admission::rules::guard::facts::{Allowance, Bound};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;

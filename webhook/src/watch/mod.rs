@@ -10,8 +10,9 @@ mod viewed;
 pub use viewed::Viewed;
 
 use crate::supervise::Tasks;
-use crate::view::facts::PodObject;
-use crate::view::{Settings, View};
+use crate::view::View;
+use giveway_admission::rules::guard::facts::PodObject;
+use giveway_admission::view::Settings;
 use giveway_cluster::watch::{Event, Failure, Reader};
 use giveway_crds::answers::Salvaged;
 use giveway_crds::native::{self, NativeGroup};
@@ -268,6 +269,7 @@ fn readable<K: Viewed>(object: Salvaged<K>) -> Result<K, Box<ObjectMeta>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giveway_admission::view::ClusterView;
     use kube::client::Body;
     use serde_json::json;
     use std::convert::Infallible;

@@ -1,8 +1,8 @@
 //! The kinds that are watched: which objects of each, and how they are stored in the view.
 
-use crate::namespaced::{Namespaced, take};
 use crate::view::View;
-use crate::view::facts::{Allowance, PodObject};
+use giveway_admission::namespaced::{Namespaced, take};
+use giveway_admission::rules::guard::facts::{Allowance, PodObject};
 use giveway_crds::keys;
 use giveway_crds::native::NativeGroup;
 use giveway_crds::priority::Class;

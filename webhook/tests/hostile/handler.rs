@@ -1,6 +1,9 @@
 //! The handlers behind the three paths, and what holds for each of their answers.
 
 use crate::recorded::Endpoint;
+use giveway_admission::judge::Endpoint as Phase;
+use giveway_admission::rules::guard::facts::{Bound, PodObject};
+use giveway_admission::view::Settings;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 use giveway_webhook::admission::Admission;
@@ -8,12 +11,10 @@ use giveway_webhook::deadline::Deadline;
 use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::{Claim, Ledger};
 use giveway_webhook::guard::hold::Holds;
-use giveway_webhook::judge::Endpoint as Phase;
 use giveway_webhook::lookup::NoLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::notice;
-use giveway_webhook::view::facts::{Bound, PodObject};
-use giveway_webhook::view::{Settings, View};
+use giveway_webhook::view::View;
 use giveway_webhook::watch::SharedView;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};

@@ -1,12 +1,14 @@
 //! A small cluster, requests against it, and what can be asserted of a verdict.
 
+use giveway_admission::judge::{Endpoint, judge};
+use giveway_admission::request::Operation;
+use giveway_admission::verdict::{Outcome, Refusal, Verdict};
+use giveway_admission::view::Settings;
 use giveway_crds::kinds::KINDS;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
-use giveway_webhook::judge::{Endpoint, judge};
-use giveway_webhook::review::{self, Operation};
-use giveway_webhook::verdict::{Outcome, Refusal, Verdict};
-use giveway_webhook::view::{Known, Settings, View};
+use giveway_webhook::review;
+use giveway_webhook::view::View;
 use serde_json::{Value, json};
 
 /// An empty cluster.
@@ -206,7 +208,7 @@ pub fn validate(request: &Request, view: &View) -> Verdict {
 
 fn judged(endpoint: Endpoint, request: &Request, view: &View) -> Verdict {
     let body = request.body();
-    judge(endpoint, &review::decode(&body).unwrap(), &Known::from(view))
+    judge(endpoint, &review::decode(&body).unwrap(), view)
 }
 
 /// The object after mutation, by way of the patch, as the API server applies it.

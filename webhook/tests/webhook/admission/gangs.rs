@@ -1,9 +1,9 @@
 //! One label on an owner: what is carried into its templates, and which group its pods belong to.
 
 use super::fixtures::*;
+use giveway_admission::verdict::{Notes, Outcome, Reference};
+use giveway_admission::view::{ClusterView, Group};
 use giveway_crds::keys::*;
-use giveway_webhook::verdict::{Notes, Outcome, Reference};
-use giveway_webhook::view::{Group, Known};
 use serde_json::{Value, json};
 
 fn job(labels: Value, spec: Value) -> Value {
@@ -365,7 +365,7 @@ fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
     let words = "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"train\": the pod group of this name was made \
                  for StatefulSet \"train\", and the pod belongs to Job \"train\": rename one of them";
     assert_refused(mutate(&request, &view), 422, words);
-    assert!(Known::from(&view).group("team", "train").is_some());
+    assert!(view.group("team", "train").is_some());
 }
 
 /// By which preemptions are no failures.

@@ -1,9 +1,9 @@
 //! Pods of groups at creation: label, gate and class.
 
 use super::fixtures::*;
+use giveway_admission::verdict::{Outcome, Reference};
 use giveway_crds::keys::*;
 use giveway_crds::priority::Class;
-use giveway_webhook::verdict::{Outcome, Reference};
 use giveway_webhook::view::View;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! PodGroup: class, priority and policy are filled, refused or kept.
 
 use super::fixtures::*;
-use giveway_webhook::verdict::Reference;
+use giveway_admission::verdict::Reference;
 use serde_json::{Value, json};
 
 fn group(fields: Value) -> Value {

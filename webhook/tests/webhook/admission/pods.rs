@@ -1,8 +1,8 @@
 //! Pods at creation, apart from groups: annotations of classes, and pods that are never touched.
 
 use super::fixtures::*;
+use giveway_admission::verdict::Reference;
 use giveway_crds::keys::*;
-use giveway_webhook::verdict::Reference;
 use serde_json::{Value, json};
 
 #[test]
@@ -158,7 +158,7 @@ fn other_operations_subresources_and_kinds_are_untouched() {
         assert_untouched(&mutate(&request, &cluster()));
     }
     let mut delete = create("pods", Value::Null);
-    delete.operation = giveway_webhook::review::Operation::Delete;
+    delete.operation = giveway_admission::request::Operation::Delete;
     delete.old_object = labelled;
     assert_untouched(&mutate(&delete, &cluster()));
     assert_untouched(&validate(&delete, &cluster()));

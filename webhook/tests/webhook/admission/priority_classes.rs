@@ -1,8 +1,8 @@
 //! PriorityClass: managed classes, and the values of Giveway's annotations.
 
 use super::fixtures::*;
+use giveway_admission::verdict::Outcome;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
-use giveway_webhook::verdict::Outcome;
 use serde_json::{Value, json};
 
 fn class_object(name: &str, policy: &str, annotations: &[(&str, &str)]) -> Value {

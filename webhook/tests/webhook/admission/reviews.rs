@@ -1,18 +1,21 @@
 //! The protocol: whatever the bytes are, the answer is a well-formed review.
 
 use super::fixtures::*;
+use giveway_admission::judge::Endpoint;
+use giveway_admission::notice::{Notice, Object};
+use giveway_admission::verdict::{Notes, Outcome, Reference, Refusal, Verdict};
+use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_POD_GROUP;
 use giveway_webhook::admission::{Admission, NotReady};
 use giveway_webhook::deadline::Deadline;
-use giveway_webhook::judge::Endpoint;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
-use giveway_webhook::notice::{self, Notice, Object};
-use giveway_webhook::verdict::{Notes, Outcome, Reference, Refusal, Verdict};
+use giveway_webhook::notice;
 use giveway_webhook::view::{Found, View};
 use giveway_webhook::watch::SharedView;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +181,7 @@ impl<F: Fn() + Send + Sync + 'static> Lookup for Late<F> {
             match reference {
                 Reference::Class(name) => found.classes.extend(self.full.classes.get(name).cloned()),
                 Reference::PodGroup { namespace, name } => {
-                    let group = self.full.group(namespace, name).cloned();
+                    let group = self.full.group(namespace, name).map(Cow::into_owned);
                     found.groups.entry(namespace.clone()).or_default().extend(group.map(|group| (name.clone(), group)));
                 }
                 Reference::Workload { .. } => {}

@@ -1,5 +1,6 @@
 //! A server on a free port, and a client that sees every byte.
 
+use giveway_admission::view::Settings;
 use giveway_serving::{Limits, Shutdown, serve, service};
 use giveway_webhook::admission::Admission;
 use giveway_webhook::body::{BodyLimits, Budget};
@@ -8,7 +9,7 @@ use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::routes;
 use giveway_webhook::tls::{Certificate, Directory, acceptor};
-use giveway_webhook::view::{Settings, View};
+use giveway_webhook::view::View;
 use giveway_webhook::watch::SharedView;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

@@ -1,10 +1,11 @@
-//! The guard's cache of the cluster: the pods that a scheduler may preempt for, the bound members of groups, and the
+//! The objects that only the guard reads: the pods that a scheduler may preempt for, the bound members of groups, and the
 //! budgets.
 //!
 //! The watches are narrow (pods without a node; pods with the group label), and only the few fields that the decision
 //! reads are kept of each pod: this process never receives most pods of a cluster.
 
 use crate::namespaced::Namespaced;
+use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{keys, labels, membership, native, priority};
@@ -16,6 +17,12 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+/// What the guard may look up.
+pub trait GuardView: ClusterView {
+    /// Returns the objects that only the guard reads.
+    fn facts(&self) -> &Facts;
+}
 
 /// The objects of the guard's watches.
 #[derive(Clone, Debug, Default, PartialEq)]

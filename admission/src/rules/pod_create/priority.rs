@@ -1,11 +1,11 @@
 //! Effects of the priority class on a pod: a member without a class gets the group's class, its priority is compared
 //! with the group's, and the pod gets the class's annotations (design, section 3, rules 3 and 4).
 
-use super::pod_facts::Facts;
+use super::fields::Facts;
 use crate::object::annotation_path;
 use crate::patch::Changes;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
-use crate::view::{Group, Known};
+use crate::view::{ClusterView, Group};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::lending::Asked;
 use giveway_crds::policy::PreemptionPolicy;
@@ -19,7 +19,7 @@ use giveway_crds::priority::Class;
 pub fn apply(
     pod: &Facts<'_>,
     group: Option<(&str, &Group)>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
@@ -45,21 +45,21 @@ fn compare(
     priority: i32,
     name: &str,
     group: &Group,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
-    let asked = Asked::of(name, group.class_name.as_deref(), group.priority, &view.classes);
+    let asked = Asked::of(name, group.class_name.as_deref(), group.priority, view.classes());
     let Some(asked) = asked else { return Ok(()) };
     let class_name = taken.map_or(own, |class| class.name.as_str());
-    if let Some(detail) = asked.refusal(class_name, priority, &view.classes) {
+    if let Some(detail) = asked.refusal(class_name, priority, view.classes()) {
         return Err(Refusal::invalid("spec.priorityClassName", own, detail));
     }
     asked.warning(class_name, priority).into_iter().for_each(|warning| notes.warn(warning));
     Ok(())
 }
 
-fn find_class<'a>(name: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Class> {
-    let found = view.classes.get(name);
+fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> Option<&'a Class> {
+    let found = view.classes().get(name);
     if found.is_none() && !name.is_empty() {
         notes.miss(Reference::Class(name.to_owned()));
     }
@@ -68,9 +68,14 @@ fn find_class<'a>(name: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<
 
 /// Returns the group's class if the pod gets it. The Priority plugin runs before webhooks and writes the default class
 /// into pods that name none, so the default class counts as none.
-fn group_class<'a>(own: &str, group: Option<&Group>, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Class> {
+fn group_class<'a>(
+    own: &str,
+    group: Option<&Group>,
+    view: &'a dyn ClusterView,
+    notes: &mut Notes,
+) -> Option<&'a Class> {
     let theirs = group?.class_name.as_deref()?;
-    let is_default = view.classes.global_default().is_some_and(|default| default.name == own);
+    let is_default = view.classes().global_default().is_some_and(|default| default.name == own);
     match own.is_empty() || is_default {
         true if theirs != own => find_class(theirs, view, notes),
         _ => None,

@@ -1,13 +1,13 @@
 //! PriorityClass: a class that is created as a managed one gets `preemptionPolicy: Never`, so that kube-scheduler does
 //! not preempt for it; the requested policy is stored in an annotation (design, section 2, "Managed priority classes").
 //!
-//! Values that no class can have are rejected in [`crate::validate::priority_class`]; this rule does not change them.
+//! Values that no class can have are rejected in [`super::check`]; this rule does not change them.
 
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
-use crate::review::Request;
+use crate::request::Request;
 use crate::verdict::Refusal;
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::SYSTEM_PREFIX;
@@ -49,10 +49,10 @@ impl Facts<'_> {
 /// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and any policy in the
 /// annotation) is accepted unchanged, so that backups can be restored. Otherwise an annotation that differs from the
 /// policy of the class is rejected.
-pub fn create(request: &Request<'_>, view: &Known<'_>) -> Result<Option<Patch>, Refusal> {
+pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Patch>, Refusal> {
     let class: Facts = object::read("PriorityClass", request.object)?;
     let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
-    let managed = class.is_managed() || (unmarked && view.settings.manage_new_classes && !class.is_system());
+    let managed = class.is_managed() || (unmarked && view.settings().manage_new_classes && !class.is_system());
     if !managed {
         return Ok(None);
     }

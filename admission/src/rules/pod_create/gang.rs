@@ -1,6 +1,6 @@
 //! Pods whose owner requested a gang with one label: the group that they belong to, according to the table of kinds.
 
-use super::pod_facts::Facts;
+use super::fields::Facts;
 use crate::object::{annotation_path, label_path};
 use crate::verdict::Refusal;
 use crate::view::Group;

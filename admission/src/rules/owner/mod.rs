@@ -4,13 +4,14 @@
 //! An owner without the label is processed in two cases: gangs are enabled for its kind (the chart's `gangs.kinds`), or
 //! a template names a group or asks for a gang itself; then nothing is copied.
 
-use super::job;
+pub mod job;
+
 use crate::notice::{Notice, Object};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
-use crate::review::{Operation, Request};
+use crate::request::{Operation, Request};
 use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::json::{MOST, Place, places};
 use giveway_crds::keys::{
@@ -59,7 +60,7 @@ impl Template<'_> {
 pub fn carry(
     row: &'static Kind,
     request: &Request<'_>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     enabled: bool,
     notes: &mut Notes,
 ) -> Result<Option<Patch>, Refusal> {
@@ -93,7 +94,7 @@ pub fn carry(
             notes.events.extend(about_root(row, request, &owner, &warnings));
         }
     }
-    if row.kind == job::KIND && view.settings.default_pod_failure_policy && !groups.is_empty() {
+    if row.kind == job::KIND && view.settings().default_pod_failure_policy && !groups.is_empty() {
         job::survive(request, &mut changes)?;
     }
     Ok(changes.finish())
@@ -143,13 +144,13 @@ fn find_warnings(
     row: &Kind,
     object: &RawValue,
     groups: &[Grouped<&RawValue>],
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Vec<String> {
     let named = classes::named(row, object, groups);
-    let unknown = named.iter().filter(|class| view.classes.get(&class.name).is_none());
+    let unknown = named.iter().filter(|class| view.classes().get(&class.name).is_none());
     unknown.take(MOST_LOOKUPS).for_each(|class| notes.miss(Reference::Class(class.name.clone())));
-    warnings(row, object, groups, &view.classes, view.settings.default_pod_failure_policy)
+    warnings(row, object, groups, view.classes(), view.settings().default_pod_failure_policy)
 }
 
 /// Returns the event with warnings about an owner that another one in the table created and that is the only object with

@@ -3,7 +3,7 @@
 
 use crate::object::{self, Map};
 use crate::patch::Changes;
-use crate::review::{Operation, Request};
+use crate::request::{Operation, Request};
 use crate::verdict::Refusal;
 use giveway_crds::kinds::job::JobSpec;
 use serde::Deserialize;

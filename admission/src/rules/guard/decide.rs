@@ -11,9 +11,7 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::hold::Whom;
-use crate::view::View;
-use crate::view::facts::{Allowance, Bound, Waiting};
+use super::facts::{Allowance, Bound, GuardView, Waiting};
 use giveway_crds::condition::Reason;
 use giveway_crds::wording::{agree, counted, pods};
 use giveway_crds::{lending, native};
@@ -53,6 +51,15 @@ pub struct Asked {
     pub scheduler: Option<String>,
     /// The pod to preempt.
     pub victim: Bound,
+}
+
+/// The pods that a response can be for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whom {
+    /// Name of the scheduler, if it is known.
+    pub scheduler: Option<String>,
+    /// Number of its pods that can be the preemptor: those that it nominated for a node.
+    pub pods: usize,
 }
 
 /// The decision about a requested preemption.
@@ -120,7 +127,7 @@ impl Candidate<'_> {
 }
 
 /// Returns whether the requested preemption is permitted.
-pub fn decide(view: &View, asked: &Asked) -> Verdict {
+pub fn decide(view: &dyn GuardView, asked: &Asked) -> Verdict {
     let victim = &asked.victim;
     if victim.deleting {
         return Verdict::Permitted(Permit::default());
@@ -138,7 +145,7 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
         highest: highest.named().text(format!(" with priority {}", highest.paid)),
         told: likely(possible, victim),
     });
-    let budgets = || view.facts.budgets.get(&asked.namespace).into_iter().flatten();
+    let budgets = || view.facts().budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
         let count = budgets().count();
         if count.saturating_mul(unit.len()) > MOST_LOOKS {
@@ -174,20 +181,20 @@ pub fn decide(view: &View, asked: &Asked) -> Verdict {
 
 /// Returns the pods disrupted together with the victim: all pods of its group if the group has mode `PodGroup`,
 /// otherwise only the victim.
-fn unit<'a>(view: &'a View, asked: &'a Asked) -> Vec<&'a Bound> {
+fn unit<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<&'a Bound> {
     let mut unit = vec![&asked.victim];
     let group = asked.victim.group.as_deref();
     if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
-        let members = view.facts.members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
+        let members = view.facts().members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
         unit.extend(members.filter(|pod| pod.group.as_deref() == group && pod.name != asked.victim.name));
     }
     unit
 }
 
 /// Returns every pending pod that the scheduler may preempt for, regardless of its priority.
-fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
+fn pending<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<Candidate<'a>> {
     let mut pending = Vec::new();
-    for (namespace, pods) in &view.facts.waiting {
+    for (namespace, pods) in &view.facts().waiting {
         for (name, pod) in pods {
             if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
                 let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);
@@ -206,16 +213,16 @@ fn pending<'a>(view: &'a View, asked: &'a Asked) -> Vec<Candidate<'a>> {
 
 /// Returns the preemptors that a response can be for: pods that the scheduler nominated for a node. A pod stays
 /// nominated when the preemption is rejected.
-pub fn whom(view: &View, asked: &Asked) -> Whom {
+pub fn whom(view: &dyn GuardView, asked: &Asked) -> Whom {
     let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
     Whom { scheduler: asked.scheduler.clone(), pods }
 }
 
 /// Returns the effective priority of a pod: the lower of its own and its group's priority if the group's is known, or
 /// the group's for native groups.
-fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32 {
+fn effective(view: &dyn GuardView, namespace: &str, group: Option<&str>, own: i32) -> i32 {
     let Some((name, group)) = group.and_then(|name| Some((name, view.group(namespace, name)?))) else { return own };
-    let class = || view.classes.resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
+    let class = || view.classes().resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
     match group.priority.or_else(class) {
         None => own,
         Some(priority) if native::is_native(name) => priority,
@@ -224,7 +231,7 @@ fn effective(view: &View, namespace: &str, group: Option<&str>, own: i32) -> i32
 }
 
 /// Returns the effective priority of a unit: the lowest among its pods.
-fn worth(view: &View, asked: &Asked, unit: &[&Bound]) -> i32 {
+fn worth(view: &dyn GuardView, asked: &Asked, unit: &[&Bound]) -> i32 {
     let each = unit.iter().map(|pod| effective(view, &asked.namespace, pod.group.as_deref(), pod.priority));
     each.min().unwrap_or(asked.victim.priority)
 }
@@ -267,7 +274,7 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refu
 
 impl Guarantee {
     /// Returns the rejection because `budget` does not allow `needed` more disruptions.
-    pub fn refuse(&self, view: &View, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
+    pub fn refuse(&self, view: &dyn GuardView, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
         let allowed = counted(budget.allowed(), "more disruption", "more disruptions");
         let whole = match &asked.victim.group {
             Some(group) if needed > 1 => {
@@ -290,7 +297,7 @@ impl Guarantee {
     }
 
     /// Returns the rejection for another cause.
-    pub fn refuse_because(&self, view: &View, asked: &Asked, cause: Sentence) -> Refusal {
+    pub fn refuse_because(&self, view: &dyn GuardView, asked: &Asked, cause: Sentence) -> Refusal {
         let priority = worth(view, asked, &unit(view, asked));
         Refusal {
             reason: Reason::GuaranteedBudget,
@@ -299,7 +306,3 @@ impl Guarantee {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "decide_tests.rs"]
-mod tests;

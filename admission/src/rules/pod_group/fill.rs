@@ -1,12 +1,12 @@
 //! PodGroup, create and update: class, priority and preemption policy are filled, and the finalizer is kept (design, section 3, rules 1
 //! and 5).
 
-use super::priority::{self, Given, Place};
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
-use crate::review::{Operation, Request};
+use crate::request::{Operation, Request};
+use crate::rules::priority::{self, Given, Place};
 use crate::verdict::{Notes, Refusal};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::keys::FINALIZER_PROTECTION;
 use json_patch::Patch;
 use serde::de::{SeqAccess, Visitor};
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Finalizers {
 }
 
 /// Fills in the fields that follow from the priority class. On an update, stored values are kept, and the finalizer.
-pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let group: Facts = object::read("PodGroup", request.object)?;
     let mut changes = Changes::default();
     keep_finalizer(request, view, &mut changes)?;
@@ -97,8 +97,8 @@ pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Resul
 
 /// Puts the finalizer back that an update of a user leaves out, for example one with a manifest from before the group had pods. Only the
 /// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides who may.
-fn keep_finalizer(request: &Request<'_>, view: &Known<'_>, changes: &mut Changes) -> Result<(), Refusal> {
-    if request.operation != Operation::Update || view.settings.is_operator(request.user()) {
+fn keep_finalizer(request: &Request<'_>, view: &dyn ClusterView, changes: &mut Changes) -> Result<(), Refusal> {
+    if request.operation != Operation::Update || view.settings().is_operator(request.user()) {
         return Ok(());
     }
     let stored: Lifetime = object::read("PodGroup", request.old_object)?;

@@ -1,10 +1,10 @@
 //! PodGroup, create and update: the final object can be read by the controllers, and its priority is its class's.
 
-use crate::mutate::priority::{self, Given, Place};
 use crate::object::{self, Map, Metadata};
-use crate::review::{Operation, Request};
+use crate::request::{Operation, Request};
+use crate::rules::priority::{self, Given, Place};
 use crate::verdict::{Notes, Reference, Refusal};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
 use serde::Deserialize;
 
@@ -32,7 +32,7 @@ struct Readable {
 ///
 /// Errors: an object that the controllers could not read (422), a priority that is not the class's (403). A template
 /// that does not exist is only warned about: it may be created later.
-pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
     let group: Final = object::read("PodGroup", request.object)?;
     if group.metadata.deletion_timestamp.is_some() {
         return Ok(());
@@ -49,11 +49,11 @@ pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Resu
     Ok(())
 }
 
-fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &Known<'_>, notes: &mut Notes) {
+fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &dyn ClusterView, notes: &mut Notes) {
     let (workload, template) = (&reference.workload.workload_name, &reference.workload.pod_group_template_name);
-    match view.templates(namespace, workload) {
-        Some(templates) if templates.contains_key(template) => {}
-        Some(_) => notes.warn(format!(
+    match view.template(namespace, workload, template) {
+        Some(_) => {}
+        None if view.has_workload(namespace, workload) => notes.warn(format!(
             "spec.podGroupTemplateRef.workload.podGroupTemplateName: PodGroupTemplate {template:?} not found in \
              Workload {workload:?}: the group is not counted in its status"
         )),

@@ -4,7 +4,7 @@
 use crate::object::Text;
 use crate::patch::Changes;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::keys;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Resolved;
@@ -79,7 +79,7 @@ pub fn fill(
     place: &Place,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
@@ -114,11 +114,11 @@ fn resolve(
     place: &Place,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
     let class_name = given.priority_class_name.as_deref().filter(|name| !name.is_empty());
-    let resolved = match view.classes.resolve(class_name) {
+    let resolved = match view.classes().resolve(class_name) {
         Ok(resolved) => resolved,
         Err(error) => {
             let refusal = Refusal::forbidden(&format!("{}.priorityClassName", place.path()), error);
@@ -142,13 +142,13 @@ pub fn check(
     place: &Place,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
     if stored.is_some_and(|s| s == given) {
         return Ok(());
     }
-    match view.classes.resolve(given.priority_class_name.as_deref()) {
+    match view.classes().resolve(given.priority_class_name.as_deref()) {
         Ok(resolved) => compare(place, given, stored, &resolved),
         Err(error) => {
             notes.miss(Reference::Class(given.priority_class_name.as_deref().unwrap_or_default().to_owned()));

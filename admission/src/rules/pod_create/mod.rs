@@ -1,24 +1,28 @@
 //! Pod, create: members of groups get their group label, the gate of a gang and the group's class; pods of managed
 //! classes and of classes with a threshold get the class's annotations (design, section 3, rules 3 and 4).
 
-use super::pod_facts::Facts;
-use super::{pod_gang, pod_priority};
+mod fields;
+mod gang;
+mod priority;
+
 use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
-use crate::review::Request;
+use crate::request::Request;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
-use crate::view::{Group, Known};
+use crate::view::{ClusterView, Group};
+use fields::Facts;
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
 use serde_json::json;
+use std::borrow::Cow;
 
 /// Prepares a pod that is created.
 ///
 /// Errors: labels that name no valid group, or a group created from another template or for another owner; a gate or a
 /// plan that the user set; a duplicate gate; a PodGroup of Giveway beside a native one; a class below the group's
 /// priority (422); annotations that differ from the class's (403).
-pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let pod: Facts = object::read("Pod", request.object)?;
     if pod.is_mirror() && is_node(request) {
         return Ok(None);
@@ -31,7 +35,7 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
         return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
     }
     let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
-    let origin = pod_gang::origin_of(&pod, named.as_ref())?;
+    let origin = gang::origin_of(&pod, named.as_ref())?;
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
     let member = named.or_else(of_owner);
     if let Some(native) = pod.native_group() {
@@ -42,12 +46,12 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
     let group = match &member {
         Some(member) => {
             let group = find_group(member, request.namespace(), view, notes);
-            same_template(member, group)?;
+            same_template(member, group.as_deref())?;
             if let Some(origin) = &origin {
-                pod_gang::same_owner(origin, group)?;
+                gang::same_owner(origin, group.as_deref())?;
             }
             changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
-            hold(&pod, group, &mut changes);
+            hold(&pod, group.as_deref(), &mut changes);
             group
         }
         None if pod.has_gate() => {
@@ -59,8 +63,8 @@ pub fn create(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Res
         }
         None => None,
     };
-    let group = member.as_ref().map(|member| member.group.as_str()).zip(group);
-    pod_priority::apply(&pod, group, view, &mut changes, notes)?;
+    let group = member.as_ref().map(|member| member.group.as_str()).zip(group.as_deref());
+    priority::apply(&pod, group, view, &mut changes, notes)?;
     Ok(changes.finish())
 }
 
@@ -86,8 +90,8 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
 
 /// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
 /// kube-scheduler not for managed classes.
-fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &Known<'_>, notes: &mut Notes) {
-    let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes.get(name));
+fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &dyn ClusterView, notes: &mut Notes) {
+    let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes().get(name));
     if let Some(class) = class.filter(|class| class.managed) {
         notes.warn(format!(
             "priority class {} is managed by Giveway, which does not preempt for pods of native pod groups ({}): use a \
@@ -99,17 +103,21 @@ fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &Known<'_>, notes: &mut 
 }
 
 /// Returns the group of a member: the PodGroup if it exists, otherwise the template that it will be created from.
-fn find_group<'a>(member: &Membership, namespace: &str, view: &'a Known<'_>, notes: &mut Notes) -> Option<&'a Group> {
+fn find_group<'a>(
+    member: &Membership,
+    namespace: &str,
+    view: &'a dyn ClusterView,
+    notes: &mut Notes,
+) -> Option<Cow<'a, Group>> {
     if let Some(group) = view.group(namespace, &member.group) {
         return Some(group);
     }
     notes.miss(Reference::PodGroup { namespace: namespace.to_owned(), name: member.group.clone() });
     let (workload, template) = member.template.as_ref()?;
-    let templates = view.templates(namespace, workload);
-    if templates.is_none() {
+    if !view.has_workload(namespace, workload) {
         notes.miss(Reference::Workload { namespace: namespace.to_owned(), name: workload.clone() });
     }
-    templates?.get(template)
+    view.template(namespace, workload, template)
 }
 
 /// Rejects a member whose group was created from another template. Group names consist of two or three names joined by

@@ -206,7 +206,7 @@ pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<
 
 /// Returns why this cannot be parsed: the path of the field, `.` for the whole object, and the cause. This parses it
 /// again, more slowly.
-pub(crate) fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String, String)> {
+pub fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
     let path = error.path().to_string();

@@ -1,12 +1,12 @@
 //! Workload, create and update: the controllers can parse the final object, the priority of each template is its
 //! class's, and pods can join the groups that are created from it.
 
-use crate::mutate::priority::{self, Place};
-use crate::mutate::workload::{Facts, stored_templates};
+use super::fill::{Facts, stored_templates};
 use crate::object;
-use crate::review::Request;
+use crate::request::Request;
+use crate::rules::priority::{self, Place};
 use crate::verdict::{Notes, Refusal};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
 use giveway_crds::{keys, membership};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct Readable {
 ///
 /// Errors: an object that the controllers could not parse, too many templates, a name too long for the names of its
 /// groups (422); a priority that is not the class's (403).
-pub fn check(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(());

@@ -1,11 +1,11 @@
 //! Workload, create and update: class and priority of each template are filled (design, section 3, rule 1).
 
-use super::priority::{self, Given, Place};
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
-use crate::review::{Operation, Request};
+use crate::request::{Operation, Request};
+use crate::rules::priority::{self, Given, Place};
 use crate::verdict::{Notes, Refusal};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::workload::MOST_TEMPLATES;
 use json_patch::Patch;
 use serde::de::{SeqAccess, Visitor};
@@ -106,7 +106,7 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
 
 /// Fills in the fields that follow from the priority class of each template, unless there are too many templates. On an
 /// update, stored values are kept.
-pub fn fill(request: &Request<'_>, view: &Known<'_>, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
     let workload: Facts = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(None);

@@ -3,11 +3,10 @@
 //! Kinds, operations and subresources without a rule are allowed untouched, as is everything in kube-system and in
 //! Giveway's own namespace: the webhook never stands in the way of what is not its business.
 
-use crate::mutate;
-use crate::review::{Operation, Request};
-use crate::validate;
+use crate::request::{Operation, Request};
+use crate::rules::{owner, pod_create, pod_group, priority_class, workload};
 use crate::verdict::{Notes, Outcome, Refusal, Verdict};
-use crate::view::Known;
+use crate::view::ClusterView;
 use giveway_crds::kinds;
 use json_patch::Patch;
 
@@ -73,7 +72,7 @@ impl Kind {
 }
 
 /// Judges a request.
-pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &Known<'_>) -> Verdict {
+pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) -> Verdict {
     let mut notes = Notes::default();
     let outcome = match apply(endpoint, request, view, &mut notes) {
         Ok(None) => Outcome::Allowed,
@@ -87,7 +86,7 @@ pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &Known<'_>) -> Ver
 fn apply(
     endpoint: Endpoint,
     request: &Request<'_>,
-    view: &Known<'_>,
+    view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<Option<Patch>, Refusal> {
     use Endpoint::{Mutate, Templates, Validate};
@@ -98,21 +97,17 @@ fn apply(
     }
     let Some(kind) = Kind::of(request) else { return Ok(None) };
     match (endpoint, kind, request.operation, request.sub_resource()) {
-        (Mutate, Kind::Pod, Create, "") => mutate::pod::create(request, view, notes),
-        (Mutate, Kind::PodGroup, Create | Update, "") => mutate::pod_group::fill(request, view, notes),
-        (Mutate, Kind::Workload, Create | Update, "") => mutate::workload::fill(request, view, notes),
-        (Mutate, Kind::PriorityClass, Create, "") => mutate::priority_class::create(request, view),
-        (Mutate, Kind::PriorityClass, Update, "") => mutate::priority_class::update(request),
-        (Mutate, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, true, notes),
-        (Templates, Kind::Owner(row), Create | Update, "") => mutate::owner::carry(row, request, view, false, notes),
-        (Validate, Kind::PodGroup, Create | Update, "") => {
-            validate::pod_group::check(request, view, notes).map(|()| None)
-        }
-        (Validate, Kind::Workload, Create | Update, "") => {
-            validate::workload::check(request, view, notes).map(|()| None)
-        }
-        (Validate, Kind::PriorityClass, Create, "") => validate::priority_class::create(request).map(|()| None),
-        (Validate, Kind::PriorityClass, Update, "") => validate::priority_class::update(request).map(|()| None),
+        (Mutate, Kind::Pod, Create, "") => pod_create::create(request, view, notes),
+        (Mutate, Kind::PodGroup, Create | Update, "") => pod_group::fill::fill(request, view, notes),
+        (Mutate, Kind::Workload, Create | Update, "") => workload::fill::fill(request, view, notes),
+        (Mutate, Kind::PriorityClass, Create, "") => priority_class::fill::create(request, view),
+        (Mutate, Kind::PriorityClass, Update, "") => priority_class::fill::update(request),
+        (Mutate, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, true, notes),
+        (Templates, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, false, notes),
+        (Validate, Kind::PodGroup, Create | Update, "") => pod_group::check::check(request, view, notes).map(|()| None),
+        (Validate, Kind::Workload, Create | Update, "") => workload::check::check(request, view, notes).map(|()| None),
+        (Validate, Kind::PriorityClass, Create, "") => priority_class::check::create(request).map(|()| None),
+        (Validate, Kind::PriorityClass, Update, "") => priority_class::check::update(request).map(|()| None),
         _ => Ok(None),
     }
 }

@@ -1,9 +1,9 @@
 //! PriorityClass: the values of Giveway's annotations, and that those of a managed class never change (design,
 //! section 2, "Managed priority classes", and section 3, rule 2).
 
-use crate::mutate::priority_class::Facts;
+use super::fill::Facts;
 use crate::object::{self, annotation_path};
-use crate::review::Request;
+use crate::request::Request;
 use crate::verdict::Refusal;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;

@@ -1,0 +1,6 @@
+//! The guard over schedulers that preempt by themselves, as far as it is pure: what is [asked](decide::Asked), the
+//! [objects](facts) that count, the [decision](decide) and the [events](notice) about a rejection.
+
+pub mod decide;
+pub mod facts;
+pub mod notice;

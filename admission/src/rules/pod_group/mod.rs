@@ -1,0 +1,4 @@
+//! PodGroup: [`fill`] before the object is final, [`check`] after.
+
+pub mod check;
+pub mod fill;

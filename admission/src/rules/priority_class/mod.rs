@@ -1,0 +1,4 @@
+//! PriorityClass: [`fill`] before the object is final, [`check`] after.
+
+pub mod check;
+pub mod fill;

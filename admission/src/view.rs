@@ -1,0 +1,112 @@
+//! What a rule may look up in the cluster.
+
+use giveway_crds::PodGroup;
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
+use giveway_crds::priority::Classes;
+use giveway_planner::sentence::Names;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::borrow::Cow;
+
+/// What a rule may look up in the cluster: classes, groups and templates that a request can name.
+pub trait ClusterView {
+    /// Returns the settings of Giveway in this cluster.
+    fn settings(&self) -> &Settings;
+
+    /// Returns all priority classes.
+    fn classes(&self) -> &Classes;
+
+    /// Returns the PodGroup of this name: a native one if the name begins with the API group.
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>>;
+
+    /// Returns true if the Workload of this name exists.
+    fn has_workload(&self, namespace: &str, workload: &str) -> bool;
+
+    /// Returns the group that this template of a Workload describes; `None` if the Workload or the template does not exist.
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>>;
+
+    /// Returns true if Giveway does not act on this namespace.
+    fn is_untouchable(&self, namespace: &str) -> bool {
+        self.settings().is_untouchable(namespace)
+    }
+}
+
+/// Namespace of the cluster's own components; Giveway never changes anything in it.
+pub const KUBE_SYSTEM: &str = "kube-system";
+
+/// Name of the operator's ServiceAccount.
+const OPERATOR: &str = "giveway-operator";
+
+/// Settings that are fixed while the webhook runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Giveway's own namespace; never changed.
+    pub namespace: String,
+    /// True if every new class without the annotation becomes a managed one.
+    pub manage_new_classes: bool,
+    /// True if Jobs of gangs get a pod failure policy that ignores disruptions.
+    pub default_pod_failure_policy: bool,
+    /// Which names appear in messages to which namespaces.
+    pub names: Names,
+}
+
+impl Settings {
+    /// Returns true if Giveway does not act on this namespace.
+    pub fn is_untouchable(&self, namespace: &str) -> bool {
+        namespace == KUBE_SYSTEM || namespace == self.namespace
+    }
+
+    /// Returns true if this is the user name of Giveway's operator.
+    pub fn is_operator(&self, user: &str) -> bool {
+        let account = user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+        account == Some((self.namespace.as_str(), OPERATOR))
+    }
+}
+
+/// What the rules for pods read of a group, from the PodGroup or from the template it will be created from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// True if members are gated until the gang fits.
+    pub gang: bool,
+    /// The priority class of the group, if it has one.
+    pub class_name: Option<String>,
+    /// Its priority, if admission has filled it in.
+    pub priority: Option<i32>,
+    /// True if its pods are disrupted together (mode `PodGroup`).
+    pub whole: bool,
+    /// The Workload and the template that it was created from, if it names one.
+    pub template: Option<(String, String)>,
+    /// Kind and name of the owner that it was created for, if the owner's label asked for a gang.
+    pub made_for: Option<(String, String)>,
+}
+
+impl Group {
+    /// Creates a group with this policy and class.
+    pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
+        let class_name = class_name.filter(|name| !name.is_empty()).cloned();
+        Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
+    }
+
+    /// Returns what the rules for pods read of this PodGroup.
+    pub fn of(group: &PodGroup) -> Self {
+        Self {
+            priority: group.spec.priority,
+            whole: group.spec.disruption_mode == DisruptionMode::PodGroup,
+            template: group.spec.pod_group_template_ref.as_ref().map(|reference| {
+                let workload = &reference.workload;
+                (workload.workload_name.clone(), workload.pod_group_template_name.clone())
+            }),
+            made_for: made_for(&group.metadata),
+            ..Self::new(&group.spec.scheduling_policy, group.spec.priority_class_name.as_ref())
+        }
+    }
+}
+
+/// Returns kind and name of the owner that a group was created for: Giveway copies the label that asked for it to such
+/// groups.
+fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
+    let is_made = metadata.labels.as_ref()?.get(LABEL_GANG).is_some_and(|value| value == "true");
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| is_made && owner.controller == Some(true))?;
+    Some((owner.kind.clone(), owner.name.clone()))
+}
