@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_asks_for_an_object_whose_name_is_no_name() {
+    fn an_object_with_an_impossible_name_is_not_looked_up() {
         let class = |name: &str| Reference::Class(name.to_owned());
         let group = |namespace: &str, name: &str| Reference::PodGroup {
             namespace: namespace.to_owned(),

@@ -1,7 +1,7 @@
 //! Table test of `decide`.
 
 use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
-use giveway_admission::rules::guard::decide::{Verdict, Whom, decide, whom};
+use giveway_admission::rules::guard::decide::{Decision, PossiblePreemptors, decide, possible_preemptors};
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_crds::condition::Reason;
 use giveway_crds::labels;
@@ -22,16 +22,16 @@ use Reason::{GuaranteedBudget, NoPreemptor};
 #[track_caller]
 fn check(rows: Vec<(&str, Cluster, Value, Expect)>) {
     for (sentence, cluster, victim, expect) in rows {
-        let verdict = decide(&cluster.0, &asked(victim));
-        match (verdict, expect) {
-            (Verdict::Permitted(permit), Goes(budgets, guaranteed)) => {
+        let decision = decide(&cluster.0, &asked(victim));
+        match (decision, expect) {
+            (Decision::Permitted(permit), Goes(budgets, guaranteed)) => {
                 assert_eq!(permit.budgets, budgets, "{sentence}");
                 assert_eq!(permit.guaranteed.is_some(), guaranteed, "{sentence}");
             }
-            (Verdict::Refused(refusal), Stays(reason, message)) => {
+            (Decision::Rejected(refusal), Stays(reason, message)) => {
                 assert_eq!((refusal.reason, refusal.message.to_string().as_str()), (reason, message), "{sentence}");
             }
-            (verdict, _) => panic!("{sentence}: {verdict:?}"),
+            (decision, _) => panic!("{sentence}: {decision:?}"),
         }
     }
 }
@@ -338,7 +338,7 @@ fn those_that_are_told_are_the_ones_that_the_scheduler_most_probably_acts_for() 
         .waits("low", 500, unschedulable)
         .waits("nominated", 100, json!({"status": {"nominatedNodeName": "n1"}}))
         .waits("elsewhere", 100, json!({"status": {"nominatedNodeName": "n2"}}));
-    let Verdict::Refused(refusal) = decide(&cluster.0, &asked(guarded())) else { panic!("it is permitted") };
+    let Decision::Rejected(refusal) = decide(&cluster.0, &asked(guarded())) else { panic!("it is permitted") };
     let told: Vec<&str> = refusal.preemptors.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(told, ["nominated", "high", "low"]);
     assert_eq!(refusal.preemptors[0].uid, "uid-nominated");
@@ -382,7 +382,10 @@ fn an_answer_is_for_one_of_the_pods_that_its_scheduler_nominated() {
         .waits("not tried yet", 1000, json!({}))
         .waits("foreign", 100, merged(nominated, json!({"spec": {"schedulerName": "other"}})));
     let asked = asked(guarded());
-    assert_eq!(whom(&cluster.0, &asked), Whom { scheduler: asked.scheduler.clone(), pods: 2 });
+    assert_eq!(
+        possible_preemptors(&cluster.0, &asked),
+        PossiblePreemptors { scheduler: asked.scheduler.clone(), pods: 2 }
+    );
 }
 
 #[test]
@@ -410,7 +413,7 @@ fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the
         let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
         let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
         let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
-        matches!(decide(&cluster.0, &asked(pod.clone())), Verdict::Refused(_))
+        matches!(decide(&cluster.0, &asked(pod.clone())), Decision::Rejected(_))
     };
     assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
 }

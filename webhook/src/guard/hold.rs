@@ -10,7 +10,7 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::GuardMetrics;
-use giveway_admission::rules::guard::decide::Whom;
+use giveway_admission::rules::guard::decide::PossiblePreemptors;
 use giveway_serving::shares::{Share, Shares};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +90,7 @@ impl Hold {
     }
 
     /// Reserves and returns the time at which this response is sent.
-    fn take_turn(&self, whom: &Whom) -> Instant {
+    fn take_turn(&self, preemptors: &PossiblePreemptors) -> Instant {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         turns.of.retain(|_, taken| {
@@ -98,9 +98,9 @@ impl Hold {
             !taken.is_empty()
         });
         let turn = self.until.max(turns.next).min(self.latest);
-        let taken = turns.of.entry(whom.scheduler.clone()).or_default();
-        if whom.pods > 0
-            && taken.len() >= whom.pods
+        let taken = turns.of.entry(preemptors.scheduler.clone()).or_default();
+        if preemptors.pods > 0
+            && taken.len() >= preemptors.pods
             && let Some(last) = taken.iter().filter(|turn| **turn <= self.latest).max()
         {
             return *last;
@@ -111,9 +111,9 @@ impl Hold {
     }
 
     /// Waits until the response is due.
-    pub async fn wait_to_the_end(self, whom: &Whom) {
+    pub async fn wait_to_the_end(self, preemptors: &PossiblePreemptors) {
         self.metrics.holds.inc();
-        let until = self.take_turn(whom);
+        let until = self.take_turn(preemptors);
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
             () = self.end.cancelled() => {}
@@ -135,8 +135,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// The given number of pods of one scheduler.
-    fn pods(pods: usize) -> Whom {
-        Whom { scheduler: None, pods }
+    fn pods(pods: usize) -> PossiblePreemptors {
+        PossiblePreemptors { scheduler: None, pods }
     }
 
     fn holds(time: Duration) -> (Holds, CancellationToken, GuardMetrics) {
@@ -159,15 +159,16 @@ mod tests {
     #[tokio::test]
     async fn no_more_turns_are_taken_for_a_scheduler_than_pods_of_it_can_be_meant() {
         let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
-        let take =
-            |whom: &Whom, deadline: Duration| holds.begin(Deadline::after(deadline), "u").unwrap().take_turn(whom);
+        let take = |preemptors: &PossiblePreemptors, deadline: Duration| {
+            holds.begin(Deadline::after(deadline), "u").unwrap().take_turn(preemptors)
+        };
         let first = take(&pods(1), 2 * LONG);
         assert_eq!(take(&pods(1), 2 * LONG), first);
         let second = take(&pods(2), 2 * LONG);
         assert!(second >= first + SPACING, "another pod has another turn");
         assert_eq!(take(&pods(2), 2 * LONG), second, "the one that waits longest");
         assert!(take(&pods(2), LONG / 2) < first, "its deadline comes first");
-        let other = Whom { scheduler: Some("other".into()), pods: 1 };
+        let other = PossiblePreemptors { scheduler: Some("other".into()), pods: 1 };
         assert!(take(&other, 2 * LONG) > second, "another scheduler has turns of its own");
         assert!(take(&pods(0), 2 * LONG) > second, "where nobody is known to be meant, everybody may be");
     }
@@ -199,8 +200,8 @@ mod tests {
         let start = Instant::now();
         let crowd: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
         assert!(!crowd[0].wait(LONG).await, "a look later than the deadline is not waited for");
-        let whom = pods(5);
-        futures::future::join_all(crowd.into_iter().map(|hold| hold.wait_to_the_end(&whom))).await;
+        let preemptors = pods(5);
+        futures::future::join_all(crowd.into_iter().map(|hold| hold.wait_to_the_end(&preemptors))).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 

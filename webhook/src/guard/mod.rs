@@ -37,12 +37,11 @@ use crate::review::{self, Answer};
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
 use giveway_admission::notice::Notice;
-use giveway_admission::object;
-use giveway_admission::request::{Operation, Request};
-use giveway_admission::rules::guard::decide::{self, Asked, Permit, Refusal, Step, Verdict, Whom, decide};
-use giveway_admission::rules::guard::facts::PodObject;
+use giveway_admission::rules::guard::decide::{
+    self, Asked, Decision, Permit, PossiblePreemptors, Rejection, Step, decide,
+};
 use giveway_admission::rules::guard::notice;
-use giveway_admission::verdict;
+use giveway_admission::verdict::Refusal;
 use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
@@ -65,14 +64,14 @@ const GONE: &str = "there is none of this name and UID";
 /// Why a preemption is rejected that the first judgement permitted.
 enum Stays {
     /// The stored pod was judged, and its preemption is rejected.
-    Judged(Box<Refusal>),
+    Judged(Box<Rejection>),
     /// The pod cannot be read from the API server.
     Unread,
 }
 
-impl From<Refusal> for Stays {
-    fn from(refusal: Refusal) -> Self {
-        Self::Judged(Box::new(refusal))
+impl From<Rejection> for Stays {
+    fn from(rejection: Rejection) -> Self {
+        Self::Judged(Box::new(rejection))
     }
 }
 
@@ -105,14 +104,18 @@ impl<L: Ledger> Guard<L> {
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
     pub async fn answer(&self, body: Body, deadline: Deadline) -> Result<Answer, NotReady> {
         let (answer, held) = self.decide(body, deadline).await?;
-        if let Some((hold, whom)) = held {
-            hold.wait_to_the_end(&whom).await;
+        if let Some((hold, preemptors)) = held {
+            hold.wait_to_the_end(&preemptors).await;
         }
         Ok(answer)
     }
 
     /// Returns the answer and, for a rejection that is to be delayed, its hold and the possible preemptors.
-    async fn decide(&self, body: Body, deadline: Deadline) -> Result<(Answer, Option<(Hold, Whom)>), NotReady> {
+    async fn decide(
+        &self,
+        body: Body,
+        deadline: Deadline,
+    ) -> Result<(Answer, Option<(Hold, PossiblePreemptors)>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -125,7 +128,7 @@ impl<L: Ledger> Guard<L> {
             self.metrics.guard.decided("not_ready");
             return Err(NotReady);
         }
-        let mut asked = match asked(&request) {
+        let mut asked = match Asked::of(&request) {
             Ok(Some(asked)) if !self.view.read().is_untouchable(&asked.namespace) => asked,
             Ok(_) => return Ok((review::encode_allowed(&request.uid), None)),
             Err(refusal) => return Ok((review::encode_refusal(&request.uid, &refusal), None)),
@@ -133,27 +136,27 @@ impl<L: Ledger> Guard<L> {
         let (uid, dry_run) = (request.uid.to_string(), request.dry_run);
         drop(request);
         drop(body);
-        let (mut verdict, mut hold) = (self.judge(&asked)?, None);
-        if let Verdict::Refused(refusal) = &verdict {
+        let (mut decision, mut hold) = (self.judge(&asked)?, None);
+        if let Decision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
                 Ok(Some(pod)) => pod.bound(),
-                Ok(None) => return Ok((self.refuse_nameless(&uid, refusal.reason, GONE), None)),
-                Err(_) => return Ok((self.refuse_nameless(&uid, refusal.reason, UNREAD), None)),
+                Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, GONE), None)),
+                Err(_) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNREAD), None)),
             };
-            verdict = self.judge(&asked)?;
+            decision = self.judge(&asked)?;
         }
-        if matches!(verdict, Verdict::Refused(_)) && !dry_run {
+        if matches!(decision, Decision::Rejected(_)) && !dry_run {
             hold = self.holds.begin(deadline, &asked.namespace);
         }
         if let Some(hold) = &hold {
             for look in LOOKS {
-                if matches!(verdict, Verdict::Permitted(_)) || !hold.wait(look).await {
+                if matches!(decision, Decision::Permitted(_)) || !hold.wait(look).await {
                     break;
                 }
-                verdict = self.judge(&asked)?;
+                decision = self.judge(&asked)?;
             }
         }
-        if let Verdict::Permitted(permit) = verdict {
+        if let Decision::Permitted(permit) = decision {
             let writes = !permit.budgets.is_empty() || self.marked_group(&asked).is_some();
             let writes = writes && asked.step == Step::Deletes && !dry_run;
             match if writes { self.record(&asked, &permit, deadline).await? } else { Ok(()) } {
@@ -164,23 +167,21 @@ impl<L: Ledger> Guard<L> {
                 Err(Stays::Unread) => {
                     return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, UNREAD), None));
                 }
-                Err(Stays::Judged(refusal)) => verdict = Verdict::Refused(*refusal),
+                Err(Stays::Judged(rejection)) => decision = Decision::Rejected(*rejection),
             }
             hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
         }
-        let Verdict::Refused(refusal) = verdict else { return Err(NotReady) };
-        self.refused(refusal.reason);
-        tracing::info!(held = hold.is_some(), message = %refusal.message, "a preemption is refused");
-        let names = self.view.read().settings.names;
-        if !dry_run {
-            for notice in notice::of(&asked, &refusal, names) {
-                // A full queue means that there are more events than anyone reads.
-                let _ = self.notices.try_send(notice);
-            }
+        let Decision::Rejected(rejection) = decision else { return Err(NotReady) };
+        self.refused(rejection.reason);
+        tracing::info!(held = hold.is_some(), message = %rejection.message, "a preemption is refused");
+        let mut verdict = notice::verdict(&asked, &rejection, self.view.read().settings.names);
+        let events = std::mem::take(&mut verdict.notes.events);
+        for event in events.into_iter().filter(|_| !dry_run) {
+            // A full queue means that there are more events than anyone reads.
+            let _ = self.notices.try_send(event);
         }
-        let hold = hold.map(|hold| (hold, decide::whom(&*self.view.read(), &asked)));
-        let refusal = verdict::Refusal { code: 403, message: names.told(&refusal.message, &asked.namespace) };
-        Ok((review::encode_refusal(&uid, &refusal), hold))
+        let hold = hold.map(|hold| (hold, decide::possible_preemptors(&*self.view.read(), &asked)));
+        Ok((review::encode(&uid, &verdict), hold))
     }
 
     /// Returns the pod as stored in the API server, or `None` if it does not exist or has another UID than in the
@@ -195,7 +196,7 @@ impl<L: Ledger> Guard<L> {
         self.refused(reason);
         tracing::info!(cause, "a preemption is refused that is not known to be one");
         let message = format!("Preemption of the pod is refused: {cause}.");
-        review::encode_refusal(uid, &verdict::Refusal { code: 403, message })
+        review::encode_refusal(uid, &Refusal { code: 403, message })
     }
 
     fn refused(&self, reason: Reason) {
@@ -205,7 +206,7 @@ impl<L: Ledger> Guard<L> {
         });
     }
 
-    fn judge(&self, asked: &Asked) -> Result<Verdict, NotReady> {
+    fn judge(&self, asked: &Asked) -> Result<Decision, NotReady> {
         catch_unwind(AssertUnwindSafe(|| decide(&*self.view.read(), asked))).map_err(|_| {
             self.metrics.panics.inc();
             tracing::error!("the guard panicked; the failure policy decides");
@@ -235,14 +236,14 @@ impl<L: Ledger> Guard<L> {
         let victim = pod.bound();
         let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
-            Verdict::Permitted(permit) => {
-                if let Err(refusal) = self.claim(&asked, &permit, deadline).await {
-                    return Ok(Err(refusal.into()));
+            Decision::Permitted(permit) => {
+                if let Err(rejection) = self.claim(&asked, &permit, deadline).await {
+                    return Ok(Err(rejection.into()));
                 }
                 self.mark(&asked, deadline).await;
                 Ok(Ok(()))
             }
-            Verdict::Refused(refusal) => Ok(Err(refusal.into())),
+            Decision::Rejected(rejection) => Ok(Err(rejection.into())),
         }
     }
 
@@ -267,13 +268,13 @@ impl<L: Ledger> Guard<L> {
 
     /// Makes every budget of the victim count it as disrupted. If a guaranteed budget cannot, the claims on the others
     /// are released and the preemption is rejected.
-    async fn claim(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<(), Refusal> {
+    async fn claim(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<(), Rejection> {
         let (namespace, victim) = (&asked.namespace, &asked.victim);
         let mut made = Vec::new();
         for budget in &permit.budgets {
             let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some(), deadline).await;
             self.metrics.guard.claimed(claim.as_str());
-            let refusal = match (&claim, &permit.guaranteed) {
+            let rejection = match (&claim, &permit.guaranteed) {
                 (Claim::Made, _) => {
                     made.push(budget.clone());
                     continue;
@@ -291,7 +292,7 @@ impl<L: Ledger> Guard<L> {
                 (Claim::NotNeeded | Claim::Spent(_), _) => continue,
             };
             self.release(asked, made);
-            return Err(refusal);
+            return Err(rejection);
         }
         Ok(())
     }
@@ -305,21 +306,4 @@ impl<L: Ledger> Guard<L> {
             }
         });
     }
-}
-
-/// Returns the preemption that a request asks for, or `None` if the guard does not decide it.
-fn asked(request: &Request<'_>) -> Result<Option<Asked>, verdict::Refusal> {
-    let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
-    let (step, announcement) = match (request.operation, request.sub_resource()) {
-        (Operation::Update, "status") => (Step::Announces, request.object),
-        (Operation::Delete, "") => (Step::Deletes, request.old_object),
-        _ => return Ok(None),
-    };
-    if !is_pod {
-        return Ok(None);
-    }
-    let victim: PodObject<true> = object::read("Pod", request.old_object)?;
-    let announced: PodObject<true> = object::read("Pod", announcement)?;
-    let namespace = request.namespace().to_owned();
-    Ok(Some(Asked { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
 }

@@ -11,7 +11,10 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::facts::{Allowance, Bound, GuardView, Waiting};
+use super::facts::{Allowance, Bound, GuardView, PodObject, Waiting};
+use crate::object;
+use crate::request::{Operation, Request};
+use crate::verdict::Refusal;
 use giveway_crds::condition::Reason;
 use giveway_crds::wording::{agree, counted, pods};
 use giveway_crds::{lending, native};
@@ -53,9 +56,31 @@ pub struct Asked {
     pub victim: Bound,
 }
 
-/// The pods that a response can be for.
+impl Asked {
+    /// Returns the preemption that a request asks for, or `None` if the guard does not decide the request.
+    ///
+    /// # Errors
+    /// The pod cannot be read (422).
+    pub fn of(request: &Request<'_>) -> Result<Option<Self>, Refusal> {
+        let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
+        let (step, announcement) = match (request.operation, request.sub_resource()) {
+            (Operation::Update, "status") => (Step::Announces, request.object),
+            (Operation::Delete, "") => (Step::Deletes, request.old_object),
+            _ => return Ok(None),
+        };
+        if !is_pod {
+            return Ok(None);
+        }
+        let victim: PodObject<true> = object::read("Pod", request.old_object)?;
+        let announced: PodObject<true> = object::read("Pod", announcement)?;
+        let namespace = request.namespace().to_owned();
+        Ok(Some(Self { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
+    }
+}
+
+/// The pods for which a scheduler may have asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whom {
+pub struct PossiblePreemptors {
     /// Name of the scheduler, if it is known.
     pub scheduler: Option<String>,
     /// Number of its pods that can be the preemptor: those that it nominated for a node.
@@ -64,11 +89,11 @@ pub struct Whom {
 
 /// The decision about a requested preemption.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Decision {
     /// The victim may be preempted.
     Permitted(Permit),
     /// The preemption is rejected.
-    Refused(Refusal),
+    Rejected(Rejection),
 }
 
 /// The conditions of a permission.
@@ -90,7 +115,7 @@ pub struct Guarantee {
 
 /// Why a preemption is rejected, and the pods that get an event about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Rejection {
     /// [`Reason::NoPreemptor`] or [`Reason::GuaranteedBudget`].
     pub reason: Reason,
     /// The reason as a sentence, with names and numbers.
@@ -127,17 +152,17 @@ impl Candidate<'_> {
 }
 
 /// Returns whether the requested preemption is permitted.
-pub fn decide(view: &dyn GuardView, asked: &Asked) -> Verdict {
+pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
     let victim = &asked.victim;
     if victim.deleting {
-        return Verdict::Permitted(Permit::default());
+        return Decision::Permitted(Permit::default());
     }
     let unit = unit(view, asked);
     let priority = worth(view, asked, &unit);
     let pending = pending(view, asked);
     let possible: Vec<&Candidate<'_>> = pending.iter().filter(|candidate| candidate.priority > priority).collect();
     let Some(highest) = possible.iter().max_by_key(|c| (c.paid, c.priority, Reverse((c.namespace, c.name)))) else {
-        return Verdict::Refused(no_preemptor(asked, priority, &pending));
+        return Decision::Rejected(no_preemptor(asked, priority, &pending));
     };
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
@@ -155,12 +180,12 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Verdict {
                 pods(unit.len()),
                 agree(count, "is", "are")
             );
-            return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
+            return Decision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
         }
         for (_, budget) in budgets() {
             let needed = unit.iter().filter(|pod| budget.counts(pod) && !budget.has_counted(pod)).count();
             if needed > budget.allowed() {
-                return Verdict::Refused(guarantee.refuse(view, asked, budget, needed));
+                return Decision::Rejected(guarantee.refuse(view, asked, budget, needed));
             }
         }
     }
@@ -172,11 +197,11 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Verdict {
     if let Some(guarantee) = guaranteed.as_ref().filter(|_| counting.len() > MOST_CLAIMS) {
         let cause =
             format!("more than {MOST_CLAIMS} budgets select it, which are too many to count it as gone: leave one");
-        return Verdict::Refused(guarantee.refuse_because(view, asked, cause.into()));
+        return Decision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
     }
     // Budgets that are only preferred, not guaranteed, do not block a preemption.
     counting.truncate(MOST_CLAIMS);
-    Verdict::Permitted(Permit { budgets: counting, guaranteed })
+    Decision::Permitted(Permit { budgets: counting, guaranteed })
 }
 
 /// Returns the pods disrupted together with the victim: all pods of its group if the group has mode `PodGroup`,
@@ -211,11 +236,11 @@ fn pending<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<Candidate<'a>> 
     pending
 }
 
-/// Returns the preemptors that a response can be for: pods that the scheduler nominated for a node. A pod stays
-/// nominated when the preemption is rejected.
-pub fn whom(view: &dyn GuardView, asked: &Asked) -> Whom {
+/// Returns the pods for which the scheduler may have asked: those that it nominated for a node. A pod stays nominated
+/// when the preemption is rejected.
+pub fn possible_preemptors(view: &dyn GuardView, asked: &Asked) -> PossiblePreemptors {
     let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
-    Whom { scheduler: asked.scheduler.clone(), pods }
+    PossiblePreemptors { scheduler: asked.scheduler.clone(), pods }
 }
 
 /// Returns the effective priority of a pod: the lower of its own and its group's priority if the group's is known, or
@@ -256,7 +281,7 @@ fn refused(asked: &Asked, priority: i32) -> Sentence {
     sentence.text(format!(" (priority {priority}) is refused: "))
 }
 
-fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refusal {
+fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Rejection {
     // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
@@ -265,7 +290,7 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refu
         Sentence::from("; the highest, ").then(c.named()).text(counts)
     });
     let none = format!("no pending pod that may preempt has a priority above {priority}");
-    Refusal {
+    Rejection {
         reason: Reason::NoPreemptor,
         message: refused(asked, priority).text(none).then(highest).text("."),
         preemptors: likely(meant(), &asked.victim),
@@ -274,7 +299,7 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Refu
 
 impl Guarantee {
     /// Returns the rejection because `budget` does not allow `needed` more disruptions.
-    pub fn refuse(&self, view: &dyn GuardView, asked: &Asked, budget: &Allowance, needed: usize) -> Refusal {
+    pub fn refuse(&self, view: &dyn GuardView, asked: &Asked, budget: &Allowance, needed: usize) -> Rejection {
         let allowed = counted(budget.allowed(), "more disruption", "more disruptions");
         let whole = match &asked.victim.group {
             Some(group) if needed > 1 => {
@@ -297,9 +322,9 @@ impl Guarantee {
     }
 
     /// Returns the rejection for another cause.
-    pub fn refuse_because(&self, view: &dyn GuardView, asked: &Asked, cause: Sentence) -> Refusal {
+    pub fn refuse_because(&self, view: &dyn GuardView, asked: &Asked, cause: Sentence) -> Rejection {
         let priority = worth(view, asked, &unit(view, asked));
-        Refusal {
+        Rejection {
             reason: Reason::GuaranteedBudget,
             message: refused(asked, priority).then(cause).text("."),
             preemptors: self.told.clone(),

@@ -1,5 +1,6 @@
 //! The guard over schedulers that preempt by themselves, as far as it is pure: what is [asked](decide::Asked), the
-//! [objects](facts) that count, the [decision](decide) and the [events](notice) about a rejection.
+//! [objects](facts) that count, the [decision](decide) and the [verdict](notice) on a rejected
+//! preemption.
 
 pub mod decide;
 pub mod facts;

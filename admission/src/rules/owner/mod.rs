@@ -254,7 +254,7 @@ fn restore(
             templates.iter().for_each(|template| fill(template, &owner.metadata, changes));
         } else if templates.iter().any(|template| !template.decides()) {
             let why = format!(
-                "the pods that this {} has are no gang, and it makes others like them: delete it and create it anew",
+                "the pods that this {} has are no gang, and it makes others like them: delete it and create it again",
                 row.kind
             );
             notes.warn(format!("{}: {why}", label_path(LABEL_GANG)));

@@ -40,7 +40,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
     let member = named.or_else(of_owner);
     if let Some(native) = pod.native_group() {
         one_group(native, member.as_ref())?;
-        nobody_preempts(native, &pod, view, notes);
+        warn_unpreempting(native, &pod, view, notes);
     }
     let mut changes = Changes::default();
     let group = match &member {
@@ -90,7 +90,7 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
 
 /// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
 /// kube-scheduler not for managed classes.
-fn nobody_preempts(native: &str, pod: &Facts<'_>, view: &dyn ClusterView, notes: &mut Notes) {
+fn warn_unpreempting(native: &str, pod: &Facts<'_>, view: &dyn ClusterView, notes: &mut Notes) {
     let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes().get(name));
     if let Some(class) = class.filter(|class| class.managed) {
         notes.warn(format!(

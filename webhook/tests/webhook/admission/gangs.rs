@@ -289,7 +289,7 @@ fn a_label_that_comes_when_there_are_pods_is_not_carried_and_says_what_to_do() {
     let verdict = mutate(&update("jobs", job(labelled(), json!({})), before.clone()), &empty());
     assert_eq!(verdict.outcome, Outcome::Allowed);
     let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it makes others like \
-                 them: delete it and create it anew";
+                 them: delete it and create it again";
     assert_eq!(verdict.notes.warnings, [words]);
     let [event] = verdict.notes.events.as_slice() else { panic!("{:?}", verdict.notes.events) };
     let about = (event.about.api_version.as_str(), event.about.kind, event.about.name.as_str());
