@@ -28,9 +28,9 @@ pub struct Given<'a> {
 
 /// The spec of a group, or a template in the spec of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(Option<usize>);
+pub struct SpecPath(Option<usize>);
 
-impl Place {
+impl SpecPath {
     /// Returns the spec of a PodGroup.
     pub fn spec() -> Self {
         Self(None)
@@ -76,7 +76,7 @@ impl Place {
 /// Returns what the class resolves to, unless the priority was already stored. Errors: an unknown class, or a value
 /// that differs from the class's (403).
 pub fn fill(
-    place: &Place,
+    place: &SpecPath,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
     view: &dyn ClusterView,
@@ -98,7 +98,7 @@ pub fn fill(
     Ok(Some(resolved))
 }
 
-fn restore(place: &Place, given: &Given<'_>, stored: &Given<'_>, changes: &mut Changes) {
+fn restore(place: &SpecPath, given: &Given<'_>, stored: &Given<'_>, changes: &mut Changes) {
     if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
         place.set("priorityClassName", &**name, changes);
     }
@@ -111,7 +111,7 @@ fn restore(place: &Place, given: &Given<'_>, stored: &Given<'_>, changes: &mut C
 }
 
 fn resolve(
-    place: &Place,
+    place: &SpecPath,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
     view: &dyn ClusterView,
@@ -139,7 +139,7 @@ fn resolve(
 
 /// Compares the final values of a group or template with its class. Already stored values are accepted.
 pub fn check(
-    place: &Place,
+    place: &SpecPath,
     given: &Given<'_>,
     stored: Option<&Given<'_>>,
     view: &dyn ClusterView,
@@ -160,7 +160,12 @@ pub fn check(
     }
 }
 
-fn compare(place: &Place, given: &Given<'_>, stored: Option<&Given<'_>>, resolved: &Resolved) -> Result<(), Refusal> {
+fn compare(
+    place: &SpecPath,
+    given: &Given<'_>,
+    stored: Option<&Given<'_>>,
+    resolved: &Resolved,
+) -> Result<(), Refusal> {
     let stored_priority = stored.and_then(|s| s.priority);
     if let Some(priority) = given.priority
         && priority != i64::from(resolved.priority)

@@ -4,7 +4,7 @@
 //! ([`Found`]) are combined with it for that request, as [`Known`].
 
 use giveway_admission::namespaced::{Namespaced, put};
-use giveway_admission::rules::guard::facts::{Facts, GuardView};
+use giveway_admission::rules::guard::facts::{GuardObjects, GuardView};
 use giveway_admission::view::{ClusterView, Group, Settings};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::DisruptionMode;
@@ -27,13 +27,13 @@ pub struct View {
     /// The templates of every Workload, by name.
     pub workloads: Namespaced<BTreeMap<String, Group>>,
     /// Objects that only the guard reads; empty if it is disabled.
-    pub facts: Facts,
+    pub facts: GuardObjects,
 }
 
 impl View {
     /// Creates a view of an empty cluster.
     pub fn new(settings: Settings) -> Self {
-        let (classes, facts) = (Classes::default(), Facts::default());
+        let (classes, facts) = (Classes::default(), GuardObjects::default());
         Self { settings, classes, groups: BTreeMap::new(), natives: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
@@ -88,7 +88,7 @@ impl ClusterView for View {
 }
 
 impl GuardView for View {
-    fn facts(&self) -> &Facts {
+    fn guard_objects(&self) -> &GuardObjects {
         &self.facts
     }
 }

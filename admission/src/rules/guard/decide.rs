@@ -170,7 +170,7 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
         highest: highest.named().text(format!(" with priority {}", highest.paid)),
         told: likely(possible, victim),
     });
-    let budgets = || view.facts().budgets.get(&asked.namespace).into_iter().flatten();
+    let budgets = || view.guard_objects().budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
         let count = budgets().count();
         if count.saturating_mul(unit.len()) > MOST_LOOKS {
@@ -210,7 +210,8 @@ fn unit<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<&'a Bound> {
     let mut unit = vec![&asked.victim];
     let group = asked.victim.group.as_deref();
     if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
-        let members = view.facts().members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
+        let members =
+            view.guard_objects().members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
         unit.extend(members.filter(|pod| pod.group.as_deref() == group && pod.name != asked.victim.name));
     }
     unit
@@ -219,7 +220,7 @@ fn unit<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<&'a Bound> {
 /// Returns every pending pod that the scheduler may preempt for, regardless of its priority.
 fn pending<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<Candidate<'a>> {
     let mut pending = Vec::new();
-    for (namespace, pods) in &view.facts().waiting {
+    for (namespace, pods) in &view.guard_objects().waiting {
         for (name, pod) in pods {
             if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
                 let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);

@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 /// What the guard may look up.
 pub trait GuardView: ClusterView {
     /// Returns the objects that only the guard reads.
-    fn facts(&self) -> &Facts;
+    fn guard_objects(&self) -> &GuardObjects;
 }
 
 /// The objects of the guard's watches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct GuardObjects {
     /// The pods that a scheduler may preempt for.
     pub waiting: Namespaced<Waiting>,
     /// The bound, live pods that belong to a group.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const KIND: &str = "Job";
 
 #[derive(Debug, Deserialize)]
-struct Facts<'a> {
+struct JobFields<'a> {
     #[serde(borrow, default)]
     spec: Map<JobSpec<'a>>,
 }
@@ -29,10 +29,10 @@ fn rule() -> Value {
 /// # Errors
 /// The Job cannot be read (422).
 pub fn survive(request: &Request<'_>, changes: &mut Changes) -> Result<(), Refusal> {
-    let job: Facts = object::read(KIND, request.object)?;
+    let job: JobFields = object::read(KIND, request.object)?;
     let is_needed = match request.operation {
         Operation::Update => {
-            let before: Facts = object::read(KIND, request.old_object)?;
+            let before: JobFields = object::read(KIND, request.old_object)?;
             job.spec.has_no_policy() && before.spec.has_only_the_rule()
         }
         _ => job.spec.accepts_the_rule(),

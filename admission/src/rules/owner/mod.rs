@@ -34,7 +34,7 @@ const MOST_LOOKUPS: usize = 8;
 
 /// The part of an owner that every kind has.
 #[derive(Debug, Deserialize)]
-struct Facts<'a> {
+struct OwnerFields<'a> {
     #[serde(borrow, default)]
     metadata: Map<Metadata<'a>>,
 }
@@ -64,11 +64,11 @@ pub fn carry(
     enabled: bool,
     notes: &mut Notes,
 ) -> Result<Option<Patch>, Refusal> {
-    let owner: Facts = object::read(row.kind, request.object)?;
+    let owner: OwnerFields = object::read(row.kind, request.object)?;
     if owner.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
-    let before: Option<Facts> = match request.operation {
+    let before: Option<OwnerFields> = match request.operation {
         Operation::Update => Some(object::read(row.kind, request.old_object)?),
         _ => None,
     };
@@ -100,13 +100,13 @@ pub fn carry(
     Ok(changes.finish())
 }
 
-fn read_asked(owner: &Facts<'_>) -> Result<Asked, SettingError> {
+fn read_asked(owner: &OwnerFields<'_>) -> Result<Asked, SettingError> {
     Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
 }
 
 /// Returns true if the pods of an owner belong to another owner in the table: to its controller, or to the owner that its
 /// pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
-fn is_part_of_another(row: &Kind, owner: &Facts<'_>, templates: &[Template<'_>]) -> bool {
+fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[Template<'_>]) -> bool {
     let root = owner.metadata.controller();
     let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
     let mut others = kinds::KINDS.iter().filter(|other| *other != row);
@@ -119,7 +119,7 @@ fn is_part_of_another(row: &Kind, owner: &Facts<'_>, templates: &[Template<'_>])
 fn can_start(
     row: &Kind,
     request: &Request<'_>,
-    before: Option<&Facts<'_>>,
+    before: Option<&OwnerFields<'_>>,
     asked: &Asked,
     (wanted, is_part): (bool, bool),
     notes: &mut Notes,
@@ -156,7 +156,7 @@ fn find_warnings(
 /// Returns the event with warnings about an owner that another one in the table created and that is the only object with
 /// the settings, such as the JobSet of a TrainJob: only its controller sees warnings. Other owners got them at their own
 /// creation.
-fn about_root(row: &Kind, request: &Request<'_>, owner: &Facts<'_>, warnings: &[String]) -> Option<Notice> {
+fn about_root(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>, warnings: &[String]) -> Option<Notice> {
     let root = owner.metadata.controller()?;
     let above = kinds::of_version(&root.api_version, &root.kind).filter(|above| !above.has_groups())?;
     let note = format!("{} {}: {}.", row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
@@ -176,7 +176,7 @@ fn about_root(row: &Kind, request: &Request<'_>, owner: &Facts<'_>, warnings: &[
 }
 
 /// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.
-fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&Facts<'_>>) -> bool {
+fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&OwnerFields<'_>>) -> bool {
     let Some(asked) = before.and_then(|before| read_asked(before).ok()) else { return false };
     let stored = request.old_object;
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
@@ -243,7 +243,7 @@ fn write(template: &Template<'_>, map: &str, key: &str, value: &str, changes: &m
 fn restore(
     row: &Kind,
     request: &Request<'_>,
-    owner: &Facts<'_>,
+    owner: &OwnerFields<'_>,
     templates: &[Template<'_>],
     changes: &mut Changes,
     notes: &mut Notes,
@@ -287,7 +287,7 @@ fn restore(
 }
 
 /// Returns the owner as events refer to it.
-fn object(row: &Kind, request: &Request<'_>, owner: &Facts<'_>) -> Object {
+fn object(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>) -> Object {
     let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
     Object {
         api_version: row.api_version(),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// The part of a pod that rules read.
 #[derive(Debug, Deserialize)]
-pub struct Facts<'a> {
+pub struct PodFields<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
     pub metadata: Map<Metadata<'a>>,
@@ -56,7 +56,7 @@ pub struct Gate<'a> {
     pub name: Text<'a>,
 }
 
-impl Facts<'_> {
+impl PodFields<'_> {
     /// Returns true for a mirror pod, the API's copy of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotation(MIRROR).is_some()

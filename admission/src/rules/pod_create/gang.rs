@@ -1,6 +1,6 @@
 //! Pods whose owner requested a gang with one label: the group that they belong to, according to the table of kinds.
 
-use super::fields::Facts;
+use super::fields::PodFields;
 use crate::object::{annotation_path, label_path};
 use crate::verdict::Refusal;
 use crate::view::Group;
@@ -17,7 +17,7 @@ use giveway_crds::membership::Membership;
 /// # Errors
 /// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
 /// is unknown (422).
-pub fn origin_of(pod: &Facts<'_>, named: Option<&Membership>) -> Result<Option<Origin>, Refusal> {
+pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Option<Origin>, Refusal> {
     let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
     if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
         return Ok(None);

@@ -10,7 +10,7 @@ use crate::patch::Changes;
 use crate::request::Request;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
 use crate::view::{ClusterView, Group};
-use fields::Facts;
+use fields::PodFields;
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
@@ -23,7 +23,7 @@ use std::borrow::Cow;
 /// plan that the user set; a duplicate gate; a PodGroup of Giveway beside a native one; a class below the group's
 /// priority (422); annotations that differ from the class's (403).
 pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
-    let pod: Facts = object::read("Pod", request.object)?;
+    let pod: PodFields = object::read("Pod", request.object)?;
     if pod.is_mirror() && is_node(request) {
         return Ok(None);
     }
@@ -90,7 +90,7 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
 
 /// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
 /// kube-scheduler not for managed classes.
-fn warn_unpreempting(native: &str, pod: &Facts<'_>, view: &dyn ClusterView, notes: &mut Notes) {
+fn warn_unpreempting(native: &str, pod: &PodFields<'_>, view: &dyn ClusterView, notes: &mut Notes) {
     let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes().get(name));
     if let Some(class) = class.filter(|class| class.managed) {
         notes.warn(format!(
@@ -144,7 +144,7 @@ fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refus
 
 /// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups
 /// are not. A pod that is created with a node cannot be gated.
-fn hold(pod: &Facts<'_>, group: Option<&Group>, changes: &mut Changes) {
+fn hold(pod: &PodFields<'_>, group: Option<&Group>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {
         return;

@@ -1,7 +1,7 @@
 //! Effects of the priority class on a pod: a member without a class gets the group's class, its priority is compared
 //! with the group's, and the pod gets the class's annotations (design, section 3, rules 3 and 4).
 
-use super::fields::Facts;
+use super::fields::PodFields;
 use crate::object::annotation_path;
 use crate::patch::Changes;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
@@ -17,7 +17,7 @@ use giveway_crds::priority::Class;
 /// Errors: a class below the priority of the group (422); an annotation that the user set to another value than the
 /// class's (403).
 pub fn apply(
-    pod: &Facts<'_>,
+    pod: &PodFields<'_>,
     group: Option<(&str, &Group)>,
     view: &dyn ClusterView,
     changes: &mut Changes,
@@ -83,7 +83,7 @@ fn group_class<'a>(
 }
 
 /// Writes the class, and removes what the Priority plugin computed from another one: it runs again after this.
-fn take_class(pod: &Facts<'_>, class: &Class, changes: &mut Changes) {
+fn take_class(pod: &PodFields<'_>, class: &Class, changes: &mut Changes) {
     changes.map_at(&["spec"], pod.spec.is_there());
     changes.set(&["spec", "priorityClassName"], class.name.as_str());
     if pod.spec.priority.is_some() {
@@ -99,7 +99,13 @@ fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }
 
-fn copy(pod: &Facts<'_>, key: &str, type_: &str, computed: Option<&str>, changes: &mut Changes) -> Result<(), Refusal> {
+fn copy(
+    pod: &PodFields<'_>,
+    key: &str,
+    type_: &str,
+    computed: Option<&str>,
+    changes: &mut Changes,
+) -> Result<(), Refusal> {
     match (pod.metadata.annotation(key), computed) {
         (Some(given), computed) if computed != Some(given) => Err(Refusal::forbidden(
             &annotation_path(key),

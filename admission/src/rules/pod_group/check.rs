@@ -2,7 +2,7 @@
 
 use crate::object::{self, Map, Metadata};
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, Place};
+use crate::rules::priority::{self, Given, SpecPath};
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
@@ -42,7 +42,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
         Operation::Update => Some(object::read::<Stored>("PodGroup", request.old_object)?.spec),
         _ => None,
     };
-    priority::check(&Place::spec(), &group.spec, stored.as_deref(), view, notes)?;
+    priority::check(&SpecPath::spec(), &group.spec, stored.as_deref(), view, notes)?;
     if let (Operation::Create, Some(reference)) = (request.operation, &parsed.spec.pod_group_template_ref) {
         warn_dangling(reference, request.namespace(), view, notes);
     }

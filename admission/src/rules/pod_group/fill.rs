@@ -4,7 +4,7 @@
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, Place};
+use crate::rules::priority::{self, Given, SpecPath};
 use crate::verdict::{Notes, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::keys::FINALIZER_PROTECTION;
@@ -16,7 +16,7 @@ use std::fmt;
 
 /// The fields of a PodGroup that this rule reads. The API server validates the others.
 #[derive(Debug, Deserialize)]
-struct Facts<'a> {
+struct PodGroupFields<'a> {
     #[serde(borrow, default)]
     metadata: Map<Metadata<'a>>,
     #[serde(borrow, default)]
@@ -78,16 +78,18 @@ impl<'de> Deserialize<'de> for Finalizers {
 
 /// Fills in the fields that follow from the priority class. On an update, stored values are kept, and the finalizer.
 pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
-    let group: Facts = object::read("PodGroup", request.object)?;
+    let group: PodGroupFields = object::read("PodGroup", request.object)?;
     let mut changes = Changes::default();
     keep_finalizer(request, view, &mut changes)?;
     let is_being_deleted = group.metadata.deletion_timestamp.is_some();
     let Some(given) = group.spec.filter(|_| !is_being_deleted) else { return Ok(changes.finish()) };
     let stored = match request.operation {
-        Operation::Update => Some(object::read::<Facts>("PodGroup", request.old_object)?.spec.unwrap_or_default()),
+        Operation::Update => {
+            Some(object::read::<PodGroupFields>("PodGroup", request.old_object)?.spec.unwrap_or_default())
+        }
         _ => None,
     };
-    let spec = Place::spec();
+    let spec = SpecPath::spec();
     let resolved = priority::fill(&spec, &given, stored.as_deref(), view, &mut changes, notes)?;
     if let (Some(resolved), None) = (resolved, &given.preemption_policy) {
         spec.set("preemptionPolicy", resolved.policy.as_str(), &mut changes);

@@ -1,7 +1,7 @@
 //! PriorityClass: the values of Giveway's annotations, and that those of a managed class never change (design,
 //! section 2, "Managed priority classes", and section 3, rule 2).
 
-use super::fill::Facts;
+use super::fill::ClassFields;
 use crate::object::{self, annotation_path};
 use crate::request::Request;
 use crate::verdict::Refusal;
@@ -13,7 +13,7 @@ use giveway_crds::priority::{MAX_THRESHOLD, SYSTEM_PREFIX};
 ///
 /// Errors: a value that an annotation cannot have (422), a managed `system-` class (403).
 pub fn create(request: &Request<'_>) -> Result<(), Refusal> {
-    let class: Facts = object::read("PriorityClass", request.object)?;
+    let class: ClassFields = object::read("PriorityClass", request.object)?;
     not_system(&class)?;
     managed(&class)?;
     policy(&class)?;
@@ -22,8 +22,8 @@ pub fn create(request: &Request<'_>) -> Result<(), Refusal> {
 
 /// Checks a class that is changed: the threshold may change, and pods keep what they have.
 pub fn update(request: &Request<'_>) -> Result<(), Refusal> {
-    let class: Facts = object::read("PriorityClass", request.object)?;
-    let stored: Facts = object::read("PriorityClass", request.old_object)?;
+    let class: ClassFields = object::read("PriorityClass", request.object)?;
+    let stored: ClassFields = object::read("PriorityClass", request.old_object)?;
     for key in [ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY] {
         let after = class.metadata.annotation(key);
         if after != stored.metadata.annotation(key) {
@@ -41,7 +41,7 @@ pub fn update(request: &Request<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn not_system(class: &Facts<'_>) -> Result<(), Refusal> {
+fn not_system(class: &ClassFields<'_>) -> Result<(), Refusal> {
     match class.is_managed() && class.is_system() {
         false => Ok(()),
         true => Err(Refusal::forbidden(
@@ -54,7 +54,7 @@ fn not_system(class: &Facts<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn managed(class: &Facts<'_>) -> Result<(), Refusal> {
+fn managed(class: &ClassFields<'_>) -> Result<(), Refusal> {
     let path = annotation_path(ANNOTATION_MANAGED);
     match class.metadata.annotation(ANNOTATION_MANAGED) {
         None | Some("false") => Ok(()),
@@ -68,7 +68,7 @@ fn managed(class: &Facts<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn policy(class: &Facts<'_>) -> Result<(), Refusal> {
+fn policy(class: &ClassFields<'_>) -> Result<(), Refusal> {
     let path = annotation_path(ANNOTATION_PREEMPTION_POLICY);
     match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         None => Ok(()),
@@ -86,7 +86,7 @@ fn policy(class: &Facts<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn threshold(class: &Facts<'_>) -> Result<(), Refusal> {
+fn threshold(class: &ClassFields<'_>) -> Result<(), Refusal> {
     let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
     match given.parse::<i32>() {
         Ok(value) if value <= MAX_THRESHOLD => Ok(()),

@@ -17,7 +17,7 @@ use serde::Deserialize;
 /// The part of a PriorityClass that rules read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts<'a> {
+pub struct ClassFields<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
     pub metadata: Map<Metadata<'a>>,
@@ -26,7 +26,7 @@ pub struct Facts<'a> {
     pub preemption_policy: Option<Text<'a>>,
 }
 
-impl Facts<'_> {
+impl ClassFields<'_> {
     /// Whether the class is annotated as a managed one.
     pub fn is_managed(&self) -> bool {
         self.metadata.annotation(ANNOTATION_MANAGED) == Some("true")
@@ -50,7 +50,7 @@ impl Facts<'_> {
 /// annotation) is accepted unchanged, so that backups can be restored. Otherwise an annotation that differs from the
 /// policy of the class is rejected.
 pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Patch>, Refusal> {
-    let class: Facts = object::read("PriorityClass", request.object)?;
+    let class: ClassFields = object::read("PriorityClass", request.object)?;
     let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
     let managed = class.is_managed() || (unmarked && view.settings().manage_new_classes && !class.is_system());
     if !managed {
@@ -82,8 +82,8 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Pa
 /// one in the annotation, it is changed to the stored `Never`. Otherwise the API server would reject the manifest,
 /// because the field is immutable.
 pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Refusal> {
-    let class: Facts = object::read("PriorityClass", request.object)?;
-    let stored: Facts = object::read("PriorityClass", request.old_object)?;
+    let class: ClassFields = object::read("PriorityClass", request.object)?;
+    let stored: ClassFields = object::read("PriorityClass", request.old_object)?;
     let asked = class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY);
     let again =
         stored.is_managed() && stored.is_never() && asked.is_some() && class.preemption_policy.as_deref() == asked;
@@ -94,7 +94,7 @@ pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Refusal> {
     Ok(changes.finish())
 }
 
-fn never(class: &Facts<'_>, changes: &mut Changes) {
+fn never(class: &ClassFields<'_>, changes: &mut Changes) {
     if !class.is_never() {
         changes.set(&["preemptionPolicy"], PreemptionPolicy::Never.as_str());
     }

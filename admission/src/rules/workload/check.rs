@@ -1,10 +1,10 @@
 //! Workload, create and update: the controllers can parse the final object, the priority of each template is its
 //! class's, and pods can join the groups that are created from it.
 
-use super::fill::{Facts, stored_templates};
+use super::fill::{WorkloadFields, stored_templates};
 use crate::object;
 use crate::request::Request;
-use crate::rules::priority::{self, Place};
+use crate::rules::priority::{self, SpecPath};
 use crate::verdict::{Notes, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
@@ -23,7 +23,7 @@ struct Readable {
 /// Errors: an object that the controllers could not parse, too many templates, a name too long for the names of its
 /// groups (422); a priority that is not the class's (403).
 pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
-    let workload: Facts = object::read("Workload", request.object)?;
+    let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -36,7 +36,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     let stored = stored_templates(request)?;
     let name = workload.metadata.name.as_deref().unwrap_or_default();
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
-        let place = Place::template(index);
+        let place = SpecPath::template(index);
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
         priority::check(&place, &template.given(), before, view, notes)?;
         let group = membership::derived_name(name, &template.name, None);

@@ -3,7 +3,7 @@
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, Place};
+use crate::rules::priority::{self, Given, SpecPath};
 use crate::verdict::{Notes, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::workload::MOST_TEMPLATES;
@@ -15,7 +15,7 @@ use std::fmt;
 
 /// The part of a Workload that rules read.
 #[derive(Debug, Deserialize)]
-pub struct Facts<'a> {
+pub struct WorkloadFields<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
     pub metadata: Map<Metadata<'a>>,
@@ -100,14 +100,14 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
     if request.operation != Operation::Update {
         return Ok(None);
     }
-    let stored: Facts = object::read("Workload", request.old_object)?;
+    let stored: WorkloadFields = object::read("Workload", request.old_object)?;
     Ok(Some(stored.spec.pod_group_templates.iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
 /// Fills in the fields that follow from the priority class of each template, unless there are too many templates. On an
 /// update, stored values are kept.
 pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
-    let workload: Facts = object::read("Workload", request.object)?;
+    let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
@@ -115,7 +115,7 @@ pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) ->
     let mut changes = Changes::default();
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {
         let before = stored.as_ref().and_then(|s| s.get(&template.name));
-        priority::fill(&Place::template(index), &template.given(), before, view, &mut changes, notes)?;
+        priority::fill(&SpecPath::template(index), &template.given(), before, view, &mut changes, notes)?;
     }
     notes.warnings.dedup();
     Ok(changes.finish())
