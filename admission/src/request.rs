@@ -92,6 +92,24 @@ fn null<'a>() -> &'a RawValue {
     RawValue::NULL
 }
 
+impl<'a> Request<'a> {
+    /// Returns the request to create an object, of a user without rights of Giveway's own components.
+    pub fn create(group: &'a str, resource: &'a str, namespace: &'a str, object: &'a RawValue) -> Self {
+        Self {
+            uid: Text::default(),
+            resource: GroupResource { group: group.into(), resource: resource.into() },
+            sub_resource: None,
+            name: None,
+            namespace: Some(namespace.into()),
+            operation: Operation::Create,
+            user_info: UserInfo::default(),
+            dry_run: false,
+            object,
+            old_object: null(),
+        }
+    }
+}
+
 impl Request<'_> {
     /// Returns the namespace, or the empty string.
     pub fn namespace(&self) -> &str {

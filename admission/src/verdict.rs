@@ -4,6 +4,7 @@ use crate::notice::Notice;
 pub use giveway_crds::brief::shorten;
 use giveway_crds::names::is_subdomain;
 use json_patch::Patch;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The result for one request.
@@ -25,6 +26,21 @@ pub enum Outcome {
     Changed(Patch),
     /// Rejected.
     Refused(Refusal),
+}
+
+impl Outcome {
+    /// Changes the object that was judged as the API server does.
+    ///
+    /// # Errors
+    /// The object was rejected.
+    pub fn apply_to(self, object: &mut Value) -> Result<(), Refusal> {
+        match self {
+            Self::Allowed => Ok(()),
+            Self::Changed(patch) => json_patch::patch(object, &patch)
+                .map_err(|error| Refusal::internal(format!("the patch cannot be applied: {error}"))),
+            Self::Refused(refusal) => Err(refusal),
+        }
+    }
 }
 
 /// Results of a rule in addition to its outcome.

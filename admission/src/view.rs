@@ -40,7 +40,7 @@ const OPERATOR: &str = "giveway-operator";
 /// Settings that are fixed while the webhook runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Giveway's own namespace; never changed.
+    /// Giveway's own namespace, which is never changed; empty if it is not known.
     pub namespace: String,
     /// True if every new class without the annotation becomes a managed one.
     pub manage_new_classes: bool,
@@ -51,9 +51,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns true if Giveway does not act on this namespace.
+    /// Returns true if Giveway does not act on this namespace; false for the empty one, of cluster-scoped objects.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
-        namespace == KUBE_SYSTEM || namespace == self.namespace
+        !namespace.is_empty() && [KUBE_SYSTEM, self.namespace.as_str()].contains(&namespace)
     }
 
     /// Returns true if this is the user name of Giveway's operator.

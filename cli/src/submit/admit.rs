@@ -1,37 +1,85 @@
-//! Admission of an object at its creation by the API server and Giveway's webhook (design, section 3): defaults that
-//! affect scheduling, the priority class, the group label, the gate. Quotas, limit ranges and other webhooks are not
-//! applied.
+//! Admission of an object at its creation, in the order of the API server (design, section 3): its defaults that affect
+//! scheduling, its Priority plugin, and the [rules](giveway_admission) that the webhook applies, too. Quotas, limit ranges
+//! and other webhooks are not applied.
 
 use super::gang::{self, GangOwner};
+use super::view::PlannedWorld;
 use crate::world::World;
-use giveway_crds::keys;
-use giveway_crds::lending::Asked;
-use giveway_crds::membership::{self, Membership};
+use giveway_admission::judge::{Endpoint, judge};
+use giveway_admission::request::Request;
+use giveway_crds::keys::{GROUP, LABEL_GANG};
+use giveway_crds::kinds::Kind;
+use giveway_crds::membership;
 use giveway_crds::pod_group::{PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
-use giveway_crds::priority::{Class, Classes, MAX_THRESHOLD};
+use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
 use giveway_planner::ObjectKey;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec, PodStatus, ResourceRequirements};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus, ResourceRequirements};
 use kube::api::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// A problem as a text that begins with the field.
 type Problem = String;
 
-/// Admits a class: a managed class is stored with policy `Never`, and its requested policy in an annotation.
-pub(super) fn class(class: &mut PriorityClass) {
-    let annotations = class.metadata.annotations.get_or_insert_default();
-    if annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|value| value == "true") {
-        let asked = class.preemption_policy.replace(PreemptionPolicy::Never.as_str().to_owned());
-        let asked = asked.unwrap_or_else(|| PreemptionPolicy::PreemptLowerPriority.as_str().to_owned());
-        annotations.entry(keys::ANNOTATION_PREEMPTION_POLICY.to_owned()).or_insert(asked);
-    }
+/// An object after admission.
+pub(super) struct Admitted<T> {
+    /// The object.
+    pub(super) object: T,
+    /// The warnings of admission, without a period at the end.
+    pub(super) warnings: Vec<String>,
 }
 
-/// Fills a group's priority and policy from its class.
-pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> {
-    let spec = &mut group.spec;
+/// Changes an object of this resource by the rules of these endpoints, one after the other, and returns their warnings.
+fn review(
+    endpoints: &[Endpoint],
+    (group, resource): (&str, &str),
+    object: &mut Value,
+    world: &World,
+) -> Result<Vec<String>, Problem> {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    let mut warnings = Vec::new();
+    for endpoint in endpoints {
+        let text = serde_json::value::to_raw_value(object).map_err(|error| error.to_string())?;
+        let request = Request::create(group, resource, &namespace, &text);
+        let verdict = judge(*endpoint, &request, &PlannedWorld::new(world));
+        verdict.outcome.apply_to(object).map_err(|refusal| refusal.message)?;
+        warnings.extend(verdict.notes.warnings);
+    }
+    Ok(warnings)
+}
+
+/// Admits a priority class.
+pub(super) fn class(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+    let endpoints = [Endpoint::Mutate, Endpoint::Validate];
+    review(&endpoints, ("scheduling.k8s.io", "priorityclasses"), object, world)
+}
+
+/// Admits a Workload.
+pub(super) fn workload(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+    review(&[Endpoint::Mutate, Endpoint::Validate], (GROUP, "workloads"), object, world)
+}
+
+/// Admits an owner of pods.
+pub(super) fn owner(row: &Kind, object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+    let endpoint =
+        if object["metadata"]["labels"][LABEL_GANG].is_null() { Endpoint::Templates } else { Endpoint::Mutate };
+    review(&[endpoint], (row.group, row.plural), object, world)
+}
+
+/// Admits a PodGroup.
+pub(super) fn group(mut object: Value, world: &World) -> Result<Admitted<PodGroup>, Problem> {
+    const RESOURCE: (&str, &str) = (GROUP, "podgroups");
+    let mut warnings = review(&[Endpoint::Mutate], RESOURCE, &mut object, world)?;
+    let group: PodGroup = typed(&object)?;
+    check_schema(&group.spec)?;
+    warnings.extend(review(&[Endpoint::Validate], RESOURCE, &mut object, world)?);
+    Ok(Admitted { object: group, warnings })
+}
+
+/// Rejects what the API server rejects by the rules of the CustomResourceDefinition.
+fn check_schema(spec: &PodGroupSpec) -> Result<(), Problem> {
     if spec.scheduling_policy.basic.is_some() && spec.disruption_mode == DisruptionMode::PodGroup {
         return Err("spec.disruptionMode: Invalid value: \"PodGroup\": cannot be used with schedulingPolicy `basic`: \
                     use `Pod`, or schedulingPolicy `gang`"
@@ -46,89 +94,60 @@ pub(super) fn group(group: &mut PodGroup, world: &World) -> Result<(), Problem> 
              `basic`, whose pods are not gated: use schedulingPolicy `gang`"
         ));
     }
-    let name = spec.priority_class_name.clone().unwrap_or_default();
-    let resolved = world
-        .cluster
-        .classes()
-        .resolve(Some(&name))
-        .map_err(|error| format!("spec.priorityClassName: Invalid value: \"{name}\": {error}"))?;
-    if let Some(given) = spec.priority.filter(|given| *given != resolved.priority) {
-        return Err(format!(
-            "spec.priority: Invalid value: \"{given}\": the priority class \"{}\" gives {}: leave spec.priority out",
-            resolved.class_name, resolved.priority
-        ));
-    }
-    if !resolved.class_name.is_empty() {
-        spec.priority_class_name = Some(resolved.class_name);
-    }
-    spec.priority = Some(resolved.priority);
-    spec.preemption_policy.get_or_insert(resolved.policy);
     Ok(())
 }
 
-/// Admits a pod. Returns the group that the operator would create for it, from a Workload's template or for its owner.
-pub(super) fn pod(pod: &mut Pod, world: &World, owner: Option<&GangOwner>) -> Result<Option<Box<PodGroup>>, Problem> {
+/// Admits a pod, which may belong to a native group.
+pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Result<Admitted<Pod>, Problem> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
+    prioritise(spec, world.cluster.classes())?;
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
-    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-    let mut made = None;
-    let mut asked = None;
-    let classes = world.cluster.classes();
-    let named = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
-    let of_owner = gang::member(pod, named.is_some())?;
-    let for_owner = of_owner.as_ref().and_then(|member| gang::group(pod, member, owner, classes));
-    let member = named.or_else(|| of_owner.map(|member| Membership { group: member.origin.group, template: None }));
-    let spec = pod.spec.get_or_insert_default();
-    if let Some(member) = &member {
-        let key = ObjectKey::new(namespace, &member.group);
-        pod.metadata.labels.get_or_insert_default().insert(keys::LABEL_POD_GROUP.to_owned(), member.group.clone());
-        if !world.groups.contains_key(&key)
-            && let Some((workload, template)) = &member.template
-        {
-            made = from_template(world, &key, workload, template)?;
-        }
-        if !world.groups.contains_key(&key)
-            && let Some(mut for_owner) = for_owner
-        {
-            self::group(&mut for_owner, world)?;
-            made = Some(Box::new(for_owner));
-        }
-        let group = made.as_deref().or_else(|| world.groups.get(&key));
-        let needs_gate = group.is_none_or(|group| group.spec.scheduling_policy.gang.is_some());
-        let gates = spec.scheduling_gates.get_or_insert_default();
-        if needs_gate && spec.node_name.is_none() && !gates.iter().any(|gate| gate.name == keys::GATE) {
-            gates.push(PodSchedulingGate { name: keys::GATE.to_owned() });
-        }
-        asked = group.and_then(|group| {
-            Asked::of(&member.group, group.spec.priority_class_name.as_deref(), group.spec.priority, classes)
-        });
+    let mut object = serde_json::to_value(pod).map_err(|error| error.to_string())?;
+    if let Some(name) = native_group {
+        object["spec"]["schedulingGroup"] = json!({"podGroupName": name});
     }
-    let own = spec.priority_class_name.clone().unwrap_or_default();
-    let class = effective_class(spec, asked.and_then(|asked| asked.class_name), classes)?;
-    prioritise(spec, class)?;
-    let (class_name, priority) = class.map_or(("", 0), |class| (class.name.as_str(), class.value));
-    if let Some(detail) = asked.and_then(|asked| asked.refusal(class_name, priority, classes)) {
-        return Err(format!("spec.priorityClassName: Invalid value: \"{own}\": {detail}"));
+    let warnings = review(&[Endpoint::Mutate], ("", "pods"), &mut object, world)?;
+    let mut pod: Pod = typed(&object)?;
+    // The rules may have named another class.
+    prioritise(pod.spec.get_or_insert_default(), world.cluster.classes())?;
+    Ok(Admitted { object: pod, warnings })
+}
+
+fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(object).map_err(|error| format!("{}: {}", error.path(), error.inner()))
+}
+
+/// Returns the group that the operator creates for an admitted pod, from a Workload's template or for its owner; `None` if
+/// the pod has no group, or its group exists or cannot be created.
+pub(super) fn group_for(
+    pod: &Pod,
+    world: &World,
+    owner: Option<&GangOwner>,
+) -> Result<Option<Admitted<PodGroup>>, Problem> {
+    let member = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
+    let Some(member) = member else { return Ok(None) };
+    let key = ObjectKey::new(pod.metadata.namespace.clone().unwrap_or_default(), &member.group);
+    if world.groups.contains_key(&key) {
+        return Ok(None);
     }
-    for (key, value) in [
-        (keys::ANNOTATION_PREEMPTION_POLICY, class.and_then(|c| c.managed_policy).map(|p| p.as_str().to_owned())),
-        (keys::ANNOTATION_THRESHOLD, class.and_then(threshold)),
-    ] {
-        annotate(pod, key, value)?;
-    }
-    Ok(made)
+    let Some((workload, template)) = &member.template else {
+        let group = gang::group(pod, &member.group, owner, world.cluster.classes());
+        return group.map(|group| create(&group, world)).transpose();
+    };
+    let Some(group) = from_template(world, &key, workload, template) else { return Ok(None) };
+    let created = create(&group, world);
+    created.map(Some).map_err(|problem| format!("Workload {workload}, template {template}: {problem}"))
+}
+
+fn create(group: &PodGroup, world: &World) -> Result<Admitted<PodGroup>, Problem> {
+    self::group(serde_json::to_value(group).map_err(|error| error.to_string())?, world)
 }
 
 /// Returns the PodGroup that the operator creates when the first pod names a template.
-fn from_template(
-    world: &World,
-    key: &ObjectKey,
-    workload: &str,
-    template: &str,
-) -> Result<Option<Box<PodGroup>>, Problem> {
-    let Some(found) = world.workloads.get(&ObjectKey::new(&key.namespace, workload)) else { return Ok(None) };
-    let Some(shape) = found.spec.pod_group_templates.iter().find(|t| t.name == template) else { return Ok(None) };
+fn from_template(world: &World, key: &ObjectKey, workload: &str, template: &str) -> Option<PodGroup> {
+    let found = world.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
+    let shape = found.spec.pod_group_templates.iter().find(|t| t.name == template)?;
     let metadata = ObjectMeta {
         name: Some(key.name.to_string()),
         namespace: Some(key.namespace.to_string()),
@@ -147,60 +166,28 @@ fn from_template(
         priority_class_name: shape.priority_class_name.clone(),
         ..PodGroupSpec::default()
     };
-    let mut made = PodGroup { metadata, spec, status: None };
-    group(&mut made, world).map_err(|problem| format!("Workload {workload}, template {template}: {problem}"))?;
-    Ok(Some(Box::new(made)))
+    Some(PodGroup { metadata, spec, status: None })
 }
 
-/// Returns the pod's class; a member that names none, or only the default class, gets its group's.
-fn effective_class<'a>(
-    spec: &mut PodSpec,
-    group_class: Option<&str>,
-    classes: &'a Classes,
-) -> Result<Option<&'a Class>, Problem> {
-    let own = spec.priority_class_name.clone().unwrap_or_default();
-    let is_default = own.is_empty() || classes.global_default().is_some_and(|class| class.name == own);
-    let name = group_class.filter(|_| is_default).map_or(own, str::to_owned);
-    let class = classes
-        .effective(Some(&name))
-        .map_err(|error| format!("spec.priorityClassName: Invalid value: \"{name}\": {error}"))?;
-    spec.priority_class_name = class.map(|class| class.name.clone());
-    Ok(class)
-}
-
-fn prioritise(spec: &mut PodSpec, class: Option<&Class>) -> Result<(), Problem> {
-    let priority = class.map_or(0, |class| class.value);
+/// Fills what the API server's Priority plugin fills from the class.
+fn prioritise(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
+    let named = spec.priority_class_name.as_deref();
+    let class = classes.effective(named).map_err(|error| {
+        format!("spec.priorityClassName: Invalid value: \"{}\": {error}", named.unwrap_or_default())
+    })?;
+    let (name, priority) = class.map_or((None, 0), |class: &Class| (Some(class.name.clone()), class.value));
     if let Some(given) = spec.priority.filter(|given| *given != priority) {
         return Err(format!(
             "spec.priority: Invalid value: \"{given}\": the priority class \"{}\" gives {priority}: leave \
              spec.priority out",
-            spec.priority_class_name.clone().unwrap_or_default()
+            name.unwrap_or_default()
         ));
     }
     let policy = class.map_or(PreemptionPolicy::PreemptLowerPriority, |class| class.scheduler_policy);
+    spec.priority_class_name = name;
     spec.priority = Some(priority);
     spec.preemption_policy = Some(policy.as_str().to_owned());
     Ok(())
-}
-
-fn threshold(class: &Class) -> Option<String> {
-    class.threshold.clone().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
-}
-
-fn annotate(pod: &mut Pod, key: &str, computed: Option<String>) -> Result<(), Problem> {
-    let annotations = pod.metadata.annotations.get_or_insert_default();
-    match (annotations.get(key), computed) {
-        (Some(given), computed) if computed.as_ref() != Some(given) => Err(format!(
-            "metadata.annotations[{key}]: Invalid value: \"{given}\": the priority class gives {}: leave the \
-             annotation out",
-            computed.map_or("none".to_owned(), |computed| format!("\"{computed}\""))
-        )),
-        (None, Some(computed)) => {
-            annotations.insert(key.to_owned(), computed);
-            Ok(())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Sets defaults of the API server that change what a pod requires of a node.

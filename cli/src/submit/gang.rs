@@ -1,16 +1,15 @@
-//! Owners that request a gang with one label: what admission copies into their templates, the labels that their
-//! controllers add to pods, and the PodGroup that Giveway would create.
+//! Owners that request a gang with one label: the labels that their controllers add to pods, and the PodGroup that Giveway
+//! would create.
 
 use super::manifest::Manifest;
-use giveway_crds::keys::{
-    ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
-};
+use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use giveway_crds::kinds::templates::grouped;
 use giveway_crds::kinds::{self, Asked, KINDS, Kind, Origin, OwnerLink, Sizes, classes, origin, settings};
-use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
+use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -36,26 +35,10 @@ impl GangOwner {
         Some(Self { row: child, object })
     }
 
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.object["metadata"]["annotations"][key].as_str()
-    }
-
-    /// Adds the labels to a pod that the controllers of this kind add, and the gang label if the owner has it. `path`
-    /// is that of its template, `index` the number of the pod among the `count` pods of the template.
+    /// Adds the labels to a pod that the controllers of this kind add. `path` is that of its template, `index` the number
+    /// of the pod among the `count` pods of the template.
     pub(super) fn dress(&self, pod: &mut Pod, path: &str, index: usize, count: usize) {
         let name = self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        if self.object["metadata"]["labels"][LABEL_GANG] == "true" {
-            let labels = pod.metadata.labels.get_or_insert_default();
-            if ![LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| labels.contains_key(*key)) {
-                labels.insert(LABEL_GANG.to_owned(), "true".to_owned());
-                for key in [ANNOTATION_MIN_COUNT, ANNOTATION_DISRUPTION_MODE] {
-                    if let Some(value) = self.annotation(key) {
-                        let annotations = pod.metadata.annotations.get_or_insert_default();
-                        annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
-                    }
-                }
-            }
-        }
         let replica = self.replica(path, index, count);
         let labels = pod.metadata.labels.get_or_insert_default();
         match self.row.owner_link {
@@ -107,59 +90,37 @@ impl GangOwner {
     }
 }
 
-/// A member of a gang named after its owner: its origin, and its settings of the gang.
-pub(super) struct Member {
-    /// Owner and group of the pod.
-    pub(super) origin: Origin,
-    min_count: Option<i32>,
-    mode: DisruptionMode,
-}
-
-/// Returns the gang settings of a pod, or `None` if it does not ask for a gang, or if its own labels name its group
-/// (`is_named`).
-///
-/// # Errors
-/// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
-/// is unknown. The message is the same as in admission.
-pub(super) fn member(pod: &Pod, is_named: bool) -> Result<Option<Member>, String> {
+/// Returns the PodGroup of this name that Giveway creates for its first pod, if the pod's owner asked for a gang. It has the
+/// lowest class of that pod and of the owner's templates. Returns `None` if the size of the gang is unknown.
+pub(super) fn group(pod: &Pod, name: &str, owner: Option<&GangOwner>, known: &Classes) -> Option<PodGroup> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str);
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
-    if settings::gang(label(LABEL_GANG)).map_err(|error| error.to_string())? != Some(true) {
-        return Ok(None);
+    if settings::gang(label(LABEL_GANG)).ok()? != Some(true) {
+        return None;
     }
-    let min_count = settings::min_count(annotation(ANNOTATION_MIN_COUNT)).map_err(|error| error.to_string())?;
-    let mode = settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).map_err(|error| error.to_string())?;
-    if is_named {
-        return Ok(None);
-    }
-    let origin = origin::of_pod(pod).map_err(|error| error.to_string())?;
-    if origin.row.is_none() && min_count.is_none() {
-        return Err(format!(
-            "metadata.annotations[{ANNOTATION_MIN_COUNT}]: Required value: how many pods of {} {:?} start together? Giveway does \
-             not know that kind: say it here, on the pod template",
-            origin.kind, origin.owner
-        ));
-    }
-    Ok(Some(Member { origin, min_count, mode }))
-}
-
-/// Returns the PodGroup that Giveway would create for the first member, or `None` if its size is unknown. It has the lowest
-/// class of that pod and of the owner's templates.
-pub(super) fn group(pod: &Pod, member: &Member, owner: Option<&GangOwner>, known: &Classes) -> Option<PodGroup> {
-    let origin = &member.origin;
-    let size = owner.and_then(|owner| owner.size(origin, member.min_count)).or(member.min_count)?;
+    let origin = origin::of_pod(pod).ok().filter(|origin| origin.group == name)?;
+    let min_count = settings::min_count(annotation(ANNOTATION_MIN_COUNT)).ok()?;
+    let size = owner.and_then(|owner| owner.size(&origin, min_count)).or(min_count)?;
     let own = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.clone());
     let priority = known.resolve(own.as_deref()).map_or(0, |resolved| resolved.priority);
     let lower = owner.and_then(|owner| owner.lowest_class(known)).filter(|class| class.value < priority);
+    let controller = OwnerReference {
+        api_version: origin.api_version,
+        kind: origin.kind,
+        name: origin.owner,
+        controller: Some(true),
+        ..OwnerReference::default()
+    };
     let metadata = ObjectMeta {
-        name: Some(origin.group.clone()),
+        name: Some(origin.group),
         namespace: pod.metadata.namespace.clone(),
         labels: Some([(LABEL_GANG.to_owned(), "true".to_owned())].into()),
+        owner_references: Some(vec![controller]),
         ..ObjectMeta::default()
     };
     let spec = PodGroupSpec {
         scheduling_policy: SchedulingPolicy::gang(size),
-        disruption_mode: member.mode,
+        disruption_mode: settings::disruption_mode(annotation(ANNOTATION_DISRUPTION_MODE)).ok()?,
         priority_class_name: lower.map(|class| class.name.clone()).or(own),
         ..PodGroupSpec::default()
     };

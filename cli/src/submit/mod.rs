@@ -2,20 +2,35 @@
 //! API server's and Giveway's admission, and adds the result to the model. In memory only.
 
 mod admit;
-mod asked;
 mod expand;
 mod gang;
 mod manifest;
+#[cfg(test)]
+mod tests;
+mod view;
 
 use crate::error::CliError;
 use crate::world::{World, key_of, name_of, read};
-use giveway_crds::{PodGroup, Workload, keys, wording};
+use giveway_crds::{PodGroup, Workload, kinds, wording};
 use giveway_planner::model::Pod as ModelPod;
 use giveway_planner::{ModelError, ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
 use manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+/// Kinds that are admitted before the objects that name them, in this order, as if all of them existed before the first pod.
+const NAMED: [(&str, &str); 3] = [
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("scheduling.giveway.dev/v1alpha1", "Workload"),
+    ("scheduling.giveway.dev/v1alpha1", "PodGroup"),
+];
+
+/// Returns the position of an object's kind in [`NAMED`].
+fn position(manifest: &Manifest) -> Option<usize> {
+    let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
+    NAMED.iter().position(|named| *named == (version, manifest.kind.as_str()))
+}
 
 /// Result of a submission.
 #[derive(Debug, Default)]
@@ -43,41 +58,21 @@ pub(crate) fn submit(
     let mut submission = Submission::default();
     let mut sources = Vec::new();
     let mut others: BTreeMap<String, usize> = BTreeMap::new();
-    // Classes first, then the objects that need them, as if all existed before the first pod.
-    manifests.sort_by_key(|manifest| match manifest.kind.as_str() {
-        "PriorityClass" => 0,
-        "Workload" => 1,
-        "PodGroup" => 2,
-        _ => 3,
-    });
-    for manifest in &manifests {
-        let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
-        match (version, manifest.kind.as_str()) {
-            ("scheduling.k8s.io/v1", "PriorityClass") => {
+    manifests.sort_by_key(|manifest| position(manifest).unwrap_or(NAMED.len()));
+    // Notes about objects without pods, which are no answer alone.
+    let mut about_named = 0;
+    for manifest in &mut manifests {
+        submission.admit(world, manifest)?;
+        if position(manifest).is_some() {
+            about_named = submission.notes.len();
+        }
+    }
+    for manifest in manifests.iter().filter(|manifest| position(manifest).is_none()) {
+        match expand::expand(manifest)? {
+            found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
+            found => {
                 manifest.named()?;
-                let mut class = read(&manifest.object, &manifest.file)?;
-                admit::class(&mut class);
-                world.cluster.upsert_class(&class);
-            }
-            ("scheduling.giveway.dev/v1alpha1", "Workload") => {
-                manifest.named()?;
-                let workload: Workload = read(&manifest.object, &manifest.file)?;
-                world.workloads.insert(key_of(&workload.metadata), workload);
-            }
-            ("scheduling.giveway.dev/v1alpha1", "PodGroup") => {
-                manifest.named()?;
-                submission.group(world, manifest)?;
-            }
-            _ => {
-                let served = world.cluster.serves_groups_in(&manifest.namespace);
-                submission.notes.extend(asked::check(manifest, served, world.cluster.classes())?);
-                match expand::expand(manifest)? {
-                    found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
-                    found => {
-                        manifest.named()?;
-                        sources.extend(found.into_iter().map(|source| (manifest, source)));
-                    }
-                }
+                sources.extend(found.into_iter().map(|source| (manifest, source)));
             }
         }
     }
@@ -86,7 +81,7 @@ pub(crate) fn submit(
     }
     let groups = submission.preemptors.iter().any(|preemptor| matches!(preemptor, Preemptor::Group(_)));
     if submission.preemptors.is_empty() && submission.missing_groups.is_empty() && !groups {
-        if submission.notes.is_empty() {
+        if submission.notes.len() == about_named {
             return Err(nothing(files, &manifests));
         }
     } else if !others.is_empty() {
@@ -112,38 +107,75 @@ impl Submission {
         }
     }
 
-    fn group(&mut self, world: &mut World, manifest: &Manifest) -> Result<(), CliError> {
-        let mut group: PodGroup = read(&manifest.object, &manifest.file)?;
-        let key = key_of(&group.metadata);
-        match world.groups.get(&key) {
-            Some(stored) => {
-                self.notes.push(format!("PodGroup {key} exists already: of its spec, only minCount is taken over."));
-                let policy = group.spec.scheduling_policy;
-                group = stored.clone();
-                if policy.gang.is_some() && group.spec.scheduling_policy.gang.is_some() {
-                    group.spec.scheduling_policy = policy;
-                }
-            }
-            None => {
-                admit::group(&mut group, world).map_err(|problem| manifest.refused(problem))?;
-                self.warn_unmanaged(world, &group);
+    /// Adds the warnings of admission, each once.
+    fn warn(&mut self, kind: &str, name: &str, warnings: Vec<String>) {
+        for warning in warnings {
+            let note = format!("{kind} {name}: {warning}.");
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
             }
         }
-        add(world, manifest, |world| world.add_group(group), |field| field)?;
-        self.preemptor(Preemptor::Group(key));
+    }
+
+    /// Admits an object that is not a pod, changes it as admission does, and adds it to the world if it is no owner of pods.
+    fn admit(&mut self, world: &mut World, manifest: &mut Manifest) -> Result<(), CliError> {
+        let position = position(manifest);
+        if position.is_some() {
+            manifest.named()?;
+        }
+        let admitted = match position.map(|position| NAMED[position].1) {
+            Some("PriorityClass") => admit::class(&mut manifest.object, world),
+            Some("Workload") => admit::workload(&mut manifest.object, world),
+            Some(_) => return self.group(world, manifest),
+            None => return self.owner(world, manifest),
+        };
+        let warnings = admitted.map_err(|problem| manifest.refused(problem))?;
+        self.warn(&manifest.kind, &name_of(&manifest.object), warnings);
+        if manifest.kind == "PriorityClass" {
+            world.cluster.upsert_class(&read(&manifest.object, &manifest.file)?);
+        } else {
+            let workload: Workload = read(&manifest.object, &manifest.file)?;
+            world.workloads.insert(key_of(&workload.metadata), workload);
+        }
         Ok(())
     }
 
-    fn warn_unmanaged(&mut self, world: &World, group: &PodGroup) {
-        let class = group.spec.priority_class_name.as_deref().and_then(|name| world.cluster.classes().get(name));
-        if let Some(class) = class.filter(|class| !class.managed && class.scheduler_policy.as_str() != "Never") {
-            self.notes.push(format!(
-                "Priority class {} is not managed by Giveway ({}): kube-scheduler may preempt for single pods of the \
-                 group.",
-                class.name,
-                keys::ANNOTATION_MANAGED
-            ));
+    /// Admits an owner of pods. Where no groups are served, the webhook is not called: nothing is rejected, and there is no
+    /// gang of which a warning could tell. Its pods still ask for one, so that the plan says that none is served.
+    fn owner(&mut self, world: &World, manifest: &mut Manifest) -> Result<(), CliError> {
+        let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
+        let Some(row) = kinds::of_version(version, &manifest.kind) else { return Ok(()) };
+        let admitted = admit::owner(row, &mut manifest.object, world);
+        if world.cluster.serves_groups_in(&manifest.namespace) {
+            let warnings = admitted.map_err(|problem| manifest.refused(problem))?;
+            self.warn(&manifest.kind, &name_of(&manifest.object), warnings);
         }
+        Ok(())
+    }
+
+    fn group(&mut self, world: &mut World, manifest: &Manifest) -> Result<(), CliError> {
+        let name = name_of(&manifest.object);
+        let key = ObjectKey::new(&manifest.namespace, manifest.object["metadata"]["name"].as_str().unwrap_or_default());
+        let group = match world.groups.get(&key) {
+            Some(stored) => {
+                self.notes.push(format!("PodGroup {key} exists already: of its spec, only minCount is taken over."));
+                let policy = read::<PodGroup>(&manifest.object, &manifest.file)?.spec.scheduling_policy;
+                let mut group = stored.clone();
+                if policy.gang.is_some() && group.spec.scheduling_policy.gang.is_some() {
+                    group.spec.scheduling_policy = policy;
+                }
+                group
+            }
+            None => {
+                let admitted = admit::group(manifest.object.clone(), world);
+                let admitted = admitted.map_err(|problem| manifest.refused(problem))?;
+                self.warn(&manifest.kind, &name, admitted.warnings);
+                admitted.object
+            }
+        };
+        add(world, manifest, |world| world.add_group(group), |field| field)?;
+        self.preemptor(Preemptor::Group(key));
+        Ok(())
     }
 
     fn pods(&mut self, world: &mut World, manifest: &Manifest, source: expand::Source) -> Result<(), CliError> {
@@ -213,16 +245,18 @@ impl Submission {
         world: &mut World,
         manifest: &Manifest,
         source: &expand::Source,
-        mut pod: Pod,
+        pod: Pod,
     ) -> Result<(), CliError> {
-        let made = admit::pod(&mut pod, world, source.owner.as_ref())
-            .map_err(|problem| manifest.refused(source.place(&problem)))?;
-        if let Some(group) = made {
-            self.warn_unmanaged(world, &group);
-            add(world, manifest, |world| world.add_group(*group), |field| field)?;
+        let refused = |problem: String| manifest.refused(source.place(&problem));
+        let native_group = source.native_group.as_deref();
+        let admitted = admit::pod(pod, native_group, world).map_err(refused)?;
+        self.warn(&manifest.kind, &name_of(&manifest.object), admitted.warnings);
+        let pod = admitted.object;
+        if let Some(made) = admit::group_for(&pod, world, source.owner.as_ref()).map_err(refused)? {
+            self.warn("PodGroup", &key_of(&made.object.metadata).to_string(), made.warnings);
+            add(world, manifest, |world| world.add_group(made.object), |field| field)?;
         }
         let key = key_of(&pod.metadata);
-        let native_group = source.native_group.as_deref();
         add(world, manifest, |world| world.add_pod_in(pod, native_group), |field| source.place(&field))?;
         let Some(pod) = world.cluster.pod(&key) else { return Ok(()) };
         match pod.group_key() {

@@ -1,0 +1,150 @@
+//! Owners that ask for a gang, on themselves or on their pod templates, are rejected as by admission, with its words.
+
+use super::*;
+use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED, LABEL_GANG};
+use serde_json::{Value, json};
+
+/// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
+fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), object.to_string()).unwrap();
+    let error = submit(&mut world, &[file.path().to_owned()], "default", None).err();
+    let name = format!("{}: {} default/train: ", file.path().display(), object["kind"].as_str().unwrap_or_default());
+    let words = |error: &CliError| error.to_string().strip_prefix(&name).map(str::to_owned);
+    error.map(|error| (words(&error).unwrap_or_else(|| panic!("{error}")), error.exit_status()))
+}
+
+fn said(object: &Value) -> Option<(String, u8)> {
+    said_in(World::default(), object)
+}
+
+fn template() -> Value {
+    json!({"spec": {"containers": [{"name": "c"}]}})
+}
+
+fn object(api_version: &str, kind: &str, gang: impl Into<Value>, spec: Value) -> Value {
+    let gang: Value = gang.into();
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "train", "labels": {LABEL_GANG: gang}}, "spec": spec})
+}
+
+fn set(gang: &str, policy: &str) -> Value {
+    let spec = json!({"replicas": 2, "podManagementPolicy": policy, "template": template()});
+    object("apps/v1", "StatefulSet", gang, spec)
+}
+
+fn job(gang: impl Into<Value>) -> Value {
+    object("batch/v1", "Job", gang, json!({"template": template()}))
+}
+
+/// Returns the notes about a manifest that can be planned.
+fn noted(world: &mut World, object: &Value) -> Vec<String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), object.to_string()).unwrap();
+    submit(world, &[file.path().to_owned()], "default", None).unwrap().notes
+}
+
+const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \
+                      fit: use";
+
+#[test]
+fn a_stateful_set_that_creates_pods_one_after_the_other_is_rejected_as_a_gang() {
+    let words = format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\"");
+    let mut silent = set("true", "OrderedReady");
+    silent["spec"].as_object_mut().unwrap().remove("podManagementPolicy");
+    for ordered in [&set("true", "OrderedReady"), &silent] {
+        assert_eq!(said(ordered), Some((words.clone(), 2)));
+    }
+    let mut one = set("true", "OrderedReady");
+    one["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: "1"});
+    for fine in [&set("true", "Parallel"), &set("false", "OrderedReady"), &one] {
+        assert_eq!(said(fine), None);
+    }
+}
+
+#[test]
+fn the_label_in_the_pod_template_alone_is_checked_as_well() {
+    let words = format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\"");
+    let mut ordered = set("true", "OrderedReady");
+    ordered["metadata"]["labels"] = json!({});
+    assert_eq!(said(&ordered), None, "no gang");
+    ordered["spec"]["template"]["metadata"] = json!({"labels": {LABEL_GANG: "true"}});
+    assert_eq!(said(&ordered), Some((words, 2)));
+    ordered["spec"]["template"]["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: "1"});
+    assert_eq!(said(&ordered), None, "one pod starts");
+}
+
+#[test]
+fn a_leader_worker_set_with_workers_that_wait_for_the_leader_is_rejected_as_a_gang() {
+    let set = |policy: &str| {
+        let spec = json!({"startupPolicy": policy, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}});
+        object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "true", spec)
+    };
+    let words = format!("spec.startupPolicy: Invalid value: \"LeaderReady\": {DETAIL} \"LeaderCreated\"");
+    assert_eq!(said(&set("LeaderReady")), Some((words, 2)));
+    assert_eq!(said(&set("LeaderCreated")), None);
+}
+
+#[test]
+fn a_leader_above_its_workers_is_planned_with_their_class_and_the_warning_of_admission() {
+    let pods = |class: &str| json!({"spec": {"priorityClassName": class, "containers": [{"name": "c"}]}});
+    let class = |name: &str, value: i32| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+    let templates = json!({"size": 2, "leaderTemplate": pods("high"), "workerTemplate": pods("low")});
+    let spec = json!({"leaderWorkerTemplate": templates});
+    let set = object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "true", spec);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [class("low", 10), class("high", 1000), set]});
+    let mut world = World::default();
+    let notes = noted(&mut world, &list);
+    let words = "LeaderWorkerSet default/train: spec.leaderWorkerTemplate.leaderTemplate.spec.priorityClassName: class high (1000) \
+                 is above class low (10) of spec.leaderWorkerTemplate.workerTemplate.spec.priorityClassName: the PodGroup gets \
+                 the lowest class of its templates, low.";
+    assert!(notes.iter().any(|note| note == words), "{notes:?}");
+    let group = &world.groups[&ObjectKey::new("default", "train-0")];
+    assert_eq!(group.spec.priority_class_name.as_deref(), Some("low"), "the worker would be rejected otherwise");
+}
+
+#[test]
+fn a_label_with_another_value_is_refused_also_where_there_is_no_pod_template() {
+    let words = "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\": with \
+                 \"true\" Giveway makes a pod group of the pods";
+    let train = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "yes", json!({}));
+    for owner in [&job("yes"), &train] {
+        assert_eq!(said(owner), Some((words.to_owned(), 2)));
+    }
+    let words = "metadata.labels.scheduling.giveway.dev/gang: Invalid value: invalid type: boolean `true`, expected a string: the \
+                 Job cannot be read, correct this field";
+    assert_eq!(said(&job(true)), Some((words.to_owned(), 2)), "quotes were forgotten");
+}
+
+#[test]
+fn an_annotation_that_cannot_be_is_named_where_it_was_written() {
+    let with = |value: Value| {
+        let mut job = job("true");
+        job["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: value});
+        said(&job)
+    };
+    let words = "metadata.annotations[scheduling.giveway.dev/min-count]: Invalid value: \"x\": must be a whole number, 1 or \
+                 more: how many pods start together";
+    assert_eq!(with(json!("x")), Some((words.to_owned(), 2)));
+    let number = "metadata.annotations.scheduling.giveway.dev/min-count: Invalid value: invalid type: integer `4`, expected a \
+         string: the Job cannot be read, correct this field";
+    assert_eq!(with(json!(4)), Some((number.to_owned(), 2)), "quotes were forgotten");
+    let mut job = job("true");
+    job["spec"]["template"]["metadata"] = json!({"annotations": {ANNOTATION_MIN_COUNT: "x"}});
+    assert_eq!(said(&job), Some((format!("spec.template.{words}"), 2)));
+    job["spec"]["template"]["metadata"]["labels"] =
+        json!({LABEL_GANG: "true", "scheduling.giveway.dev/pod-group": "own"});
+    assert_eq!(said(&job), Some((format!("spec.template.{words}"), 2)), "also beside a group of its own");
+}
+
+#[test]
+fn where_no_group_is_served_nothing_waits_for_a_gang() {
+    let selector = json!({"matchLabels": {"served": "yes"}}).to_string();
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "giveway", "annotations": {ANNOTATION_SERVED: selector, ANNOTATION_PROTECTED: ""}},
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let items = vec![namespace, policy];
+    let objects = crate::live::Objects { source: "cluster".to_owned(), live: false, items, notes: Vec::new() };
+    assert_eq!(said_in(World::new(objects).unwrap(), &set("true", "OrderedReady")), None);
+}

@@ -1,0 +1,44 @@
+//! The world as the rules of admission look it up.
+
+use crate::world::World;
+use giveway_admission::view::{ClusterView, Group, Settings};
+use giveway_crds::priority::Classes;
+use giveway_planner::ObjectKey;
+use std::borrow::Cow;
+
+/// The world, in a cluster whose chart has default values: they are no part of a snapshot.
+pub(super) struct PlannedWorld<'a> {
+    world: &'a World,
+    settings: Settings,
+}
+
+impl<'a> PlannedWorld<'a> {
+    /// Looks up objects of this world.
+    pub(super) fn new(world: &'a World) -> Self {
+        Self { world, settings: Settings::default() }
+    }
+}
+
+impl ClusterView for PlannedWorld<'_> {
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn classes(&self) -> &Classes {
+        self.world.cluster.classes()
+    }
+
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>> {
+        self.world.groups.get(&ObjectKey::new(namespace, name)).map(|group| Cow::Owned(Group::of(group)))
+    }
+
+    fn has_workload(&self, namespace: &str, workload: &str) -> bool {
+        self.world.workloads.contains_key(&ObjectKey::new(namespace, workload))
+    }
+
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>> {
+        let workload = self.world.workloads.get(&ObjectKey::new(namespace, workload))?;
+        let template = workload.spec.pod_group_templates.iter().find(|each| each.name == template)?;
+        Some(Cow::Owned(Group::new(&template.scheduling_policy, template.priority_class_name.as_ref())))
+    }
+}
