@@ -110,3 +110,18 @@ fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
     let owner = owners.find(|owner| is_made && owner.controller == Some(true))?;
     Some((owner.kind.clone(), owner.name.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cluster_scoped_objects_are_judged_also_where_giveways_own_namespace_is_unknown() {
+        let known = Settings { namespace: "giveway-system".to_owned(), ..Settings::default() };
+        for (namespace, untouchable) in [("kube-system", true), ("giveway-system", true), ("team", false), ("", false)]
+        {
+            assert_eq!(known.is_untouchable(namespace), untouchable, "{namespace}");
+        }
+        assert!(!Settings::default().is_untouchable(""));
+    }
+}

@@ -1,6 +1,7 @@
 //! Tests of `kubectl-giveway` as a process that reads files. They share one binary, which is linked once.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
+mod admission;
 mod common;
 mod critical;
 mod input;

@@ -5,6 +5,7 @@
 mod additions;
 mod addon_cli;
 mod admission;
+mod admission_words;
 mod adopt;
 mod backfill;
 mod backoff;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         additions::tests(),
         addon_cli::tests(),
         admission::tests(),
+        admission_words::tests(),
         adopt::tests(),
         backfill::tests(),
         backoff::tests(),
