@@ -387,6 +387,14 @@ impl TestPod {
 
     pub(crate) fn managed(mut self) -> Self {
         self.0["metadata"]["annotations"][keys::ANNOTATION_PREEMPTION_POLICY] = json!("PreemptLowerPriority");
+        self.of_any_class()
+    }
+
+    /// Names a class that the model does not know, unless the pod names one: pods without a class have no annotations of one.
+    fn of_any_class(mut self) -> Self {
+        if self.0["spec"]["priorityClassName"].is_null() {
+            self.0["spec"]["priorityClassName"] = json!("any");
+        }
         self
     }
 
@@ -452,7 +460,7 @@ impl TestPod {
     pub(crate) fn guarded(mut self, app: &str, threshold: i32) -> Self {
         self.0["metadata"]["labels"]["app"] = json!(app);
         self.0["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        self.annotated(keys::ANNOTATION_THRESHOLD, &threshold.to_string())
+        self.annotated(keys::ANNOTATION_THRESHOLD, &threshold.to_string()).of_any_class()
     }
 
     pub(crate) fn in_namespace(mut self, namespace: &str) -> Self {

@@ -7,7 +7,7 @@ use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::RefusedBy;
 use crate::plans;
 use crate::speaker::notice::Notice;
-use crate::views::missing::Missing;
+use crate::views::correction::Correction;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -89,18 +89,18 @@ impl Arbiter {
         }
     }
 
-    /// Handles the result of adding annotations that admission missed.
-    fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Missing, CallError>, now: Instant) {
+    /// Handles the result of a correction of a pod's annotations.
+    fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Correction, CallError>, now: Instant) {
         self.gangs.backfill.answered(&uid, result.is_ok(), now);
         match result {
-            Ok(added) if added.annotations.is_empty() => {}
-            Ok(added) => {
-                tracing::info!(%pod, class = %added.class, "annotations that admission missed were added");
+            Ok(made) if made.changes.is_empty() => {}
+            Ok(made) => {
+                let note = made.sentence();
+                tracing::info!(%pod, note, "the annotations of a pod were corrected");
                 self.metrics.outcome(Reason::BackFilled);
-                let note = added.sentence();
                 self.publish(Notice::on_pod((pod, uid), false, Reason::BackFilled, "BackFilling", note));
             }
-            Err(error) => tracing::warn!(%pod, %error, "annotations that admission missed were not added"),
+            Err(error) => tracing::warn!(%pod, %error, "the annotations of a pod were not corrected"),
         }
     }
 }

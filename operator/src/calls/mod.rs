@@ -154,8 +154,8 @@ impl Actuator {
                 tracing::info!(pod = %call.pod, cause = %call.cause, ?outcome, "eviction");
                 Report::Evicted { cause: call.cause, pod: call.pod, uid: call.uid, rehearsal: call.rehearsal, outcome }
             }
-            Command::BackFill { pod, uid, missing } => {
-                let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &missing)).await;
+            Command::BackFill { pod, uid, correction } => {
+                let result = self.write("back-fill", pod::back_fill(client, &pod, &uid, &correction)).await;
                 Report::BackFilled { pod, uid, result }
             }
             Command::WriteGroupStatus { group, uid, from, to, .. } => {

@@ -1,16 +1,19 @@
-//! Writes on members: nomination, removal of the scheduling gate, and annotations that admission did not add. Each
-//! patch has the pod's UID as a precondition.
+//! Writes on pods: nomination, removal of the scheduling gate, and annotations as the pod's class gives them. Each patch
+//! has the pod's UID as a precondition.
 
 use super::FIELD_MANAGER;
 use crate::messages::report::CallError;
-use crate::views::missing::Missing;
+use crate::views::correction::Correction;
 use giveway_crds::keys;
 use giveway_crds::plan::StoredDomain;
+use giveway_crds::priority::Class;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 fn params(dry_run: bool) -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), dry_run, ..PatchParams::default() }
@@ -49,25 +52,36 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Adds those of the missing annotations that the pod still does not have, and returns what was added. The pod is read
-/// first and its resourceVersion is a precondition, so that no existing annotation is changed.
+/// Makes those changes of the pod's annotations that are still due, and returns them. The pod is read first and its
+/// resourceVersion is a precondition, so that no annotation is changed that another process has written meanwhile. If a
+/// value is to be replaced or removed, the class is read as well: the watch of the classes may lag behind that of the
+/// pods, and a pod whose class has just changed is right.
 pub(super) async fn back_fill(
     client: &Client,
     pod: &ObjectKey,
     uid: &str,
-    missing: &Missing,
-) -> Result<Missing, CallError> {
+    correction: &Correction,
+) -> Result<Correction, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let current = pods.get(&pod.name).await?;
     if current.uid().as_deref() != Some(uid) {
         return Err(CallError::Gone);
     }
-    let mut added = missing.clone();
-    added.annotations.retain(|key, _| !current.annotations().contains_key(key));
-    if !added.annotations.is_empty() {
+    let mut made = correction.clone();
+    made.changes.retain(|key, change| change.is_due(current.annotations().get(key).map(String::as_str)));
+    if let Some(name) = made.class_to_read() {
+        let classes: Api<PriorityClass> = Api::all(client.clone());
+        let class = Class::from_object(&classes.get(name).await?);
+        if !made.agrees_with(&class) {
+            return Err(CallError::Failed(format!("priority class {name} has changed")));
+        }
+    }
+    if !made.changes.is_empty() {
+        let annotations: BTreeMap<&str, Option<&str>> =
+            made.changes.iter().map(|(key, change)| (key.as_str(), change.value())).collect();
         let version = current.resource_version();
-        let patch = json!({ "metadata": { "uid": uid, "resourceVersion": version, "annotations": added.annotations } });
+        let patch = json!({ "metadata": { "uid": uid, "resourceVersion": version, "annotations": annotations } });
         pods.patch(&pod.name, &params(false), &Patch::Merge(patch)).await?;
     }
-    Ok(added)
+    Ok(made)
 }

@@ -1,5 +1,5 @@
-//! Back-filling: a pod that was created without the webhook gets the annotations that admission would have copied from
-//! its PriorityClass (design, section 3, rule 3).
+//! Back-filling: a pod that admission did not see as it is stored gets the annotations of its PriorityClass (design,
+//! section 3, rules 3 and 6).
 //!
 //! The webhook configuration for pods without a PodGroup has failure policy `Ignore`, so pods can be created while the
 //! webhook is unavailable. Such a pod must be distinguished from a pod that has no threshold because its class had
@@ -9,13 +9,20 @@
 //! managedFields of a class were removed, its threshold is not back-filled. The policy of a managed class never
 //! changes, so for it the creation time of the class is used.
 //!
+//! A pod can also have a value that its class did not give: another admission plugin wrote it before the policies
+//! `giveway-class-annotations` and `giveway-classless-pods` existed, or in a namespace in which they do not apply. A pod
+//! that was created in a later second than what the class gives has been given that, so another value is replaced. A pod
+//! that names no class has none of these annotations; a pod of a class that is not managed has no policy. Before a value
+//! is replaced or removed, the class is read from the API server, because the watches of pods and classes are
+//! independent of each other.
+//!
 //! The webhook is never called for pods in kube-system and in Giveway's own namespace, so that its outage cannot block
 //! their creation. They too get the annotations of their class here; otherwise neither kube-scheduler nor Giveway would
 //! preempt for a pod of a managed class.
 //!
-//! Guarantees: annotations are only added, never changed or removed; a pod for which kube-scheduler preempts
-//! (`spec.preemptionPolicy` other than `Never`) never gets a policy annotation. Limitation: an annotation that a user
-//! set while the webhook was unavailable is kept as it is.
+//! Guarantees: a value that the class gave the pod is never changed or removed; a pod for which kube-scheduler preempts
+//! (`spec.preemptionPolicy` other than `Never`) never gets a policy annotation. Limitation: a threshold on a pod whose
+//! class has none now is kept, because the class may have had it when the pod was created.
 
 use crate::messages::call::Call;
 use crate::messages::command::Command;
@@ -27,7 +34,7 @@ use std::time::Instant;
 /// Maximum number of calls in flight, so that thousands of them do not delay other calls.
 const AT_ONCE: usize = 64;
 
-/// The calls that back-fill annotations.
+/// The calls that correct annotations.
 #[derive(Debug, Default)]
 pub struct BackFill {
     /// Calls in flight, by UID of the pod.
@@ -44,21 +51,21 @@ impl BackFill {
 
     /// Returns the calls to make now. A call is repeated until the watch shows its effect.
     pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
-        if model.unfilled.is_empty() {
+        if model.corrections.is_empty() {
             self.calls.clear();
             return Vec::new();
         }
         let mut calls = BTreeMap::new();
         let mut commands = Vec::new();
         let mut free = AT_ONCE.saturating_sub(self.calls.values().filter(|call| call.pending()).count());
-        for (key, missing) in &model.unfilled {
+        for (key, correction) in &model.corrections {
             let Some(pod) = model.cluster.pod(key) else { continue };
             let mut call = self.calls.remove(&pod.uid).unwrap_or_default();
             if free > 0 && call.due(now) {
                 free -= 1;
                 call.start();
-                let (pod, uid, missing) = (key.clone(), pod.uid.clone(), missing.clone());
-                commands.push(Command::BackFill { pod, uid, missing });
+                let (pod, uid, correction) = (key.clone(), pod.uid.clone(), correction.clone());
+                commands.push(Command::BackFill { pod, uid, correction });
             }
             calls.insert(pod.uid.clone(), call);
         }
@@ -71,7 +78,9 @@ impl BackFill {
 mod tests {
     use super::*;
     use crate::testing::{TestPod, World};
+    use crate::views::correction::Correction;
     use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+    use giveway_crds::priority::Class;
     use serde_json::{Value, json};
     use std::time::Duration;
 
@@ -104,8 +113,8 @@ mod tests {
     }
 
     fn of(world: &World) -> Vec<String> {
-        let lines = world.model.unfilled.iter().map(|(key, missing)| {
-            let list: Vec<&str> = missing.annotations.values().map(String::as_str).collect();
+        let lines = world.model.corrections.iter().map(|(key, correction)| {
+            let list: Vec<&str> = correction.changes.values().map(|change| change.value().unwrap_or("-")).collect();
             format!("{} {}", key.name, list.join(" "))
         });
         lines.collect()
@@ -118,7 +127,7 @@ mod tests {
         world.pod(TestPod::new("older", 10).class("guarded").created(199));
         world.pod(TestPod::new("younger", 10).class("guarded").created(200));
         world.pod(TestPod::new("other", 10).class("plain").created(300));
-        world.pod(TestPod::new("seen", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "7"));
+        world.pod(TestPod::new("seen", 10).class("guarded").created(199).annotated(ANNOTATION_THRESHOLD, "7"));
         assert_eq!(of(&world), ["younger 5000"]);
         assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("younger")).unwrap()), Some(5000));
         assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("seen")).unwrap()), Some(7));
@@ -152,10 +161,10 @@ mod tests {
         let (mut world, mut backfill, now) = (World::new(), BackFill::default(), Instant::now());
         world.class(class(Some(200))).pod(TestPod::new("p", 10).class("guarded").created(300));
         let commands = backfill.pass(&world.model, now);
-        let [Command::BackFill { pod, missing, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        let [Command::BackFill { pod, correction, .. }] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(pod.name, "p");
         assert_eq!(
-            missing.sentence(),
+            correction.sentence(),
             "Added scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000 from priority class guarded: Giveway's webhook did not see the pod when it was created."
         );
         assert!(backfill.pass(&world.model, now).is_empty(), "the call has no answer yet");
@@ -163,6 +172,63 @@ mod tests {
         assert_eq!(backfill.pass(&world.model, now + Duration::from_secs(1)).len(), 1, "tried again");
         world.pod(TestPod::new("p", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "5000"));
         assert!(backfill.pass(&world.model, now + Duration::from_secs(9)).is_empty());
+    }
+
+    fn class_of(correction: &Correction, threshold: Option<&str>) -> bool {
+        let annotations = threshold.map(|text| json!({ ANNOTATION_THRESHOLD: text })).unwrap_or_default();
+        let class = json!({"metadata": {"name": "guarded", "annotations": annotations}, "value": 10});
+        correction.agrees_with(&Class::from_object(&serde_json::from_value(class).unwrap()))
+    }
+
+    #[test]
+    fn a_value_that_the_class_did_not_give_is_replaced_if_the_pod_is_certainly_younger() {
+        let mut world = World::new();
+        world.class(class(Some(200)));
+        let forged = |name: &str, created| {
+            TestPod::new(name, 10).class("guarded").created(created).annotated(ANNOTATION_THRESHOLD, "2000000000")
+        };
+        world.pod(forged("older", 199)).pod(forged("same-second", 200)).pod(forged("younger", 201));
+        world.pod(TestPod::new("right", 10).class("guarded").created(300).annotated(ANNOTATION_THRESHOLD, "5000"));
+        assert_eq!(of(&world), ["younger 5000"], "the other pods may have had this value from the class");
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("younger")).unwrap()), Some(5000));
+        let correction = &world.model.corrections[&world.key("younger")];
+        assert_eq!(
+            correction.sentence(),
+            "Set scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000: the pod had a value that priority class guarded does not give."
+        );
+        assert_eq!(correction.class_to_read(), Some("guarded"), "the watch of classes may lag behind");
+        assert!(class_of(correction, Some("5000")));
+        assert!(!class_of(correction, Some("2000000000")), "the class gives this value since a moment ago");
+        assert!(!class_of(correction, None));
+    }
+
+    #[test]
+    fn annotations_of_a_pod_without_a_class_are_removed() {
+        let mut world = World::new();
+        let forged = TestPod::new("forged", 0).created(300).annotated(ANNOTATION_THRESHOLD, "2000000000");
+        world.pod(forged.annotated(ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority"));
+        world.pod(TestPod::new("plain", 0).created(300));
+        assert_eq!(of(&world), ["forged - -"]);
+        assert_eq!(world.model.threshold(world.model.cluster.pod(&world.key("forged")).unwrap()), None);
+        let correction = &world.model.corrections[&world.key("forged")];
+        assert_eq!(
+            correction.sentence(),
+            "Removed scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal and scheduling.giveway.dev/preemption-policy: the pod has no priority class, and only a class gives these annotations."
+        );
+        assert_eq!(correction.class_to_read(), None);
+    }
+
+    #[test]
+    fn a_policy_that_the_class_does_not_give_is_replaced_or_removed() {
+        let mut world = World::new();
+        world.class(managed());
+        world.class(json!({"metadata": {"name": "plain", "creationTimestamp": "1970-01-01T00:01:40Z"}, "value": 10}));
+        let pod = |name: &str, class: &str, created| {
+            let pod = TestPod::new(name, 10).class(class).created(created).spec("preemptionPolicy", json!("Never"));
+            pod.annotated(ANNOTATION_PREEMPTION_POLICY, if class == "plain" { "PreemptLowerPriority" } else { "Never" })
+        };
+        world.pod(pod("never", "managed", 101)).pod(pod("forged", "plain", 101)).pod(pod("released", "plain", 100));
+        assert_eq!(of(&world), ["forged -", "never PreemptLowerPriority"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Placeholder};
 use crate::speaker::notice::Notice;
 use crate::speaker::words::Sentence;
-use crate::views::missing::Missing;
+use crate::views::correction::Correction;
 use crate::views::origin::OwnerKey;
 use giveway_crds::plan::{StoredDomain, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
@@ -116,14 +116,14 @@ pub enum Command {
         /// Name of the plan.
         plan: String,
     },
-    /// Add annotations that a pod does not have and that admission would have copied from its PriorityClass.
+    /// Correct the annotations of a pod that its PriorityClass gives, or none gives.
     BackFill {
         /// The pod.
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The missing annotations.
-        missing: Missing,
+        /// The changes.
+        correction: Correction,
     },
     /// Create a PodGroup, from a Workload's template or for an owner with the label that requests it.
     CreateGroup(Box<PodGroup>),

@@ -2,7 +2,7 @@
 
 use crate::messages::call_key::CallKey;
 use crate::messages::command::{Cause, EvictOutcome, Owner};
-use crate::views::missing::Missing;
+use crate::views::correction::Correction;
 use crate::views::origin::{OwnerFacts, OwnerKey};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::Preemptor;
@@ -94,8 +94,8 @@ pub enum Report {
         pod: ObjectKey,
         /// Its UID.
         uid: SmolStr,
-        /// The annotations that were added.
-        result: Result<Missing, CallError>,
+        /// The changes that were made.
+        result: Result<Correction, CallError>,
     },
     /// Of [`Command::Taint`].
     Taint {

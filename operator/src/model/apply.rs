@@ -7,7 +7,7 @@ use crate::model::changed::Footprint;
 use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::{Members, PreemptedByScheduler, preempted_at};
 use crate::model::template_hash::template_hash;
-use crate::views::missing::{Missing, Since};
+use crate::views::correction::{Correction, Since};
 use crate::views::origin::{GangPod, controller};
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, Workload, keys, kinds};
@@ -249,20 +249,22 @@ impl Model {
         if changed || since_before != since {
             let of_it = self.cluster.pods().filter(|p| p.priority_class_name.as_deref() == Some(&key.name));
             let pods: Vec<ObjectKey> = of_it.map(|p| p.key.clone()).collect();
-            pods.iter().for_each(|pod| self.look_for_missing(pod));
+            pods.iter().for_each(|pod| self.note_correction(pod));
         }
         Ok(changed)
     }
 
-    /// Updates which annotations of its class a pod lacks.
-    fn look_for_missing(&mut self, key: &ObjectKey) {
-        let missing = self.cluster.pod(key).and_then(|pod| {
-            let name = pod.priority_class_name.as_deref()?;
-            Missing::of(pod, self.cluster.classes().get(name)?, *self.classes.get(name)?)
+    /// Updates how the annotations of a pod differ from those that its class gives.
+    fn note_correction(&mut self, key: &ObjectKey) {
+        let correction = self.cluster.pod(key).and_then(|pod| {
+            let Some(name) = pod.priority_class_name.as_deref().filter(|name| !name.is_empty()) else {
+                return Correction::without_class(pod);
+            };
+            Correction::of(pod, self.cluster.classes().get(name)?, *self.classes.get(name)?)
         });
-        match missing {
-            Some(missing) => drop(self.unfilled.insert(key.clone(), missing)),
-            None => drop(self.unfilled.remove(key)),
+        match correction {
+            Some(correction) => drop(self.corrections.insert(key.clone(), correction)),
+            None => drop(self.corrections.remove(key)),
         }
     }
 
@@ -313,7 +315,7 @@ impl Model {
             {
                 self.note_preempted_by_scheduler(key, at);
             }
-            self.unfilled.remove(key);
+            self.corrections.remove(key);
             if let Some((uid, _)) = self.deadlines.remove(key) {
                 self.note_pod_deletion(PodDeletion::Terminated(uid));
             }
@@ -354,7 +356,7 @@ impl Model {
         if let Some((_, at)) = deadline.filter(|(uid, _)| earlier.is_none_or(|(earlier, _)| earlier != *uid)) {
             self.note_terminating(key, &pod, at);
         }
-        self.look_for_missing(key);
+        self.note_correction(key);
         self.unheard.note(&self.cluster, &self.namespaces, key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.terminating_for_scheduler.insert(uid)

@@ -27,7 +27,7 @@ use crate::model::plans::Plans;
 use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
-use crate::views::missing::{Missing, Since};
+use crate::views::correction::{Correction, Since};
 use crate::views::origin::GangPod;
 use giveway_crds::ban::BannedController;
 use giveway_crds::pod_group::PreemptedPod;
@@ -79,8 +79,8 @@ pub struct Model {
     pub touched: BTreeSet<ObjectKey>,
     /// Workloads that changed since the last pass.
     pub touched_workloads: BTreeSet<ObjectKey>,
-    /// Pods without the annotations of their class, because admission did not add them.
-    pub unfilled: BTreeMap<ObjectKey, Missing>,
+    /// Pods that have other annotations than their class gives, or lack them: admission did not see them as they are stored.
+    pub corrections: BTreeMap<ObjectKey, Correction>,
     /// Nodes with an outage, and since when they are not ready, in seconds since the epoch.
     outages: BTreeMap<SmolStr, i64>,
     /// Pods that kube-scheduler preempted since the last pass, by UID.
@@ -152,10 +152,12 @@ impl Model {
         }
     }
 
-    /// Returns the priority from which on a preemptor may violate the budgets of a pod, even if the annotation has not been added to the
-    /// pod yet.
+    /// Returns the priority from which on a preemptor may violate the budgets of a pod, even if the annotation has not been corrected yet.
     pub fn threshold(&self, pod: &Pod) -> Option<i32> {
-        pod.threshold.or_else(|| self.unfilled.get(&pod.key)?.threshold())
+        match self.corrections.get(&pod.key) {
+            Some(correction) => correction.threshold(pod.threshold),
+            None => pod.threshold,
+        }
     }
 
     /// Returns the pods whose eviction, one after the other, would leave a budget with fewer healthy pods than it wants: UID and reason.

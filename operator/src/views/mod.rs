@@ -1,5 +1,5 @@
 //! The fields of objects that the operator needs and the planner does not, one file for each kind of object.
 
+pub mod correction;
 pub mod devices;
-pub mod missing;
 pub mod origin;

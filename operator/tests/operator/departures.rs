@@ -13,6 +13,7 @@ fn guarded(name: &str) -> Value {
     let mut pod = running(name, 10, "n1", Some("db"));
     pod["metadata"]["labels"]["app"] = json!("db");
     pod["metadata"]["annotations"] = json!({keys::ANNOTATION_THRESHOLD: "5000"});
+    pod["spec"]["priorityClassName"] = json!("guarded");
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
     pod
 }

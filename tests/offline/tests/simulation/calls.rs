@@ -224,7 +224,9 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::WriteGroupStatus { group, to, .. } => Report::GroupStatus { group, status: to, result },
         Command::StorePlan { plan, status, .. } => Report::Plan { plan: plan.id, status, result },
         Command::WritePlan { plan, status, .. } => Report::Plan { plan, status, result },
-        Command::BackFill { pod, uid, missing } => Report::BackFilled { pod, uid, result: result.map(|()| missing) },
+        Command::BackFill { pod, uid, correction } => {
+            Report::BackFilled { pod, uid, result: result.map(|()| correction) }
+        }
         Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
         Command::ReadSchedulerLease(_) => Report::SchedulerLease(result.map(|()| None)),
         Command::Protect { .. }

@@ -108,6 +108,10 @@ impl Owner {
         if let Some(threshold) = self.threshold {
             annotations[keys::ANNOTATION_THRESHOLD] = json!(threshold.to_string());
         }
+        if self.managed || self.threshold.is_some() {
+            // Only pods of a class have its annotations. The model does not know this class.
+            spec["priorityClassName"] = json!("any");
+        }
         let metadata =
             json!({"name": name, "labels": labels, "annotations": annotations, "ownerReferences": [reference]});
         json!({"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": []}})

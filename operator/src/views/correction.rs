@@ -1,0 +1,169 @@
+//! Computes how the annotations that a pod has differ from those that its PriorityClass gives.
+//! [`backfill`](crate::gangs::backfill) documents the rules.
+
+use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
+use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::priority::Class;
+use giveway_planner::model::Pod;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeMap;
+
+/// When the relevant parts of a PriorityClass were written, in seconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// When the class was created.
+    pub created: Option<i64>,
+    /// When the field manager that owns the threshold annotation last wrote the class.
+    pub threshold: Option<i64>,
+}
+
+impl Since {
+    /// Reads the times from a class.
+    pub fn of(class: &PriorityClass) -> Self {
+        let seconds = |time: &Time| time.0.as_second();
+        let path = format!("/f:metadata/f:annotations/f:{}", ANNOTATION_THRESHOLD.replace('/', "~1"));
+        let entries = class.metadata.managed_fields.iter().flatten();
+        let owns = |fields: &serde_json::Value| fields.pointer(&path).is_some();
+        let writers = entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0)));
+        Self {
+            created: class.metadata.creation_timestamp.as_ref().map(seconds),
+            threshold: writers.filter_map(|entry| entry.time.as_ref()).map(seconds).max(),
+        }
+    }
+}
+
+/// The change of one annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Admission did not add the annotation: it gets this value.
+    Add(String),
+    /// The annotation has a value that the class did not give: it gets this value.
+    Replace(String),
+    /// Nothing gives the pod this annotation: it is removed.
+    Remove,
+}
+
+impl Change {
+    /// Returns the value that the annotation is to have, or `None` if it is to be removed.
+    pub fn value(&self) -> Option<&str> {
+        match self {
+            Self::Add(value) | Self::Replace(value) => Some(value),
+            Self::Remove => None,
+        }
+    }
+
+    /// Returns true if an annotation with the value `current` is still to be changed. One that exists is not added.
+    pub fn is_due(&self, current: Option<&str>) -> bool {
+        match self {
+            Self::Add(_) => current.is_none(),
+            Self::Replace(value) => current != Some(value.as_str()),
+            Self::Remove => current.is_some(),
+        }
+    }
+}
+
+/// The changes that give a pod the annotations of its class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// The class of the pod; `None` if the pod names none.
+    pub class: Option<String>,
+    /// The changes, by annotation.
+    pub changes: BTreeMap<String, Change>,
+}
+
+impl Correction {
+    /// Returns the correction of a pod of this class, or `None` if the pod needs none or may be older than what the class says now.
+    pub fn of(pod: &Pod, class: &Class, since: Since) -> Option<Self> {
+        if pod.mirror || !pod.live() {
+            return None;
+        }
+        let created = pod.created? / 1_000_000_000;
+        // The times have a precision of one second. A value is replaced only if the pod is certainly younger than what the class gives.
+        let not_older = |than: Option<i64>| than.is_some_and(|than| created >= than);
+        let younger = |than: Option<i64>| than.is_some_and(|than| created > than);
+        let mut changes = BTreeMap::new();
+        let threshold_since = since.created.max(since.threshold).filter(|_| since.threshold.is_some());
+        let threshold = class.pod_threshold().map(str::to_owned);
+        let change = match (pod.threshold, threshold) {
+            (None, Some(given)) if not_older(threshold_since) => Some(Change::Add(given)),
+            (Some(has), Some(given)) if given.parse::<i32>() != Ok(has) && younger(threshold_since) => {
+                Some(Change::Replace(given))
+            }
+            _ => None,
+        };
+        changes.extend(change.map(|change| (ANNOTATION_THRESHOLD.to_owned(), change)));
+        let name = |policy: PreemptionPolicy| policy.as_str().to_owned();
+        let change = match (pod.annotation_policy, class.managed_policy) {
+            (None, Some(given)) if pod.spec_policy == PreemptionPolicy::Never && not_older(since.created) => {
+                Some(Change::Add(name(given)))
+            }
+            (Some(has), Some(given)) if has != given && younger(since.created) => Some(Change::Replace(name(given))),
+            (Some(_), None) if younger(since.created) => Some(Change::Remove),
+            _ => None,
+        };
+        changes.extend(change.map(|change| (ANNOTATION_PREEMPTION_POLICY.to_owned(), change)));
+        (!changes.is_empty()).then(|| Self { class: Some(class.name.clone()), changes })
+    }
+
+    /// Returns the correction of a pod that names no class, or `None` if it needs none. A pod never gets another class.
+    pub fn without_class(pod: &Pod) -> Option<Self> {
+        if pod.mirror || !pod.live() {
+            return None;
+        }
+        let invented = [
+            (ANNOTATION_THRESHOLD, pod.threshold.is_some()),
+            (ANNOTATION_PREEMPTION_POLICY, pod.annotation_policy.is_some()),
+        ];
+        let invented = invented.into_iter().filter(|(_, has)| *has);
+        let changes: BTreeMap<String, Change> = invented.map(|(key, _)| (key.to_owned(), Change::Remove)).collect();
+        (!changes.is_empty()).then_some(Self { class: None, changes })
+    }
+
+    /// Returns the class that has to be read before the changes are made: a value is replaced or removed only if the class still gives
+    /// what these changes say.
+    pub fn class_to_read(&self) -> Option<&str> {
+        let only_adds = self.changes.values().all(|change| matches!(change, Change::Add(_)));
+        self.class.as_deref().filter(|_| !only_adds)
+    }
+
+    /// Returns true if this class, as the API server has it now, gives what the changes say.
+    pub fn agrees_with(&self, class: &Class) -> bool {
+        let gives = |key: &str| match key {
+            ANNOTATION_THRESHOLD => class.pod_threshold(),
+            _ => class.managed_policy.map(PreemptionPolicy::as_str),
+        };
+        self.changes.iter().all(|(key, change)| change.value() == gives(key))
+    }
+
+    /// Returns the threshold of a pod after the correction; `current` is the one that it has.
+    pub fn threshold(&self, current: Option<i32>) -> Option<i32> {
+        match self.changes.get(ANNOTATION_THRESHOLD) {
+            Some(change) => change.value().and_then(|text| text.parse().ok()),
+            None => current,
+        }
+    }
+
+    /// Returns the message of the event on the pod.
+    pub fn sentence(&self) -> String {
+        let set = self.changes.iter().filter_map(|(key, change)| Some(format!("{key}={}", change.value()?)));
+        let set: Vec<String> = set.collect();
+        let removed = self.changes.iter().filter(|(_, change)| change.value().is_none());
+        let removed: Vec<&str> = removed.map(|(key, _)| key.as_str()).collect();
+        let (set, removed) = (set.join(" and "), removed.join(" and "));
+        let done = match (set.as_str(), removed.as_str()) {
+            (set, "") => format!("Set {set}"),
+            ("", removed) => format!("Removed {removed}"),
+            (set, removed) => format!("Set {set} and removed {removed}"),
+        };
+        match &self.class {
+            None => format!("{done}: the pod has no priority class, and only a class gives these annotations."),
+            Some(class) if self.class_to_read().is_some() => {
+                format!("{done}: the pod had a value that priority class {class} does not give.")
+            }
+            Some(class) => format!(
+                "Added {set} from priority class {class}: Giveway's webhook did not see the pod when it was created."
+            ),
+        }
+    }
+}
