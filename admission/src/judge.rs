@@ -104,6 +104,7 @@ fn apply(
         (Mutate, Kind::PriorityClass, Update, "") => priority_class::fill::update(request),
         (Mutate, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, true, notes),
         (Templates, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, false, notes),
+        (Validate, Kind::Pod, Create, "") => pod_create::stored::check(request, view, notes).map(|()| None),
         (Validate, Kind::PodGroup, Create | Update, "") => pod_group::check::check(request, view, notes).map(|()| None),
         (Validate, Kind::Workload, Create | Update, "") => workload::check::check(request, view, notes).map(|()| None),
         (Validate, Kind::PriorityClass, Create, "") => priority_class::check::create(request).map(|()| None),

@@ -123,7 +123,10 @@ caBundle: {{ $webhook.caBundle }}
 {{- end }}
 {{- end }}
 
-{{/* What every webhook of both configurations has in common. Call with a dict of "root" and "path". */}}
+{{/*
+What every webhook of both configurations has in common, except the guard's. Call with a dict of "root", "path" and "failurePolicy". An
+entry that fails open would delay requests for nothing while no webhook answers, so it waits for three seconds at most.
+*/}}
 {{- define "giveway.webhookCommon" -}}
 clientConfig:
   {{- include "giveway.clientConfig" . | nindent 2 }}
@@ -131,7 +134,8 @@ admissionReviewVersions: [v1]
 # Events, where the request is not a dry run.
 sideEffects: NoneOnDryRun
 matchPolicy: Equivalent
-timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
+timeoutSeconds: {{ if eq .failurePolicy "Ignore" }}3{{ else }}{{ .root.Values.webhook.timeoutSeconds }}{{ end }}
+failurePolicy: {{ .failurePolicy }}
 {{- end }}
 
 {{/* Keeps namespaced webhooks out of kube-system and of Giveway's own namespace. */}}

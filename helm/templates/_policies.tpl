@@ -158,6 +158,34 @@ request.operation == 'CREATE'
 && 'system:nodes' in request.userInfo.?groups.orValue([])
 {{- end }}
 
+{{/* The matchConstraints of a policy about pods that are created. */}}
+{{- define "giveway.createdPods" -}}
+resourceRules:
+  - apiGroups: [""]
+    apiVersions: [v1]
+    resources: [pods]
+    operations: [CREATE]
+    scope: Namespaced
+{{- end }}
+
+{{/*
+Conditions of the policies about annotations that a pod has from its priority class. Pods without them cost nothing more. Where the
+webhook is never called, no policy can block a pod either; the operator corrects the annotations there. Call with a dict of "root" and
+"keys", the annotations.
+*/}}
+{{- define "giveway.classAnnotationConditions" -}}
+- name: has-an-annotation-of-a-class
+  expression: >-
+    {{- range $index, $key := .keys }}
+    {{ if $index }}|| {{ end }}object.metadata.?annotations[?'{{ $key }}'].hasValue()
+    {{- end }}
+- name: is-not-a-mirror-pod
+  expression: >-
+    !({{ include "giveway.isMirrorPod" .root | nindent 4 | trim }})
+- name: is-where-the-webhook-is-called
+  expression: "!(request.namespace in ['kube-system', {{ .root.Release.Namespace | squote }}])"
+{{- end }}
+
 {{/*
 CEL: the taint t has the form of Giveway's: the UID of a pod. Taints of node pools have the same key permanently, and other values.
 */}}

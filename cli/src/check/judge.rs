@@ -14,8 +14,10 @@ use std::collections::BTreeSet;
 /// Seconds by which a Lease may be late, because clocks of two machines differ.
 pub(super) const SLACK: i64 = 5;
 /// The policies that the chart creates with any values; other policies depend on values.
-const POLICIES: [&str; 10] = [
+const POLICIES: [&str; 12] = [
     "giveway-bindings",
+    "giveway-class-annotations",
+    "giveway-classless-pods",
     "giveway-critical-addons",
     "giveway-mirror-pods",
     "giveway-namespaces",

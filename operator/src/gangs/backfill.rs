@@ -174,7 +174,7 @@ mod tests {
         assert!(backfill.pass(&world.model, now + Duration::from_secs(9)).is_empty());
     }
 
-    fn class_of(correction: &Correction, threshold: Option<&str>) -> bool {
+    fn agrees_with_threshold(correction: &Correction, threshold: Option<&str>) -> bool {
         let annotations = threshold.map(|text| json!({ ANNOTATION_THRESHOLD: text })).unwrap_or_default();
         let class = json!({"metadata": {"name": "guarded", "annotations": annotations}, "value": 10});
         correction.agrees_with(&Class::from_object(&serde_json::from_value(class).unwrap()))
@@ -197,9 +197,9 @@ mod tests {
             "Set scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000: the pod had a value that priority class guarded does not give."
         );
         assert_eq!(correction.class_to_read(), Some("guarded"), "the watch of classes may lag behind");
-        assert!(class_of(correction, Some("5000")));
-        assert!(!class_of(correction, Some("2000000000")), "the class gives this value since a moment ago");
-        assert!(!class_of(correction, None));
+        assert!(agrees_with_threshold(correction, Some("5000")));
+        assert!(!agrees_with_threshold(correction, Some("2000000000")), "the class gives this value since a moment ago");
+        assert!(!agrees_with_threshold(correction, None));
     }
 
     #[test]

@@ -143,7 +143,7 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
             "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
-            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
             "No operator has ever led: there is no Lease in namespace giveway-system.",
         ]
     );

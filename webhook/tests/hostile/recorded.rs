@@ -20,6 +20,8 @@ pub fn all() -> Vec<(Endpoint, &'static str)> {
         (Mutate, include_str!("../data/update-podgroup.json")),
         (Mutate, include_str!("../data/create-workload.json")),
         (Mutate, include_str!("../data/create-priorityclass.json")),
+        (Validate, include_str!("../data/create-pod-member.json")),
+        (Validate, include_str!("../data/create-pod-of-template.json")),
         (Validate, include_str!("../data/update-podgroup.json")),
         (Validate, include_str!("../data/validate-podgroup.json")),
         (Validate, include_str!("../data/validate-workload.json")),

@@ -4,6 +4,7 @@
 mod fields;
 mod gang;
 mod priority;
+pub mod stored;
 
 use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;

@@ -236,7 +236,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Installation { policies: Ok(in_force(&["giveway-pods"])), ..healthy() },
             Fail,
             "policies",
-            "no binding that puts them into force: giveway-bindings, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
+            "no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-preemptions.",
         ),
         (Installation { policies: Err(no()), ..healthy() }, Warn, "policies", "are in force is not known: forbidden"),
         (

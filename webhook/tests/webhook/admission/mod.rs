@@ -8,4 +8,5 @@ mod pods;
 mod priority_classes;
 mod priority_plugin;
 mod reviews;
+mod stored_pods;
 mod workloads;

@@ -1,0 +1,67 @@
+//! Pod, create: a member of a group is stored as the mutating rule leaves it (design, section 3, rule 6).
+//!
+//! Another mutating webhook may run after Giveway's: one that names the group of a pod that Giveway's webhook was not
+//! called for, or that removes the scheduling gate. A pod that is stored without it starts alone. So the mutating rule
+//! judges the final object once more: what it rejects is rejected, and so is a pod of which it would still change the
+//! group label, the gate or the class.
+//!
+//! What does no harm is left as it is, because the cluster may have changed between the two calls, which different
+//! webhooks may answer: a gate that the group does not need (the operator removes it), and a missing annotation of the
+//! class (the operator adds it).
+
+use crate::object::label_path;
+use crate::request::Request;
+use crate::verdict::{Notes, Refusal};
+use crate::view::ClusterView;
+use giveway_crds::keys::{GATE, LABEL_POD_GROUP};
+use json_patch::{Patch, PatchOperation};
+use serde_json::Value;
+
+/// Path of the labels in a patch.
+const LABELS: &str = "/metadata/labels/";
+/// Path of the scheduling gates in a patch.
+const GATES: &str = "/spec/schedulingGates";
+/// Path of the priority class in a patch.
+const CLASS: &str = "/spec/priorityClassName";
+
+/// Checks a pod as it is to be stored.
+///
+/// Errors: those of the mutating rule; a member without the group label, the gate or the class that Giveway gave it
+/// (422). Warnings were given before. Objects that the view does not know are looked up only if the pod would be
+/// rejected without them: until its group is known, a gated pod has no effect.
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
+    let mut found = Notes::default();
+    let refusal = match super::create(request, view, &mut found) {
+        Ok(patch) => patch.as_ref().and_then(undone),
+        Err(refusal) => Some(refusal),
+    };
+    let Some(refusal) = refusal else { return Ok(()) };
+    notes.missing.append(&mut found.missing);
+    Err(refusal)
+}
+
+/// Returns why a pod cannot be stored that the mutating rule would change by this patch, or `None` if the change is not
+/// needed.
+fn undone(patch: &Patch) -> Option<Refusal> {
+    patch.0.iter().find_map(|operation| {
+        let PatchOperation::Add(added) = operation else { return None };
+        let path = added.path.as_str();
+        let required = if path.starts_with(LABELS) {
+            format!("{}: Required value: {}", label_path(LABEL_POD_GROUP), text(&added.value))
+        } else if path.starts_with(GATES) {
+            format!("spec.schedulingGates: Required value: {GATE}")
+        } else if path == CLASS {
+            format!("spec.priorityClassName: Required value: {}", text(&added.value))
+        } else {
+            return None;
+        };
+        Some(Refusal::unprocessable(format!(
+            "{required}: Giveway gives it to the pods of this group, and another admission plugin changed the pod \
+             afterwards: exclude the pod from that plugin"
+        )))
+    })
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
