@@ -1,4 +1,4 @@
-//! HTTPS servers inside the test process: the proxy, and the webhook that denies requests.
+//! HTTPS servers inside the test process: the proxy, and webhooks.
 
 use crate::control_plane::pki::Pki;
 use anyhow::{Context as _, Result};

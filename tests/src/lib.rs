@@ -11,6 +11,7 @@
 //! collector      receives traces
 //! https          HTTPS servers inside the test process
 //! denials        a webhook that denies requests by rule
+//! later_plugin   a mutating webhook that runs after Giveway's
 //! proxy          faults between a daemon and the API server
 //! random         pseudo-random choices from a seed
 //! runner         runs end-to-end tests, on shared worlds or on their own
@@ -35,6 +36,7 @@ pub mod dev;
 pub mod example;
 pub mod giveway;
 mod https;
+pub mod later_plugin;
 pub mod node;
 pub mod paths;
 pub mod proxy;

@@ -5,6 +5,7 @@ use crate::cluster::{
     BudgetBuilder, ClassBuilder, DeploymentBuilder, FillBuilder, GroupBuilder, Kit, NodesBuilder, PodBuilder,
 };
 use crate::denials::{Denials, Enforced, Rule};
+use crate::later_plugin::LaterPlugin;
 
 impl World {
     /// Returns a builder of fake nodes.
@@ -57,5 +58,15 @@ impl World {
     pub async fn deny(&self, rule: Rule) -> Enforced {
         let denials = self.denials.get_or_try_init(|| Denials::start(self.plane.pki(), self.client())).await;
         denials.unwrap_or_else(|error| panic!("{error:#}")).deny(rule).await
+    }
+
+    /// Starts a mutating webhook that runs after Giveway's, and does with a pod what its annotation [`WRITES`] says.
+    ///
+    /// [`WRITES`]: crate::later_plugin::WRITES
+    ///
+    /// # Panics
+    /// If the API server does not call it.
+    pub async fn later_plugin(&self) -> LaterPlugin {
+        LaterPlugin::start(self.plane.pki(), self.client()).await.unwrap_or_else(|error| panic!("{error:#}"))
     }
 }

@@ -1,9 +1,9 @@
 //! The threshold annotation of pods: admission copies it from the class, the operator back-fills it on pods that were created
-//! while the webhook was down, and users cannot forge it.
+//! while the webhook was down and replaces another value, and users cannot forge it.
 
 use crate::MINUTE;
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
-use giveway_tests::cluster::{PodHandle, Shaped};
+use giveway_tests::cluster::{Kit, PodBuilder, PodHandle, Shaped};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -14,7 +14,8 @@ use k8s_openapi::jiff::Timestamp;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            a_namespaced_user_cannot_set_change_or_remove_a_threshold;
+            a_namespaced_user_cannot_set_change_or_remove_a_threshold,
+            an_invented_threshold_that_admission_does_not_see_is_replaced_or_removed;
         own:
             pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unchanged;
     ]
@@ -52,7 +53,11 @@ async fn pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unc
     world.kubectl(&["annotate", "priorityclass", "service", &set("5000")]).await.unwrap();
     // Admission copies the threshold once it has observed the change of the class; the operator back-fills the pods created
     // before that.
-    let seen = world.pod("seen").priority("service").create().await;
+    // Until webhook and API server have both observed it, the pod may be rejected.
+    let seen = wait_for("a pod of the changed class is created", MINUTE, async || {
+        world.pod("seen").priority("service").try_create().await.map_err(|error| error.to_string())
+    })
+    .await;
     wait_annotation(&seen, ANNOTATION_THRESHOLD, "5000").await;
 
     world.webhook().kill();
@@ -87,6 +92,32 @@ async fn pods_created_without_the_webhook_are_back_filled_and_older_pods_are_unc
     wait_annotation(&late, ANNOTATION_THRESHOLD, "7000").await;
     assert_eq!(annotation(&missed, ANNOTATION_THRESHOLD).await.as_deref(), Some("5000"));
     assert_eq!(annotation(&before, ANNOTATION_THRESHOLD).await, None);
+    world.check_promises().await;
+}
+
+/// Neither the webhook nor the policies look at pods in kube-system.
+async fn an_invented_threshold_that_admission_does_not_see_is_replaced_or_removed(world: &World) {
+    world.class("guarded", 10).threshold(5000).create().await;
+    let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
+    let pod = |name: &str| PodBuilder::new(system.clone(), name);
+    // Its pods are certainly younger than the class only from the next second on.
+    let first = pod("first").priority("guarded").create().await;
+    wait_next_second(&first).await;
+    let forged = pod("forged").priority("guarded").annotation(ANNOTATION_THRESHOLD, "2000000000").create().await;
+    let classless = pod("classless").annotation(ANNOTATION_THRESHOLD, "2000000000").create().await;
+    wait_annotation(&forged, ANNOTATION_THRESHOLD, "5000").await;
+    assert_eq!(
+        forged.wait_event("BackFilled", MINUTE).await,
+        "Set scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal=5000: the pod had a value that priority class guarded does not give."
+    );
+    wait_for("the pod without a class has no threshold", MINUTE, async || {
+        annotation(&classless, ANNOTATION_THRESHOLD).await.map_or(Ok(()), Err)
+    })
+    .await;
+    assert_eq!(
+        classless.wait_event("BackFilled", MINUTE).await,
+        "Removed scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal: the pod has no priority class, and only a class gives these annotations."
+    );
     world.check_promises().await;
 }
 

@@ -20,6 +20,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -30,6 +31,7 @@ pub fn tests() -> Vec<Test> {
             the_guard_is_called_only_for_preemptions_by_a_scheduler,
             a_forged_admission_review_uses_up_no_allowance,
             with_the_guard_down_preemption_depends_on_its_failure_policy,
+            a_webhook_that_does_not_answer_delays_a_pod_by_seconds_and_no_preemption_of_other_pods,
             a_guard_that_fails_closed_does_not_prevent_preemption_for_the_webhook,
             kube_scheduler_preempts_unguarded_pods_and_reaches_thresholds;
     ]
@@ -337,6 +339,26 @@ async fn with_the_guard_down_preemption_depends_on_its_failure_policy() {
         let promises = Promises::new();
         world.check(&if permitted { promises.excuse_unguarded("api") } else { promises }).await;
     }
+}
+
+/// Time within which a pod with a class is admitted although the webhook does not answer: the entry waits 3 s, and the others that would
+/// match wait 10 s.
+const ADMITTED: Duration = Duration::from_secs(8);
+/// Time within which kube-scheduler preempts a pod that is none of the guard's business: shorter than the two timeouts of the guard.
+const PREEMPTED: Duration = Duration::from_secs(40);
+
+async fn a_webhook_that_does_not_answer_delays_a_pod_by_seconds_and_no_preemption_of_other_pods() {
+    let mut world = World::start().await;
+    classes(&world).await;
+    let nodes = world.nodes(1).cpus(2).create().await;
+    world.fill(&nodes).priority("low").grace_seconds(1).singles().await;
+    world.webhook().freeze(true);
+    let vip = tokio::time::timeout(ADMITTED, world.pod("vip").priority("high").create()).await;
+    let vip = vip.expect("a pod is admitted within the timeout of its entry");
+    vip.wait_bound(PREEMPTED).await;
+    assert_eq!(removed_by_scheduler(&world).await.len(), 1);
+    world.webhook().freeze(false);
+    world.check_promises().await;
 }
 
 async fn a_guard_that_fails_closed_does_not_prevent_preemption_for_the_webhook() {

@@ -37,6 +37,7 @@ mod guard_cost;
 mod guard_seats;
 mod helm;
 mod large_objects;
+mod later_plugins;
 mod malformed;
 mod metrics;
 mod native;
@@ -131,6 +132,7 @@ fn main() -> ExitCode {
         helm::tests(),
         stored_plans::tests(),
         large_objects::tests(),
+        later_plugins::tests(),
         malformed::tests(),
         metrics::tests(),
         native::tests(),

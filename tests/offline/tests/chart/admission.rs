@@ -182,3 +182,97 @@ fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     assert!(document(&flagged, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
     assert!(!document(&usual, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
 }
+
+/// Returns the rendered entries of a webhook configuration: the name and the entry.
+fn entries(manifests: &str, kind: &str) -> Vec<(String, Value)> {
+    let configuration = object(manifests, kind, "giveway");
+    let entries = configuration["webhooks"].as_array().unwrap().iter();
+    entries.map(|entry| (entry["name"].as_str().unwrap().to_owned(), entry.clone())).collect()
+}
+
+#[test]
+fn entries_that_fail_open_wait_for_three_seconds_and_others_as_long_as_the_values_say() {
+    for (values, seconds) in [
+        (&["gangs.kinds={Job}"][..], 10),
+        (&["webhook.timeoutSeconds=30"][..], 30),
+        (&["guard.failurePolicy=Fail", "webhook.timeoutSeconds=3"][..], 3),
+    ] {
+        let manifests = rendered(values);
+        let mut open = Vec::new();
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            for (name, entry) in entries(&manifests, kind).into_iter().filter(|(name, _)| name != "guard.giveway.dev") {
+                let fails_open = entry["failurePolicy"] == "Ignore";
+                assert_eq!(entry["timeoutSeconds"], if fails_open { 3 } else { seconds }, "{values:?}: {name}");
+                open.extend(fails_open.then_some(name));
+            }
+        }
+        assert_eq!(open, ["pods.giveway.dev", "templates.owners.giveway.dev"], "{values:?}");
+    }
+}
+
+#[test]
+fn the_guard_is_called_only_for_victims_with_a_threshold_or_of_a_group() {
+    for policy in ["Ignore", "Fail"] {
+        let manifests = rendered(&[&format!("guard.failurePolicy={policy}")]);
+        let mut entries = entries(&manifests, "ValidatingWebhookConfiguration");
+        entries.retain(|(_, entry)| entry["clientConfig"]["service"]["path"] == "/guard");
+        let [(name, entry)] = entries.as_slice() else { panic!("{entries:?}") };
+        assert_eq!((name.as_str(), &entry["failurePolicy"]), ("guard.giveway.dev", &json!(policy)));
+        let conditions = entry["matchConditions"].as_array().unwrap();
+        let expected = format!(
+            "oldObject.metadata.?annotations[?'{}'].hasValue() || oldObject.metadata.?labels[?'{}'].hasValue()",
+            keys::ANNOTATION_THRESHOLD,
+            keys::LABEL_POD_GROUP
+        );
+        assert_eq!(conditions.last().unwrap()["expression"], json!(expected), "{policy}");
+    }
+}
+
+#[test]
+fn pods_of_groups_are_judged_as_they_are_stored_by_an_entry_that_fails_closed() {
+    let entries = entries(&rendered(&["namespaces.selector.matchLabels.team=ml"]), "ValidatingWebhookConfiguration");
+    let (_, entry) = entries.iter().find(|(name, _)| name == "members.pods.giveway.dev").unwrap();
+    assert_eq!(entry["failurePolicy"], "Fail");
+    assert_eq!(entry["rules"][0]["resources"], json!(["pods"]));
+    assert_eq!(entry["rules"][0]["operations"], json!(["CREATE"]), "other requests cannot change what it checks");
+    assert_eq!(entry["clientConfig"]["service"]["path"], "/validate");
+    assert_eq!(entry["namespaceSelector"]["matchLabels"], json!({"team": "ml"}));
+    assert_eq!(entry.get("objectSelector"), None);
+    let [condition] = entry["matchConditions"].as_array().unwrap().as_slice() else { panic!("{entry}") };
+    let condition = condition["expression"].as_str().unwrap();
+    for key in [keys::LABEL_POD_GROUP, keys::LABEL_WORKLOAD, keys::LABEL_GANG] {
+        assert!(condition.contains(&format!("metadata.?labels[?'{key}']")), "{key}: {condition}");
+    }
+    assert!(condition.contains(keys::GATE), "{condition}");
+}
+
+#[test]
+fn annotations_of_classes_are_compared_with_the_class_of_the_pod_as_it_is_stored() {
+    let manifests = rendered(&[]);
+    let annotations = [keys::ANNOTATION_THRESHOLD, keys::ANNOTATION_PREEMPTION_POLICY];
+    for name in ["giveway-class-annotations", "giveway-classless-pods"] {
+        let policy = object(&manifests, "ValidatingAdmissionPolicy", name);
+        let spec = &policy["spec"];
+        assert_eq!(spec["failurePolicy"], "Fail", "{name}");
+        let conditions = spec["matchConditions"].as_array().unwrap();
+        let expressions: Vec<&str> = conditions.iter().map(|one| one["expression"].as_str().unwrap()).collect();
+        let expected = annotations.map(|key| format!("object.metadata.?annotations[?'{key}'].hasValue()")).join(" || ");
+        assert_eq!(expressions[0], expected, "{name}: pods without these annotations do not match");
+        assert!(expressions.contains(&"!(request.namespace in ['kube-system', 'giveway-system'])"), "{name}");
+        let validations = spec["validations"].as_array().unwrap();
+        assert_eq!(validations.len(), annotations.len(), "{name}");
+        for (key, validation) in annotations.iter().zip(validations) {
+            assert!(validation["expression"].as_str().unwrap().contains(key), "{name}: {validation}");
+        }
+    }
+    let policy = object(&manifests, "ValidatingAdmissionPolicy", "giveway-class-annotations");
+    assert_eq!(policy["spec"]["paramKind"], json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}));
+    for validation in policy["spec"]["validations"].as_array().unwrap() {
+        let expression = validation["expression"].as_str().unwrap();
+        let of_the_pod = "params.metadata.name != object.spec.priorityClassName || ";
+        assert!(expression.starts_with(of_the_pod), "only the pod's own class counts: {expression}");
+    }
+    let binding = object(&manifests, "ValidatingAdmissionPolicyBinding", "giveway-class-annotations");
+    assert_eq!(binding["spec"]["paramRef"], json!({"selector": {}, "parameterNotFoundAction": "Deny"}));
+    assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+}
