@@ -198,7 +198,10 @@ mod tests {
         );
         assert_eq!(correction.class_to_read(), Some("guarded"), "the watch of classes may lag behind");
         assert!(agrees_with_threshold(correction, Some("5000")));
-        assert!(!agrees_with_threshold(correction, Some("2000000000")), "the class gives this value since a moment ago");
+        assert!(
+            !agrees_with_threshold(correction, Some("2000000000")),
+            "the class gives this value since a moment ago"
+        );
         assert!(!agrees_with_threshold(correction, None));
     }
 

@@ -115,7 +115,7 @@ async fn a_pod_whose_group_is_named_afterwards_does_not_start_alone(world: &Worl
         changed(world.pod("classless"), &group("train")),
         changed(world.pod("high"), &group("train")).priority("high"),
         // The group may be created later.
-        changed(world.pod("early"), &group("nobody")),
+        changed(world.pod("early"), &group("unknown")),
         changed(world.pod("ungated"), &ungated).label(LABEL_POD_GROUP, "train"),
     ] {
         expect_rejection(pod, &gate).await;

@@ -26,7 +26,7 @@ fn members_are_stored_as_the_mutating_rule_leaves_them() {
     let of_template = json!({LABEL_WORKLOAD: "work", LABEL_TEMPLATE: "gang"});
     for pod in [
         pod(json!({LABEL_POD_GROUP: "gang"}), json!({})),
-        pod(json!({LABEL_POD_GROUP: "nobody"}), json!({})),
+        pod(json!({LABEL_POD_GROUP: "unknown"}), json!({})),
         pod(of_template, json!({})),
         member(&view, "managed", "gang"),
         member(&view, "managed", "basic"),
@@ -47,7 +47,7 @@ fn a_pod_whose_group_was_named_by_a_later_plugin_is_not_stored_without_a_gate() 
         member(&view, "managed", "gang"),
         member(&view, "guarded", "plain-gang"),
         // The group may be created later.
-        pod(json!({LABEL_POD_GROUP: "nobody"}), json!({})),
+        pod(json!({LABEL_POD_GROUP: "unknown"}), json!({})),
     ] {
         assert_refused(validate(&create("pods", pod), &view), 422, &gate);
     }
@@ -105,8 +105,8 @@ fn a_gate_that_is_not_needed_and_a_missing_annotation_do_no_harm() {
 
 #[test]
 fn unknown_objects_are_looked_up_only_for_a_pod_that_would_be_rejected() {
-    let group = Reference::PodGroup { namespace: "team".into(), name: "nobody".into() };
-    let pod = pod(json!({LABEL_POD_GROUP: "nobody"}), json!({}));
+    let group = Reference::PodGroup { namespace: "team".into(), name: "unknown".into() };
+    let pod = pod(json!({LABEL_POD_GROUP: "unknown"}), json!({}));
     let ungated = validate(&create("pods", pod.clone()), &cluster());
     assert!(ungated.notes.missing.contains(&group), "it may be a basic group that was created a moment ago");
     let gated = validate(&create("pods", gated(pod)), &cluster());
