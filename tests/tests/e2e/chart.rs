@@ -52,6 +52,8 @@ async fn the_api_server_accepts_the_chart_and_its_policies_pass_type_checking() 
     let named = |name: &str| policies.lines().any(|line| line.split(' ').next() == Some(name));
     for part in [
         "bindings",
+        "class-annotations",
+        "classless-pods",
         "critical-addons",
         "critical-pods",
         "namespaces",
