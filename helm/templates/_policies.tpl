@@ -50,7 +50,7 @@ A mutating admission plugin may add to its request, and the policy cannot tell w
 labels, and any change of annotations. What cannot change: names, owners, finalizers and times; labels and annotations of Giveway; and
 the labels that exist, because a budget or Service that selects by them would lose the object. The policy has the variables of
 "giveway.parts". Call with a dict of "account" (its name in messages) and, if the account has to change them, "ours" (true: labels and
-annotations of Giveway) and "finalizer" (the name of Giveway's).
+annotations of Giveway), "finalizer" (the name of Giveway's) and "also" (a list of further fields; the policy has a rule of its own for each).
 */}}
 {{- define "giveway.metadataAsAsked" -}}
 {{- $prefix := "scheduling.giveway.dev/" }}
@@ -59,6 +59,9 @@ annotations of Giveway) and "finalizer" (the name of Giveway's).
 {{- $fields := list "managedFields" "generation" "resourceVersion" "labels" "annotations" }}
 {{- with .finalizer }}
 {{- $fields = append $fields "finalizers" }}
+{{- end }}
+{{- with .also }}
+{{- $fields = concat $fields . }}
 {{- end -}}
 - expression: >-
     {{ include "giveway.changesOnly" (dict "part" "metadata" "fields" $fields) | nindent 4 | trim }}

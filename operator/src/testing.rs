@@ -151,11 +151,21 @@ impl World {
     /// Adds a gang that was created for this owner: `apiVersion`, kind, name and UID.
     pub(crate) fn made_for_owner(&mut self, name: &str, owner: (&str, &str, &str, &str), min_count: i32) -> &mut Self {
         let (version, kind, of, uid) = owner;
-        let owner = json!([{"apiVersion": version, "kind": kind, "name": of, "uid": uid, "controller": true}]);
+        let owner = json!({"apiVersion": version, "kind": kind, "name": of, "uid": uid, "controller": true});
+        self.made_with(name, json!([owner]), min_count)
+    }
+
+    /// Adds a gang that was created for an owner which was deleted without its pods.
+    pub(crate) fn orphaned(&mut self, name: &str, min_count: i32) -> &mut Self {
+        self.made_with(name, json!([]), min_count)
+    }
+
+    fn made_with(&mut self, name: &str, owners: Value, min_count: i32) -> &mut Self {
+        let labels = json!({keys::LABEL_GANG: "true", keys::LABEL_MANAGED_BY: keys::MANAGED_BY});
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"),
-                         "labels": {keys::LABEL_GANG: "true"}, "ownerReferences": owner},
+                         "labels": labels, "ownerReferences": owners},
             "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "PodGroup", "priority": 10}
         });
         self.model.apply(Input::Group(Update::Applied(object(group))));

@@ -4,8 +4,8 @@
 //!   answers a list only when it has confirmed with etcd that its cache is current, which takes up to 0.1 s. So more of
 //!   them are allowed in flight.
 //! * Plans. There are few: one call at a time for each plan, and every other call for the plan waits for it.
-//! * PodGroups that are created for pods or get another `minCount`, and reads of their owners: any tenant can cause
-//!   thousands of them.
+//! * PodGroups that are created for pods or get another `minCount` or owner, and reads of their owners: any tenant can
+//!   cause thousands of them.
 //! * All other calls, among them the nominations of a large gang.
 //!
 //! In each lane, calls are ordered by priority, then by age.
@@ -16,7 +16,7 @@ use crate::observability::metrics::Queue;
 
 /// Number of evictions allowed in flight for each other call.
 const EVICTIONS: usize = 3;
-/// Maximum number of calls in flight that create PodGroups, set their `minCount`, or read owners.
+/// Maximum number of calls in flight that create PodGroups, set their `minCount` or owner, or read owners.
 const GROUPS: usize = 4;
 
 /// Returns the queue in which a command waits until it is carried out.
@@ -24,7 +24,9 @@ pub(super) fn queue_of(command: &Command) -> Queue {
     match command {
         Command::Evict(_) => Queue::Evictions,
         Command::StorePlan { .. } | Command::WritePlan { .. } => Queue::Plans,
-        Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } => Queue::Groups,
+        Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } | Command::AdoptGroup { .. } => {
+            Queue::Groups
+        }
         Command::Publish(_) => Queue::Events,
         command if command.in_background() => Queue::Background,
         _ => Queue::Others,

@@ -200,6 +200,10 @@ impl Actuator {
                 let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
                 Report::Answered { call: key?, result }
             }
+            Command::AdoptGroup { group, uid, version, owner } => {
+                let result = self.write("adopt-group", owner::adopt(client, &group, (&uid, &version), &owner)).await;
+                Report::Answered { call: key?, result }
+            }
             Command::Protect { group, uid, protect } => {
                 let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
                 Report::Answered { call: key?, result }

@@ -3,7 +3,9 @@
 //!
 //! Owners are read one by one: when a PodGroup is missing, when its number of pods changed, and in addition a few per second in turn,
 //! because the size can change without a pod. Kinds of owners without such pods are not read. A PodGroup that a user created with this name
-//! is not changed.
+//! is not changed. One whose owner was deleted without its pods gets the [next owner](adoption) of that name.
+
+mod adoption;
 
 use crate::clock::Clock;
 use crate::gangs::succession::Controllers;
@@ -15,7 +17,7 @@ use crate::model::{GroupRecord, Model};
 use crate::speaker::Speaker;
 use crate::speaker::words::cannot_be_made;
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
-use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::keys::{LABEL_GANG, LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::kinds::{Sizes, classes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
@@ -260,7 +262,7 @@ impl LabelledGangs {
         commands
     }
 
-    /// Records a changed PodGroup: it is handled if it does not exist, or if its number of pods changed.
+    /// Records a changed PodGroup: it is handled if it does not exist, if it has no owner any more, or if its number of pods changed.
     fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
         let (first, count) = members(model, key);
         if first.is_none() || !model.cluster.serves_groups_in(&key.namespace) {
@@ -276,7 +278,7 @@ impl LabelledGangs {
         if known.is_none() {
             self.turns.push_back(key.clone());
         }
-        if known != Some(count) || !model.groups.contains_key(key) {
+        if known != Some(count) || model.groups.get(key).is_none_or(|record| record.orphaned) {
             self.pending.entry(key.clone()).or_insert(now);
         }
     }
@@ -332,7 +334,7 @@ impl LabelledGangs {
     ) -> bool {
         let (Some(pod), _) = members(model, key) else { return true };
         let record = model.groups.get(key);
-        if record.is_some_and(|record| record.made_for.is_none() || record.deleting) {
+        if record.is_some_and(|record| (record.made_for.is_none() && !record.orphaned) || record.deleting) {
             return true;
         }
         let facts = match self.facts(pod, key, since, now, commands) {
@@ -348,6 +350,9 @@ impl LabelledGangs {
         if facts.deleting || !pod.is_of(&facts.uid) {
             // The pods belong to an owner that is being deleted, or to one that was created after the read.
             return record.is_some();
+        }
+        if let Some(record) = record.filter(|record| record.orphaned) {
+            return self.adopt(model, key, record, owner_of(pod, &facts), now, commands);
         }
         self.controllers.note(key, &facts.controller);
         if self.risen.contains_key(key) {
@@ -482,20 +487,13 @@ fn made(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size:
     let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));
     let of_templates = classes::lowest(facts.classes.iter().map(String::as_str), model.cluster.classes());
     let of_templates = of_templates.filter(|class| lowest.is_none_or(|pod| class.value < pod.priority));
-    let owner = OwnerReference {
-        api_version: pod.origin.api_version.clone(),
-        kind: pod.origin.kind.clone(),
-        name: pod.origin.owner.clone(),
-        uid: facts.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: None,
-    };
+    let labels = [(LABEL_GANG, "true"), (LABEL_MANAGED_BY, MANAGED_BY)];
     PodGroup {
         metadata: ObjectMeta {
             name: Some(key.name.to_string()),
             namespace: Some(key.namespace.to_string()),
-            labels: Some([(LABEL_GANG.to_owned(), "true".to_owned())].into()),
-            owner_references: Some(vec![owner]),
+            labels: Some(labels.map(|(label, value)| (label.to_owned(), value.to_owned())).into()),
+            owner_references: Some(vec![owner_of(pod, facts)]),
             ..ObjectMeta::default()
         },
         spec: PodGroupSpec {
@@ -508,6 +506,18 @@ fn made(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size:
             ..PodGroupSpec::default()
         },
         status: None,
+    }
+}
+
+/// Returns the reference to the owner of a pod, as its PodGroup has it.
+fn owner_of(pod: &GangPod, facts: &OwnerFacts) -> OwnerReference {
+    OwnerReference {
+        api_version: pod.origin.api_version.clone(),
+        kind: pod.origin.kind.clone(),
+        name: pod.origin.owner.clone(),
+        uid: facts.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
     }
 }
 

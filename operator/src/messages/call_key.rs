@@ -13,6 +13,8 @@ pub enum CallKey {
     DeleteGroup(ObjectKey),
     /// This `minCount` of a PodGroup.
     MinCount(ObjectKey, i32),
+    /// The owner of a PodGroup, by UID.
+    Owner(ObjectKey, String),
     /// The finalizer of a PodGroup: whether it is present.
     Finalizer(ObjectKey, bool),
     /// The status of a Workload.
@@ -49,6 +51,7 @@ impl fmt::Display for CallKey {
             Self::CreateGroup(group) => write!(f, "creation of PodGroup {group}"),
             Self::DeleteGroup(group) => write!(f, "deletion of PodGroup {group}"),
             Self::MinCount(group, count) => write!(f, "minCount {count} of PodGroup {group}"),
+            Self::Owner(group, uid) => write!(f, "owner {uid} of PodGroup {group}"),
             Self::Finalizer(group, true) => write!(f, "finalizer of PodGroup {group}"),
             Self::Finalizer(group, false) => write!(f, "removal of the finalizer of PodGroup {group}"),
             Self::WorkloadStatus(workload) => write!(f, "status of Workload {workload}"),

@@ -13,6 +13,7 @@ use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
@@ -147,6 +148,17 @@ pub enum Command {
         /// The new `minCount`.
         min_count: i32,
     },
+    /// Make an object the owner of a PodGroup that has none any more.
+    AdoptGroup {
+        /// The group.
+        group: ObjectKey,
+        /// Its UID.
+        uid: SmolStr,
+        /// Its resourceVersion: a PodGroup that has changed is not adopted.
+        version: SmolStr,
+        /// The owner.
+        owner: Box<OwnerReference>,
+    },
     /// Add or remove the finalizer that protects a group with live members.
     Protect {
         /// The group.
@@ -226,6 +238,7 @@ impl Command {
             }
             Self::DeleteGroup { group, .. } => CallKey::DeleteGroup(group.clone()),
             Self::SetMinCount { group, min_count, .. } => CallKey::MinCount(group.clone(), *min_count),
+            Self::AdoptGroup { group, owner, .. } => CallKey::Owner(group.clone(), owner.uid.clone()),
             Self::Protect { group, protect, .. } => CallKey::Finalizer(group.clone(), *protect),
             Self::WriteWorkloadStatus { workload, .. } => CallKey::WorkloadStatus(workload.clone()),
             Self::Nominate { uid, node: None, .. } => CallKey::Nomination(uid.clone()),
@@ -280,6 +293,7 @@ impl Command {
             | Self::MakePlaceholder(_)
             | Self::RemovePlaceholder { .. }
             | Self::SetMinCount { .. }
+            | Self::AdoptGroup { .. }
             | Self::CreateGroup(_) => false,
         }
     }

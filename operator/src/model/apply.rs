@@ -424,6 +424,7 @@ impl Model {
         };
         let changed = self.cluster.upsert_group(&group).map_err(|e| e.to_string());
         self.arrivals += u64::from(changed.as_ref().is_ok_and(|changed| *changed));
+        let managed = group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY);
         let record = GroupRecord {
             uid: group.uid().unwrap_or_default().into(),
             resource_version: group.resource_version().unwrap_or_default().into(),
@@ -435,9 +436,10 @@ impl Model {
                 .pod_group_template_ref
                 .as_ref()
                 .map(|t| (t.workload.workload_name.clone(), t.workload.pod_group_template_name.clone())),
-            managed: group.labels().get(keys::LABEL_MANAGED_BY).is_some_and(|value| value == keys::MANAGED_BY),
+            managed,
             made_for: made_for(&group).map(|owner| owner.uid.clone()),
             of_replica: made_for(&group).is_some_and(has_replicas),
+            orphaned: managed && has_gang_label(&group) && group.owner_references().is_empty(),
             min_count: group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count),
             deleted: group.metadata.deletion_timestamp.as_ref().map(|at| at.0.as_second()),
             status: group.status.unwrap_or_default(),
@@ -495,8 +497,12 @@ impl Model {
 
 /// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
 fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
-    group.labels().get(keys::LABEL_GANG).filter(|value| *value == "true")?;
-    controller(group.owner_references())
+    controller(group.owner_references()).filter(|_| has_gang_label(group))
+}
+
+/// Returns true if a PodGroup has the gang label, as those that Giveway creates because of it.
+fn has_gang_label(group: &PodGroup) -> bool {
+    group.labels().get(keys::LABEL_GANG).is_some_and(|value| value == "true")
 }
 
 /// Returns true if the kind of an owner has one PodGroup for each replica.

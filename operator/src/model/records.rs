@@ -32,6 +32,8 @@ pub struct GroupRecord {
     pub made_for: Option<String>,
     /// True if it belongs to a replica of that owner. The owner stays when the replica is deleted.
     pub of_replica: bool,
+    /// True if Giveway created it because of the gang label and it has no owner any more: that was deleted without its pods.
+    pub orphaned: bool,
     /// `minCount`: number of pods that start together.
     pub min_count: Option<i32>,
     /// Time of its deletion, in seconds since the epoch.

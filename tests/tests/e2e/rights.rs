@@ -190,7 +190,7 @@ async fn the_operator_may_only_add_its_finalizer_and_labels_to_a_group(world: &m
     for (what, body) in permitted {
         Call::merge(group, &body).dry().allowed(&operator, what).await;
     }
-    let metadata = "metadata: Giveway's operator may change only labels, annotations and finalizers";
+    let owners = "metadata.ownerReferences: Giveway's operator writes only the controller of a group that it made and that has no owner any more";
     let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
     let annotations =
         "metadata.annotations: Giveway's operator may not change annotations that start with scheduling.giveway.dev/";
@@ -217,13 +217,24 @@ async fn the_operator_may_only_add_its_finalizer_and_labels_to_a_group(world: &m
         ),
         ("a foreign finalizer, removed", finalizers(&[]), foreign),
         ("a foreign finalizer, replaced by its own", finalizers(&[keys::FINALIZER_PROTECTION]), foreign),
-        ("an owner", json!({"metadata": {"ownerReferences": owner}}), metadata),
+        ("an owner", json!({"metadata": {"ownerReferences": owner}}), owners),
     ];
     for (what, body, words) in denied {
         Call::merge(group, &body).dry().refused(&operator, what, words).await;
     }
     Call::merge(group, &protected).allowed(&operator, "its finalizer").await;
     Call::merge(group, &finalizers(&["example.com/keep"])).allowed(&operator, "its finalizer, removed").await;
+    let left = "/apis/scheduling.giveway.dev/v1alpha1/namespaces/default/podgroups/left";
+    let made = json!({keys::LABEL_GANG: "true", keys::LABEL_MANAGED_BY: keys::MANAGED_BY});
+    let mut object = theirs.clone();
+    object["metadata"] = json!({"name": "left", "labels": made});
+    world.apply(&object.to_string()).await.unwrap();
+    let owned = |controller: bool| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "left", "uid": "u", "controller": controller});
+        Call::merge(left, &json!({"metadata": {"ownerReferences": [owner]}})).dry()
+    };
+    owned(true).allowed(&operator, "the owner of a group that was made for one and has none").await;
+    owned(false).refused(&operator, "an owner that is no controller", owners).await;
     world.writes_as_the_operator();
 }
 
@@ -333,7 +344,7 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
-    let words = "metadata: Giveway's operator deletes only groups that it made from a template or for a replica and that have no pods";
+    let words = "metadata: Giveway's operator deletes only groups that it made from a template, for a replica or for an owner that they have no more, and that have no pods";
     Call::delete(&format!("{groups}/train")).refused(&operator, "the operator", words).await;
     let taken =
         Call::merge(&format!("{groups}/train"), &json!({"metadata": {"labels": {keys::LABEL_MANAGED_BY: "me"}}}));

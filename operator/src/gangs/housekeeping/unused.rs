@@ -1,6 +1,7 @@
 //! Deletion of PodGroups that no pod refers to any more, if Giveway created them from a template or for a replica of a
-//! labelled owner. They belong to removed replicas, and are not garbage-collected because their owner still exists.
-//! They are deleted after a delay; the next pod that refers to one causes its creation again.
+//! labelled owner, or if their owner was deleted without its pods. They are not garbage-collected because their owner
+//! still exists, or because they have none. They are deleted after a delay; the next pod that refers to one causes its
+//! creation again.
 
 use super::Housekeeping;
 use crate::messages::command::Command;
@@ -49,10 +50,11 @@ impl Housekeeping {
     }
 }
 
-/// Returns true if Giveway created the PodGroup from a template or for a replica, it has no pod, and its status records
-/// no finished pods.
+/// Returns true if Giveway created the PodGroup from a template or for a replica, or for an owner that it has no more, it
+/// has no pod, and its status records no finished pods.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
-    let ours = (record.managed && record.template.is_some() || record.of_replica) && !record.deleting;
+    let from_template = record.managed && record.template.is_some();
+    let ours = (from_template || record.of_replica || record.orphaned) && !record.deleting;
     ours && record.status.finished.count == 0 && model.cluster.members(key).next().is_none()
 }
 
@@ -76,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_a_replica_goes_and_one_of_a_whole_owner_stays_with_it() {
+    fn a_group_of_a_replica_or_without_an_owner_is_deleted_and_one_of_a_whole_owner_stays_with_it() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.made_for("train", "u1", 2);
         world.made_for_owner("serve-0", ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", "u2"), 2);
         world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "u3"), 2);
-        world.made_for_owner("db", ("apps/v1", "StatefulSet", "db", "u4"), 2);
+        world.made_for_owner("db", ("apps/v1", "StatefulSet", "db", "u4"), 2).orphaned("left", 2);
         assert!(deleted(&mut housekeeping, &mut world, now).is_empty());
-        assert_eq!(deleted(&mut housekeeping, &mut world, now + AFTER), ["serve-0", "set-w-0"]);
+        assert_eq!(deleted(&mut housekeeping, &mut world, now + AFTER), ["left", "serve-0", "set-w-0"]);
     }
 
     #[test]

@@ -305,6 +305,34 @@ fn a_group_that_a_user_made_or_that_is_for_another_owner_is_left_alone() {
 }
 
 #[test]
+fn a_group_whose_owner_was_deleted_without_its_pods_gets_the_next_owner_of_that_name_and_follows_it() {
+    let mut scene = Scene::new();
+    let orphan = |name: &str| TestPod::new(name, 10).of("train").labelled(LABEL_GANG, "true");
+    scene.world.orphaned("train", 2).pod(orphan("a")).pod(orphan("b"));
+    assert!(scene.pass().is_empty(), "no owner has adopted the pods yet");
+    scene.world.pod(member("a", "train", "u2"));
+    let commands = scene.answer("u2", 3);
+    let [Command::AdoptGroup { owner, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+    assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Job", "train", "u2"));
+    assert_eq!(owner.controller, Some(true));
+    assert!(scene.pass().is_empty(), "the call has no answer yet");
+    scene.answered(&CallKey::Owner(ObjectKey::new("default", "train"), "u2".to_owned()), &Ok(()));
+    scene.stored("train", "u2", 2);
+    let commands = scene.pass();
+    assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
+}
+
+#[test]
+fn a_group_without_an_owner_whose_members_have_two_owners_gets_neither() {
+    let mut scene = Scene::new();
+    scene.world.orphaned("train", 2).pod(member("a", "train", "u2")).pod(member("b", "train", "u3"));
+    assert!(scene.answer("u2", 2).is_empty());
+    scene.world.remove_pod("b");
+    let commands = scene.later(5).answer("u2", 2);
+    assert!(matches!(&commands[..], [Command::AdoptGroup { .. }]), "{commands:?}");
+}
+
+#[test]
 fn pods_of_a_later_owner_wait_until_that_is_read() {
     let mut scene = Scene::new();
     scene.world.pod(member("a", "train", "u2"));

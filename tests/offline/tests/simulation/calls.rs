@@ -106,6 +106,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize, version: Opt
         | Command::MakePlaceholder(_)
         | Command::RemovePlaceholder { .. }
         | Command::SetMinCount { .. }
+        | Command::AdoptGroup { .. }
         | Command::Taint { .. }
         | Command::ReadSchedulerLease(_)
         | Command::Publish(_) => Reply::Done,
@@ -235,7 +236,8 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         | Command::LetNodeGo { .. }
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
-        | Command::SetMinCount { .. } => Report::Answered { call: key?, result },
+        | Command::SetMinCount { .. }
+        | Command::AdoptGroup { .. } => Report::Answered { call: key?, result },
         // The simulation has no autoscaler.
         Command::RequestCapacity(_)
         | Command::WithdrawRequest { .. }

@@ -13,7 +13,8 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected,
-            a_stateful_set_resized_without_pods_starts_with_its_new_size;
+            a_stateful_set_resized_without_pods_starts_with_its_new_size,
+            a_stateful_set_recreated_around_its_pods_gets_their_group_back;
     ]
 }
 
@@ -77,5 +78,36 @@ async fn a_stateful_set_resized_without_pods_starts_with_its_new_size(world: &Wo
     world.kubectl(&["delete", "job/others"]).await.unwrap();
     wait_bound(world, "app=db", 4).await;
     assert_eq!(field(world, "gpg/db", ".spec.schedulingPolicy.gang.minCount").await, "4");
+    world.check_promises().await;
+}
+
+async fn a_stateful_set_recreated_around_its_pods_gets_their_group_back(world: &World) {
+    cluster(world, 1).await;
+    apply(world, &set("Parallel")).await;
+    wait_bound(world, "app=db", 3).await;
+    wait_group(world, "db", 3, "StatefulSet/db").await;
+    let group = field(world, "gpg/db", ".metadata.uid").await;
+    world.kubectl(&["delete", "statefulset/db", "--cascade=orphan", "--wait=true"]).await.unwrap();
+    wait_for("the group has no owner", MINUTE, async || {
+        let owners = field(world, "gpg/db", ".metadata.ownerReferences").await;
+        if matches!(owners.as_str(), "" | "[]") { Ok(()) } else { Err(owners) }
+    })
+    .await;
+    let mut larger = set("Parallel");
+    larger["spec"]["replicas"] = json!(4);
+    apply(world, &larger).await;
+    wait_bound(world, "app=db", 4).await;
+    wait_group(world, "db", 4, "StatefulSet/db").await;
+    assert_eq!(field(world, "gpg/db", ".metadata.uid").await, group);
+    let owner = field(world, "statefulset/db", ".metadata.uid").await;
+    assert_eq!(field(world, "gpg/db", ".metadata.ownerReferences[*].uid").await, owner);
+    world.kubectl(&["delete", "statefulset/db", "--wait=true"]).await.unwrap();
+    wait_for("the group is deleted with its owner", MINUTE, async || {
+        match world.kubectl(&["get", "gpg", "db"]).await {
+            Err(text) if text.contains("NotFound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     world.check_promises().await;
 }
