@@ -2,6 +2,7 @@
 
 use giveway_crds::PodGroup;
 use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::job::Additions;
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::Classes;
 use giveway_planner::sentence::Names;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub manage_new_classes: bool,
     /// True if Jobs of gangs get a pod failure policy that ignores disruptions.
     pub default_pod_failure_policy: bool,
+    /// True if Indexed Jobs of gangs get a back-off for each index.
+    pub default_backoff_limit_per_index: bool,
     /// Which names appear in messages to which namespaces.
     pub names: Names,
 }
@@ -54,6 +57,11 @@ impl Settings {
     /// Returns true if Giveway does not act on this namespace; false for the empty one, of cluster-scoped objects.
     pub fn is_untouchable(&self, namespace: &str) -> bool {
         !namespace.is_empty() && [KUBE_SYSTEM, self.namespace.as_str()].contains(&namespace)
+    }
+
+    /// Returns what admission adds to Jobs of gangs.
+    pub fn additions(&self) -> Additions {
+        Additions { rule: self.default_pod_failure_policy, backoff: self.default_backoff_limit_per_index }
     }
 
     /// Returns true if this is the user name of Giveway's operator.

@@ -45,6 +45,11 @@ pub struct Config {
     #[arg(long)]
     pub default_pod_failure_policy: bool,
 
+    /// Give Indexed Jobs of gangs a back-off for each index, with the limit of the whole Job. Without it such Jobs get a
+    /// warning if they wait for minutes after a preemption.
+    #[arg(long)]
+    pub default_backoff_limit_per_index: bool,
+
     /// Write names of objects into events in other namespaces. Without it such events contain the kind and the UID.
     #[arg(long)]
     pub names_across_namespaces: bool,
@@ -109,6 +114,7 @@ impl Config {
             namespace: self.namespace.clone(),
             manage_new_classes: self.manage_new_classes,
             default_pod_failure_policy: self.default_pod_failure_policy,
+            default_backoff_limit_per_index: self.default_backoff_limit_per_index,
             names: Names { across: self.names_across_namespaces },
         }
     }

@@ -17,12 +17,23 @@ const MOST_RULES: usize = 20;
 const BACKOFF: i64 = 10;
 /// The longest such time.
 const LONGEST_BACKOFF: i64 = 600;
+/// Maximum number of `completions` of a Job with a back-off for each index and without `maxFailedIndexes`.
+const MOST_COMPLETIONS: i64 = 100_000;
 /// The shortest such time that is warned about.
 const LONG_BACKOFF: i64 = 60;
 /// Exit code of a pod that is terminated by SIGTERM, as by a preemption.
 const SIGTERM: i64 = 143;
 /// The rule that ignores disruptions, as users write it.
 const RULE: &str = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}";
+
+/// What admission adds to a Job of a gang, if Kubernetes permits it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// The rule that ignores disruptions.
+    pub rule: bool,
+    /// A back-off for each index.
+    pub backoff: bool,
+}
 
 /// The fields of a Job's spec that concern its pods as a gang.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -151,13 +162,35 @@ impl<'a> JobSpec<'a> {
         matches!(self.effect(), Effect::Counted) && self.never_restarts() && self.rules().len() < MOST_RULES
     }
 
-    /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` is true if admission
-    /// adds the rule that ignores disruptions where it can, `indexed` if the Job is an indexed one without a
-    /// `completionMode`.
-    pub fn warnings(&self, path: &str, adds: bool, indexed: bool) -> Vec<String> {
+    /// Returns true if a back-off for each index is missing and Kubernetes permits it. `indexed` is true if the Job is an
+    /// indexed one without a `completionMode`.
+    pub fn accepts_a_backoff(&self, indexed: bool) -> bool {
+        let has_few = self.completions.is_none_or(|completions| completions <= MOST_COMPLETIONS);
+        self.backoff_limit_per_index.is_none() && has_few && self.never_restarts() && self.is_indexed(indexed)
+    }
+
+    /// Returns how many failures the Job permits. With the same number for each index, it permits as many as without one.
+    pub fn backoff_limit(&self) -> i64 {
+        self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
+    }
+
+    /// Returns the limit for each index, if it is that of the Job, as admission adds it.
+    pub fn added_backoff(&self) -> Option<i64> {
+        self.backoff_limit_per_index.filter(|limit| self.backoff_limit == Some(*limit))
+    }
+
+    /// Returns true if it states a limit for each index.
+    pub fn has_a_backoff(&self) -> bool {
+        self.backoff_limit_per_index.is_some()
+    }
+
+    /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` states what admission
+    /// adds where it can, `indexed` is true if the Job is an indexed one without a `completionMode`.
+    pub fn warnings(&self, path: &str, adds: Additions, indexed: bool) -> Vec<String> {
+        let adds_rule = adds.rule && self.accepts_the_rule();
         let rule = match self.effect() {
             Effect::Ignored => None,
-            Effect::Counted if adds && self.accepts_the_rule() => None,
+            Effect::Counted if adds_rule => None,
             Effect::Counted => {
                 let fix = if self.never_restarts() { "add" } else { "set template.spec.restartPolicy: Never and add" };
                 Some(format!("{path}.podFailurePolicy: each preemption {}: {fix} rules: [{RULE}]", self.costs()))
@@ -170,8 +203,9 @@ impl<'a> JobSpec<'a> {
                 Some(self.other_action(path, index, &matched, &format!("put the rule {RULE} before it")))
             }
         };
-        let has_policy = !self.rules().is_empty() || (adds && self.accepts_the_rule());
-        let backoff = if has_policy { self.long_backoff(path, indexed) } else { None };
+        let has_policy = !self.rules().is_empty() || adds_rule;
+        let adds_backoff = adds.backoff && self.accepts_a_backoff(indexed);
+        let backoff = if has_policy && !adds_backoff { self.long_backoff(path, indexed) } else { None };
         rule.into_iter().chain(backoff).collect()
     }
 
@@ -184,8 +218,7 @@ impl<'a> JobSpec<'a> {
         if seconds < LONG_BACKOFF || self.backoff_limit_per_index.is_some() || !self.never_restarts() {
             return None;
         }
-        let is_indexed = self.completion_mode.as_deref().map_or(indexed, |mode| mode == "Indexed");
-        let mode = if is_indexed { String::new() } else { "completionMode: Indexed, ".to_owned() };
+        let mode = if self.is_indexed(indexed) { String::new() } else { "completionMode: Indexed, ".to_owned() };
         let completions = self.completions.map_or_else(|| format!("completions: {size}, "), |_| String::new());
         Some(format!(
             "{path}.backoffLimitPerIndex: after a preemption of {} the Job waits {seconds} s before it creates pods again: add \
@@ -223,6 +256,10 @@ impl<'a> JobSpec<'a> {
         self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
     }
 
+    fn is_indexed(&self, by_default: bool) -> bool {
+        self.completion_mode.as_deref().map_or(by_default, |mode| mode == "Indexed")
+    }
+
     fn never_restarts(&self) -> bool {
         let spec = self.template.as_ref().and_then(|template| template.spec.as_ref());
         spec.and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")
@@ -230,8 +267,9 @@ impl<'a> JobSpec<'a> {
 
     /// Returns how many failures a preemption of all pods causes, and how many the Job permits.
     fn costs(&self) -> String {
-        let limit = self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
-        match (self.backoff_limit_per_index, self.size()) {
+        let limit = self.backoff_limit();
+        // With the limit of the Job for each index, the Job fails as early as without one.
+        match (self.backoff_limit_per_index.filter(|_| self.added_backoff().is_none()), self.size()) {
             (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
             (None, 1) => format!("is a failure, and backoffLimit is {limit}"),
             (None, size) => {

@@ -1,7 +1,7 @@
 //! Warnings for the creator of a gang: what works, but not as its creator may expect. Admission and the CLI use the same
 //! texts.
 
-use super::job::{DEFAULT_BACKOFF_LIMIT, JobSpec};
+use super::job::{Additions, DEFAULT_BACKOFF_LIMIT, JobSpec};
 use super::templates::Grouped;
 use super::{Kind, classes};
 use crate::json::{Json, Text, fields, places};
@@ -10,39 +10,38 @@ use crate::priority::Classes;
 /// Maximum number of warnings about one owner, which may have hundreds of Jobs.
 const MOST_WARNINGS: usize = 8;
 
-/// Returns the warnings for an owner with these templates. `adds_rule` is true if admission adds the rule that ignores
-/// disruptions to Jobs that permit it.
+/// Returns the warnings for an owner with these templates. `adds` states what admission adds to Jobs that permit it.
 pub fn warnings<'a, J: Json<'a>>(
     row: &Kind,
     owner: J,
     templates: &[Grouped<J>],
     known: &Classes,
-    adds_rule: bool,
+    adds: Additions,
 ) -> Vec<String> {
     let classes = classes::warning(&classes::named(row, owner, templates), known);
-    let jobs = of_jobs(row, owner, templates, adds_rule);
-    let launcher = of_launcher(row, owner, templates, adds_rule);
+    let jobs = of_jobs(row, owner, templates, adds);
+    let launcher = of_launcher(row, owner, templates, adds);
     let deadlines = of_deadlines(row, owner, templates);
     classes.into_iter().chain(jobs).chain(launcher).chain(deadlines).take(MOST_WARNINGS).collect()
 }
 
 /// Returns the warnings about the Jobs whose pods are members of a group.
-fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds_rule: bool) -> Vec<String> {
+fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Vec<String> {
     let Some(kind) = row.jobs else { return Vec::new() };
     let specs = places(owner, kind.specs).into_iter();
     let grouped = specs.filter(|spec| templates.iter().any(|each| each.place.path.starts_with(&spec.path)));
     let jobs = grouped.filter_map(|spec| Some((spec.named(), spec.value?.read::<JobSpec<'a>>()?)));
-    jobs.flat_map(|(path, job)| job.warnings(&path, adds_rule, kind.indexed)).collect()
+    jobs.flat_map(|(path, job)| job.warnings(&path, adds, kind.indexed)).collect()
 }
 
 /// Returns the warning about the Job of a launcher, which counts each preemption as a failure.
-fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds_rule: bool) -> Option<String> {
+fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Option<String> {
     let launcher = row.launcher?;
     let replica = format!("{}.", launcher.replica);
     templates.iter().find(|each| each.place.named().starts_with(&replica))?;
     let policy = fields::value::<Text<'a>>(owner, &format!("{replica}restartPolicy"));
     let is_stated = fields::value::<i64>(owner, launcher.limit).is_some();
-    let is_ignored = adds_rule && policy.as_deref() == Some("Never");
+    let is_ignored = adds.rule && policy.as_deref() == Some("Never");
     (!is_stated && !is_ignored).then(|| {
         format!(
             "{}: each preemption is a failure of the launcher's Job, and backoffLimit is {DEFAULT_BACKOFF_LIMIT}: set a \
@@ -82,9 +81,13 @@ mod tests {
 
     /// Returns the warnings for a gang of this kind.
     fn of(kind: &str, spec: &Value, adds_rule: bool) -> Vec<String> {
+        with_additions(kind, spec, Additions { rule: adds_rule, backoff: false })
+    }
+
+    fn with_additions(kind: &str, spec: &Value, adds: Additions) -> Vec<String> {
         let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
         let owner = json!({ "spec": spec });
-        warnings(row, &owner, &grouped(row, &owner, true, &Asked::default()), &Classes::default(), adds_rule)
+        warnings(row, &owner, &grouped(row, &owner, true, &Asked::default()), &Classes::default(), adds)
     }
 
     fn job(size: i64, fields: &Value) -> Value {
@@ -161,6 +164,18 @@ mod tests {
         let plain = job(16, &json!({}));
         assert_eq!(of("Job", &plain, true), [words], "with the rule that admission adds");
         assert_eq!(said(&plain).len(), 1, "without a policy it fails first");
+    }
+
+    #[test]
+    fn a_job_that_gets_a_back_off_for_each_index_is_not_warned_about_its_length() {
+        let both = Additions { rule: true, backoff: true };
+        let indexed = job(16, &json!({"completionMode": "Indexed"}));
+        assert_eq!(of("Job", &indexed, true).len(), 1);
+        assert_eq!(with_additions("Job", &indexed, both), Vec::<String>::new());
+        assert_eq!(with_additions("JobSet", &job_set(&[job(16, &json!({}))]), both), Vec::<String>::new());
+        for other in [json!({}), json!({"completionMode": "Indexed", "completions": 100_001})] {
+            assert_eq!(with_additions("Job", &job(16, &other), both).len(), 1, "it cannot get one: {other}");
+        }
     }
 
     #[test]
@@ -249,7 +264,8 @@ mod tests {
         assert_eq!(of("Job", &of_pods, false), Vec::<String>::new(), "it counts from the start of the pod");
         let owner = json!({"spec": job(2, &deadline)});
         let row = KINDS.iter().find(|row| row.kind == "Job").unwrap();
-        assert_eq!(warnings(row, &owner, &[], &Classes::default(), false), Vec::<String>::new(), "no gang");
+        let none = Additions::default();
+        assert_eq!(warnings(row, &owner, &[], &Classes::default(), none), Vec::<String>::new(), "no gang");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Jobs whose pods are a gang: a preemption evicts all of them, and a Job without a `podFailurePolicy` counts each
-//! eviction as a failure. If the chart asks for it, such a Job gets a rule that ignores disruptions.
+//! eviction as a failure. If the chart asks for it, such a Job gets a rule that ignores disruptions, and a back-off for
+//! each index.
 
 use crate::object::{self, Map};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
 use crate::verdict::Refusal;
-use giveway_crds::kinds::job::JobSpec;
+use giveway_crds::kinds::job::{Additions, JobSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,28 +24,39 @@ fn rule() -> Value {
     json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
 }
 
-/// Makes a Job tolerate the preemption of all its pods: adds the rule if Kubernetes permits it. The policy is immutable:
-/// on an update, it is kept if a user applies the manifest again.
+/// Makes a Job tolerate the preemption of all its pods: adds what the chart asks for, if Kubernetes permits it. These
+/// fields are immutable: on an update, they are kept if a user applies the manifest again.
 ///
 /// # Errors
 /// The Job cannot be read (422).
-pub fn survive(request: &Request<'_>, changes: &mut Changes) -> Result<(), Refusal> {
+pub fn survive(request: &Request<'_>, adds: Additions, changes: &mut Changes) -> Result<(), Refusal> {
+    if adds == Additions::default() {
+        return Ok(());
+    }
     let job: JobFields = object::read(KIND, request.object)?;
-    let is_needed = match request.operation {
-        Operation::Update => {
-            let before: JobFields = object::read(KIND, request.old_object)?;
-            job.spec.has_no_policy() && before.spec.has_only_the_rule()
-        }
-        _ => job.spec.accepts_the_rule(),
+    let before: Option<JobFields> = match request.operation {
+        Operation::Update => Some(object::read(KIND, request.old_object)?),
+        _ => None,
     };
-    if is_needed {
-        write(&job.spec, changes);
+    let needs_rule = match &before {
+        Some(before) => job.spec.has_no_policy() && before.spec.has_only_the_rule(),
+        None => job.spec.accepts_the_rule(),
+    };
+    if adds.rule && needs_rule {
+        write_rule(&job.spec, changes);
+    }
+    let limit = match &before {
+        Some(before) => before.spec.added_backoff().filter(|_| !job.spec.has_a_backoff()),
+        None => job.spec.accepts_a_backoff(false).then(|| job.spec.backoff_limit()),
+    };
+    if let Some(limit) = limit.filter(|_| adds.backoff) {
+        changes.set(&["spec", "backoffLimitPerIndex"], limit);
     }
     Ok(())
 }
 
 /// Adds the rule before the others, because the first matching rule applies.
-fn write(spec: &JobSpec<'_>, changes: &mut Changes) {
+fn write_rule(spec: &JobSpec<'_>, changes: &mut Changes) {
     if spec.has_rules() {
         changes.set(&["spec", "podFailurePolicy", "rules", "0"], rule());
     } else {

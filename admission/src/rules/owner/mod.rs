@@ -94,8 +94,8 @@ pub fn carry(
             notes.events.extend(about_root(row, request, &owner, &warnings));
         }
     }
-    if row.kind == job::KIND && view.settings().default_pod_failure_policy && !groups.is_empty() {
-        job::survive(request, &mut changes)?;
+    if row.kind == job::KIND && !groups.is_empty() {
+        job::survive(request, view.settings().additions(), &mut changes)?;
     }
     Ok(changes.finish())
 }
@@ -150,7 +150,7 @@ fn find_warnings(
     let named = classes::named(row, object, groups);
     let unknown = named.iter().filter(|class| view.classes().get(&class.name).is_none());
     unknown.take(MOST_LOOKUPS).for_each(|class| notes.miss(Reference::Class(class.name.clone())));
-    warnings(row, object, groups, view.classes(), view.settings().default_pod_failure_policy)
+    warnings(row, object, groups, view.classes(), view.settings().additions())
 }
 
 /// Returns the event with warnings about an owner that another one in the table created and that is the only object with

@@ -178,9 +178,13 @@ fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     }
     let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/kinds.md lists them";
     rejects("giveway-system", &["gangs.kinds={DaemonSet}"], words);
-    let flagged = rendered(&["jobs.defaultPodFailurePolicy=true"]);
-    assert!(document(&flagged, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
-    assert!(!document(&usual, "Deployment", "giveway-webhook").contains("--default-pod-failure-policy"));
+    for (value, flag) in [
+        ("jobs.defaultPodFailurePolicy=true", "--default-pod-failure-policy"),
+        ("jobs.defaultBackoffLimitPerIndex=true", "--default-backoff-limit-per-index"),
+    ] {
+        assert!(document(&rendered(&[value]), "Deployment", "giveway-webhook").contains(flag));
+        assert!(!document(&usual, "Deployment", "giveway-webhook").contains(flag));
+    }
 }
 
 /// Returns the rendered entries of a webhook configuration: the name and the entry.

@@ -139,6 +139,7 @@ async fn enabled_kinds_need_no_label_and_their_jobs_get_a_failure_policy_in_sele
         .helm_value("gangs.kinds={Job}")
         .helm_value("gangs.namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=default")
         .webhook_flag("--default-pod-failure-policy")
+        .webhook_flag("--default-backoff-limit-per-index")
         .start()
         .await;
     super::cluster(&world, 1).await;
@@ -149,6 +150,12 @@ async fn enabled_kinds_need_no_label_and_their_jobs_get_a_failure_policy_in_sele
     super::wait_group(&world, "train", 2, "Job/train").await;
     assert_eq!(field(&world, "job/train", ".spec.podFailurePolicy.rules[0].action").await, "Ignore");
     apply(&world, &plain).await;
+    let mut indexed = job("indexed", 2, "low");
+    indexed["spec"]["completionMode"] = json!("Indexed");
+    indexed["spec"]["completions"] = json!(2);
+    apply(&world, &indexed).await;
+    assert_eq!(field(&world, "job/indexed", ".spec.backoffLimitPerIndex").await, "100");
+    wait_bound(&world, "batch.kubernetes.io/job-name=indexed", 2).await;
     let mut elsewhere = plain.clone();
     elsewhere["metadata"]["namespace"] = json!("elsewhere");
     world.namespace("elsewhere").await;

@@ -483,3 +483,33 @@ fn with_the_flag_a_gang_s_job_gets_the_rule_before_its_others() {
     single["spec"]["parallelism"] = json!(1);
     assert_untouched(&mutate(&create("jobs", single), &view));
 }
+
+#[test]
+fn with_the_flag_an_indexed_job_of_a_gang_gets_a_back_off_for_each_index_and_fails_as_late_as_before() {
+    let mut view = empty();
+    view.settings.default_backoff_limit_per_index = true;
+    let indexed = |fields: Value| {
+        let mut manifest = job(labelled(), json!({"completionMode": "Indexed", "parallelism": 16, "completions": 16}));
+        for (key, value) in fields.as_object().unwrap() {
+            manifest["spec"][key] = value.clone();
+        }
+        manifest
+    };
+    let manifest = indexed(json!({"backoffLimit": 4}));
+    let stored = mutated(&create("jobs", manifest.clone()), &view);
+    assert_eq!((&stored["spec"]["backoffLimitPerIndex"], &stored["spec"]["backoffLimit"]), (&json!(4), &json!(4)));
+    assert_eq!(stored["spec"]["podFailurePolicy"], Value::Null, "that is another flag");
+    assert_eq!(mutated(&update("jobs", manifest, stored.clone()), &view)["spec"], stored["spec"], "applied again");
+    let limit_of = |manifest: Value| mutated(&create("jobs", manifest), &view)["spec"]["backoffLimitPerIndex"].clone();
+    assert_eq!(limit_of(indexed(json!({"backoffLimitPerIndex": 1}))), json!(1), "the value of its user");
+    for other in [
+        json!({"completionMode": "NonIndexed"}),
+        json!({"completions": 100_001}),
+        json!({"template": {"metadata": {}, "spec": {"restartPolicy": "OnFailure", "containers": []}}}),
+    ] {
+        assert_eq!(limit_of(indexed(other.clone())), Value::Null, "Kubernetes would reject it: {other}");
+    }
+    let mut single = indexed(json!({}));
+    single["metadata"]["labels"] = json!({LABEL_GANG: "false"});
+    assert_untouched(&mutate(&create("jobs", single), &view));
+}
