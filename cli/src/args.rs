@@ -25,7 +25,7 @@ Examples:
   kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
   kubectl giveway pause                                      Gate no pod and start no eviction, until `resume`.
 
-Only `adopt`, `release`, `pause`, `observe`, `resume`, `uninstall` and `check --gang` write to the cluster.
+Only `adopt`, `release`, `pause`, `observe`, `resume`, `cleanup`, `uninstall` and `check --gang` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
 a check failed; 2 when the input cannot be used."
@@ -58,6 +58,8 @@ pub(crate) enum Command {
     /// Removes what Giveway left on other objects, after its operator was removed; --dry-run shows what an uninstall
     /// removes.
     Uninstall(UninstallArgs),
+    /// Lets the deletion of a namespace, or of its groups, end while no operator runs: removes Giveway's finalizer.
+    Cleanup(CleanupArgs),
     /// Switches Giveway off: the operator removes its gate from all pods, and starts no eviction.
     Pause(SwitchFlags),
     /// Lets Giveway only observe: it plans, stores what it would do, and starts no eviction. Groups that fit start.
@@ -89,6 +91,7 @@ impl Command {
             Self::Adopt(args) => !args.flags.dry_run,
             Self::Release(args) => !args.flags.dry_run,
             Self::Uninstall(args) => !args.dry_run,
+            Self::Cleanup(args) => !args.dry_run,
             Self::Pause(args) | Self::Observe(args) | Self::Resume(args) => !args.dry_run,
             Self::Check(args) => args.gang.is_some(),
             _ => false,
@@ -343,6 +346,34 @@ pub(crate) struct UninstallArgs {
     /// Do not ask whether an operator runs. The Job of `helm uninstall` does not: the operator has lost its rights by then.
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Name of the operator's Lease.
+    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
+    pub(crate) lease_name: String,
+
+    /// Namespace in which Giveway is installed.
+    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
+    pub(crate) giveway_namespace: String,
+}
+
+/// Flags of `cleanup`.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Examples:
+  kubectl giveway cleanup -n team --dry-run
+  kubectl giveway cleanup -n team              After `kubectl delete namespace team`, which does not end.
+
+A PodGroup that has pods has the finalizer scheduling.giveway.dev/pod-group-protection, which the operator removes when the last
+of them has ended. While no operator runs, the deletion of such a PodGroup, and that of its namespace, does not end. This command
+removes the finalizer from the PodGroups of one namespace that are being deleted and have no pod left. You need the right to
+update podgroups/breakglass, which cluster administrators have, and that to list pods. It fails while an operator leads.
+
+Exit status: 0 when no such PodGroup has the finalizer any more; 1 when one has pods that have not ended, an operator leads, or the
+cluster fails.")]
+pub(crate) struct CleanupArgs {
+    /// Print what would be removed, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// Name of the operator's Lease.
     #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
@@ -655,7 +686,7 @@ mod tests {
     fn the_help_names_everything_that_writes() {
         let help = Args::command().render_long_help().to_string();
         let line = help.lines().find(|line| line.ends_with("write to the cluster.")).unwrap();
-        for command in ["adopt", "release", "pause", "observe", "resume", "uninstall", "check --gang"] {
+        for command in ["adopt", "release", "pause", "observe", "resume", "cleanup", "uninstall", "check --gang"] {
             assert!(line.contains(&format!("`{command}`")), "{command} is not in: {line}");
         }
     }

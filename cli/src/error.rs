@@ -63,6 +63,10 @@ pub(crate) enum CliError {
         "nothing was removed, because Giveway still runs: {0}. It would put back what is removed from pods, groups and nodes, and what `pause` and `observe` wrote would be undone: uninstall the chart first, or let this happen all the same with '--force'"
     )]
     StillRuns(String),
+    #[error(
+        "nothing was removed, because an operator runs: {0}. It removes the finalizer of a PodGroup when the last pod of it has ended: `kubectl get pods -l scheduling.giveway.dev/pod-group` shows which have not"
+    )]
+    OperatorLeads(String),
     #[error("{file}: cannot be written: {source}")]
     Write { file: String, source: std::io::Error },
 }
@@ -74,6 +78,7 @@ impl CliError {
             Self::Kubeconfig(_)
             | Self::Cluster { .. }
             | Self::StillRuns(_)
+            | Self::OperatorLeads(_)
             | Self::Class { .. }
             | Self::Write { .. } => 1,
             _ => 2,

@@ -1,6 +1,6 @@
 //! `kubectl giveway`: plans for a live cluster or a snapshot of one, puts priority classes under Giveway's management,
 //! switches Giveway's mode, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume`,
-//! `uninstall` and `check --gang` write to a cluster.
+//! `cleanup`, `uninstall` and `check --gang` write to a cluster.
 //!
 //! Exit status: 0 with an answer (also if the answer is "unschedulable"); 1 if the cluster or the output fails, or
 //! `check` finds an error; 2 for invalid input.
@@ -22,7 +22,7 @@
 //! adopt/                 adopt and release priority classes
 //! switch                 Giveway's mode: enforce, observe or off
 //! taints/                removes the operator's taints from nodes
-//! uninstall/             removes Giveway's marks from other objects
+//! uninstall/             removes Giveway's marks from other objects, or from deleted groups of a namespace (`cleanup`)
 //! convert/               PodGroups from and to native ones
 //! check/                 checks of the installation
 //! ```
@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
         Command::Uninstall(flags) => uninstall::run(flags, &args.connection),
+        Command::Cleanup(flags) => uninstall::namespace::run(flags, &args.connection),
         Command::Pause(flags) => switch::to(Mode::Off, flags, &args.connection),
         Command::Observe(flags) => switch::to(Mode::Observe, flags, &args.connection),
         Command::Resume(flags) => switch::resume(flags, &args.connection),

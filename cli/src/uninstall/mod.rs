@@ -1,6 +1,7 @@
 //! `kubectl giveway uninstall`: removes from other objects what Giveway added to them. With `--dry-run` it prints what
 //! `helm uninstall` would delete, release and keep.
 
+pub(crate) mod namespace;
 mod traces;
 
 use crate::adopt::store::ClassStore;
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &UninstallArgs, connection: &ClusterConnection) -> Resul
     Ok(status)
 }
 
-/// Returns an error if an operator runs in any namespace, according to Deployments and the Lease.
+/// Returns an error if an operator is to run in any namespace, according to Deployments, or leads, according to the Lease.
 async fn no_operator_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
     let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
@@ -90,19 +91,23 @@ async fn no_operator_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliErro
             (one["metadata"]["namespace"].as_str().unwrap_or_default(), &one["spec"]["replicas"]);
         return Err(CliError::StillRuns(format!("replicas of Deployment {namespace}/{} are {replicas}", name(one))));
     }
-    let (namespace, lease) = (&args.giveway_namespace, &args.lease_name);
+    match leading_operator(api, &args.giveway_namespace, &args.lease_name).await? {
+        Some(sentence) => Err(CliError::StillRuns(sentence)),
+        None => Ok(()),
+    }
+}
+
+/// Returns which operator leads, as a sentence, if this Lease has not expired.
+async fn leading_operator(api: &Api, namespace: &str, lease: &str) -> Result<Option<String>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
     let found: Lease = match api.get(&path).await? {
         Got::Found(lease) => lease,
-        Got::Missing => return Ok(()),
+        Got::Missing => return Ok(None),
         Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
     };
-    match leader(&found, Timestamp::now()) {
-        Some((holder, age)) => Err(CliError::StillRuns(format!(
-            "{holder} leads; it renewed the Lease {namespace}/{lease} {age} s ago, by the clock of this machine"
-        ))),
-        None => Ok(()),
-    }
+    Ok(leader(&found, Timestamp::now()).map(|(holder, age)| {
+        format!("{holder} leads; it renewed the Lease {namespace}/{lease} {age} s ago, by the clock of this machine")
+    }))
 }
 
 /// Returns the holder of this Lease and the seconds since its renewal, or `None` if the Lease has expired.

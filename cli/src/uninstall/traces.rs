@@ -1,7 +1,9 @@
 //! What Giveway added to objects that it does not own, and the patches that remove it.
 
 use crate::mask;
-use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_PROVISIONING, PREFIX};
+use giveway_crds::keys::{
+    FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_POD_GROUP, LABEL_PROVISIONING, PREFIX,
+};
 use serde_json::{Map, Value, json};
 
 /// Something that Giveway added to an object.
@@ -33,7 +35,7 @@ pub(super) struct Cleaning {
 }
 
 /// The fields that cleaning reads, and those that it needs to write the object.
-const PART: &str = "metadata(name namespace uid resourceVersion labels annotations finalizers ownerReferences) \
+const PART: &str = "metadata(name namespace uid resourceVersion deletionTimestamp labels annotations finalizers ownerReferences) \
                     spec(schedulingGates preemptionPolicy schedulingGroup nodeName) status(nominatedNodeName)";
 
 /// Returns those fields of an object, without labels and annotations of other components, which can be large.
@@ -117,6 +119,20 @@ pub(super) fn of_group(group: &Value) -> Cleaning {
     let others: Vec<&Value> = finalizers.iter().filter(|name| *name != FINALIZER_PROTECTION).collect();
     let patch = only_if_same(json!({"metadata": {"finalizers": others}}), group);
     Cleaning { found: vec![Leftover::Finalizer], patch, ..Cleaning::default() }
+}
+
+/// Returns the cleaning of a PodGroup that is being deleted; of any other one nothing is removed.
+pub(super) fn of_deleted_group(group: &Value) -> Cleaning {
+    match group["metadata"]["deletionTimestamp"].is_string() {
+        true => of_group(group),
+        false => Cleaning::default(),
+    }
+}
+
+/// Returns the PodGroup of a pod that keeps it: one that has neither succeeded nor failed.
+pub(super) fn group_kept_by(pod: &Value) -> Option<&str> {
+    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    pod["metadata"]["labels"][LABEL_POD_GROUP].as_str().filter(|_| !has_ended)
 }
 
 /// Returns the patch restricted to this version of the object, or null if it changes nothing.
@@ -212,5 +228,17 @@ mod tests {
         let metadata = json!({"finalizers": ["x/y"], "uid": "u", "resourceVersion": "7"});
         assert_eq!(cleaning.patch, json!({"metadata": metadata}));
         assert_eq!(of_group(&json!({"metadata": {"finalizers": ["x/y"]}})), Cleaning::default());
+    }
+    #[test]
+    fn only_a_group_that_is_being_deleted_and_has_no_pod_left_loses_its_finalizer() {
+        let mut group = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": [FINALIZER_PROTECTION]}});
+        assert_eq!(of_deleted_group(&group), Cleaning::default(), "pods of it may be running");
+        group["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(of_deleted_group(&part_of(group.clone())).found, [Leftover::Finalizer]);
+        let pod = |phase: &str| json!({"metadata": {"labels": {LABEL_POD_GROUP: "g"}}, "status": {"phase": phase}});
+        for (phase, keeps) in [("Pending", true), ("Running", true), ("Succeeded", false), ("Failed", false)] {
+            assert_eq!(group_kept_by(&pod(phase)).is_some(), keeps, "{phase}");
+        }
+        assert_eq!(group_kept_by(&json!({"metadata": {}, "status": {"phase": "Running"}})), None);
     }
 }

@@ -22,7 +22,8 @@ pub fn tests() -> Vec<Test> {
     tests![
         own:
             taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
-            uninstall_removes_nothing_while_an_operator_leads;
+            uninstall_removes_nothing_while_an_operator_leads,
+            cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs;
         release:
             the_uninstall_job_runs_where_a_quota_limits_its_priority_class,
             without_the_webhook_classes_are_released_after_the_chart_is_uninstalled,
@@ -211,6 +212,40 @@ async fn uninstall_removes_nothing_while_an_operator_leads() {
     assert!(said.ok().contains("configmap/giveway-system/giveway-mode: deleted\n"), "{}", said.out);
     world.operator().start().await;
     cli(&mut world, &["uninstall", "--force"]).await.ok();
+    world.check_promises().await;
+}
+
+async fn cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs() {
+    let mut world = World::start().await;
+    crate::gangs::cluster(&world, 1).await;
+    world.namespace("team").await;
+    let mut job = crate::gangs::job("train", 2, "low");
+    job["metadata"]["namespace"] = json!("team");
+    world.apply(&job.to_string()).await.unwrap();
+    let finalizers = ["get", "gpg", "train", "-n", "team", "-o", "jsonpath={.metadata.finalizers}"];
+    wait_for("the group has the finalizer", MINUTE, async || {
+        let text = world.kubectl(&finalizers).await?;
+        if text.contains(FINALIZER_PROTECTION) { Ok(()) } else { Err(text) }
+    })
+    .await;
+    let early = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    let words = "error: nothing was removed, because an operator runs: ";
+    assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
+    world.operator().terminate().await;
+    let live = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    assert!(live.ok().contains("No PodGroup of namespace team is being deleted"), "{}", live.out);
+    world.kubectl(&["delete", "namespace", "team", "--wait=false"]).await.unwrap();
+    wait_for("only the finalizer keeps the namespace", MINUTE, async || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"NamespaceFinalizersRemaining\")].message}";
+        let text = world.kubectl(&["get", "namespace", "team", "-o", path]).await?;
+        let pods = world.kubectl(&["get", "pods", "-n", "team", "-o", "name"]).await?;
+        if text.contains(FINALIZER_PROTECTION) && pods.is_empty() { Ok(()) } else { Err(format!("{text} {pods}")) }
+    })
+    .await;
+    let said = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    assert_eq!(said.ok(), "podgroup/team/train: finalizer removed\n");
+    world.kubectl(&["wait", "namespace/team", "--for=delete", "--timeout=60s"]).await.unwrap();
+    world.operator().start().await;
     world.check_promises().await;
 }
 
