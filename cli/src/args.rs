@@ -655,6 +655,8 @@ fn row_of(text: &str) -> Option<&'static Kind> {
 pub(crate) enum WhyTarget {
     /// A group or a pod.
     One(Target),
+    /// The PodGroup of an owner of a kind that has one for each object.
+    GroupOf(&'static Kind, String),
     /// All PodGroups of an owner of a kind that has several for each object.
     GroupsOf(&'static Kind, String),
 }
@@ -662,8 +664,9 @@ pub(crate) enum WhyTarget {
 impl WhyTarget {
     fn parse(text: &str) -> Result<Self, String> {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
-        let several = |row: &&Kind| row.has_groups() && !row.replica.is_empty();
-        match owner.and_then(|(kind, name)| Some((row_of(kind).filter(several)?, name))) {
+        let has_groups = |row: &&Kind| row.has_groups();
+        match owner.and_then(|(kind, name)| Some((row_of(kind).filter(has_groups)?, name))) {
+            Some((row, name)) if row.replica.is_empty() => Ok(Self::GroupOf(row, names::subdomain(name)?)),
             Some((row, name)) => Ok(Self::GroupsOf(row, names::subdomain(name)?)),
             None => Target::parse(text).map(Self::One),
         }

@@ -175,6 +175,7 @@ mod tests {
             group: None,
             pod: Some(serde_json::from_value(pod.clone()).unwrap()),
             events: events.iter().map(happened).collect(),
+            failed: None,
             answer: None,
             changes: Vec::new(),
             now: NOW.parse().unwrap(),

@@ -26,11 +26,28 @@ pub(crate) struct Happening {
 /// Returns the events of an object, the oldest first; none without permission to read them.
 pub(super) async fn of(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<Vec<Happening>, CliError> {
     let selector = format!("involvedObject.name%3D{name}%2CinvolvedObject.kind%3D{kind}");
-    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
-    let Got::Found(list) = api.get::<Value>(&path).await? else { return Ok(Vec::new()) };
-    let mut events: Vec<Happening> = list["items"].as_array().into_iter().flatten().map(read).collect();
+    let mut events: Vec<Happening> = list(api, namespace, &selector).await?.iter().map(read).collect();
     events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.message.cmp(&b.message)));
     Ok(events)
+}
+
+/// Returns the events of all objects of this name, each with the kind of its object; none without permission to read them.
+pub(super) async fn of_all_kinds(api: &Api, namespace: &str, name: &str) -> Result<Vec<(String, Happening)>, CliError> {
+    let events = list(api, namespace, &format!("involvedObject.name%3D{name}")).await?;
+    let kind = |event: &Value| event["involvedObject"]["kind"].as_str().unwrap_or_default().to_owned();
+    Ok(events.iter().map(|event| (kind(event), read(event))).collect())
+}
+
+/// Returns the events that a field selector selects.
+async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, CliError> {
+    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
+    match api.get::<Value>(&path).await? {
+        Got::Found(mut found) => {
+            let items = found.get_mut("items").and_then(Value::as_array_mut);
+            Ok(items.map(std::mem::take).unwrap_or_default())
+        }
+        Got::Missing | Got::Forbidden(_) => Ok(Vec::new()),
+    }
 }
 
 fn read(event: &Value) -> Happening {

@@ -2,6 +2,7 @@
 
 mod addon;
 mod change;
+mod creation;
 mod events;
 mod list;
 mod owned;
@@ -17,9 +18,11 @@ use crate::output::{self, style};
 use crate::role::Role;
 use crate::world::{World, preemptor_of};
 use crate::{critical, decide};
+use creation::{FailedCreation, GroupOwner};
 use events::Happening;
 pub(crate) use events::age;
 use giveway_crds::PodGroup;
+use giveway_crds::kinds;
 use giveway_crds::plan::PlanState;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
 use k8s_openapi::api::core::v1::Pod;
@@ -37,6 +40,8 @@ pub(crate) struct Evidence {
     pub(crate) pod: Option<Pod>,
     /// Its events, the oldest first.
     pub(crate) events: Vec<Happening>,
+    /// The last pod of the group that could not be created, if the group is not scheduled.
+    pub(crate) failed: Option<FailedCreation>,
     /// The planner's decision for the current state.
     pub(crate) answer: Option<PlanAnswer>,
     /// Changes that would change the decision, as sentences.
@@ -55,11 +60,16 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
                 let world = World::new(live::read(&api).await?)?;
                 list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
             }
-            Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace)).await?,
+            Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace), None).await?,
+            Some(WhyTarget::GroupOf(row, name)) => {
+                let group = ObjectKey::new(&api.namespace, kinds::name::of(name, &[]));
+                let owner = GroupOwner { kind: row.kind.to_owned(), name: name.clone() };
+                page(&api, Preemptor::Group(group), Some(owner)).await?
+            }
             Some(WhyTarget::GroupsOf(row, name)) => {
                 let mut pages = Vec::new();
                 for group in owned::groups(&api, row, name).await? {
-                    pages.push(page(&api, Preemptor::Group(group)).await?);
+                    pages.push(page(&api, Preemptor::Group(group), None).await?);
                 }
                 pages.join("\n")
             }
@@ -68,11 +78,12 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-async fn page(api: &Api, target: Preemptor) -> Result<String, CliError> {
-    Ok(page::text(&gather(api, target).await?, style::width()))
+/// Returns the page about a group or pod. `owner` is the owner that the group has, or will have once it exists.
+async fn page(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Result<String, CliError> {
+    Ok(page::text(&gather(api, target, owner).await?, style::width()))
 }
 
-async fn gather(api: &Api, target: Preemptor) -> Result<Evidence, CliError> {
+async fn gather(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Result<Evidence, CliError> {
     let ObjectKey { namespace, name } = target.key().clone();
     let (mut group, mut pod) = (None, None);
     let kind = match &target {
@@ -88,9 +99,16 @@ async fn gather(api: &Api, target: Preemptor) -> Result<Evidence, CliError> {
     };
     let events = events::of(api, &namespace, kind, &name).await?;
     let world = World::new(live::read(api).await?)?;
-    let mut facts =
-        Evidence { target, world, group, pod, events, answer: None, changes: Vec::new(), now: Timestamp::now() };
-    let missing = facts.group.is_none() && facts.pod.is_none();
+    let failed = match &target {
+        Preemptor::Group(key) if !group.as_ref().is_some_and(creation::is_scheduled) => {
+            let owner = owner.or_else(|| GroupOwner::of(group.as_ref()?));
+            creation::last_failed(api, key, owner.as_ref(), &world.cluster).await?
+        }
+        _ => None,
+    };
+    let (answer, changes, now) = (None, Vec::new(), Timestamp::now());
+    let mut facts = Evidence { target, world, group, pod, events, failed, answer, changes, now };
+    let missing = facts.group.is_none() && facts.pod.is_none() && facts.failed.is_none();
     if missing && facts.events.is_empty() && facts.taken_by().is_empty() {
         return Err(CliError::Unknown { preemptor: facts.target });
     }

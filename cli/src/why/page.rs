@@ -26,8 +26,9 @@ pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
     match (&facts.group, &facts.pod) {
         (Some(group), _) => page.group(group),
         (None, Some(pod)) => page.pod(pod),
-        (None, None) => page.line("State:", &format!("{} It does not exist any more.", paint(BAD, "Gone."))),
+        (None, None) => page.absent(),
     }
+    page.failed();
     page.taken();
     page.last_decision();
     page.now();
@@ -98,6 +99,30 @@ impl Page<'_> {
         if let Some(taker) = status.preempted_by.filter(|_| self.facts.taken_by().is_empty()) {
             self.line("Last preempted by:", &format!("{}.", paint(COSTS, taker)));
         }
+    }
+
+    /// Prints that the group or pod does not exist.
+    fn absent(&mut self) {
+        match &self.facts.failed {
+            Some(failed) => {
+                let words = format!(
+                    "{} It is created with the first pod of {}.",
+                    paint(BAD, "The PodGroup does not exist."),
+                    failed.controller
+                );
+                self.line("State:", &words);
+            }
+            None => self.line("State:", &format!("{} It does not exist any more.", paint(BAD, "Gone."))),
+        }
+    }
+
+    /// Prints the last pod that could not be created.
+    fn failed(&mut self) {
+        let facts = self.facts;
+        let Some(failed) = &facts.failed else { return };
+        let ago = failed.event.at.map(|at| format!(" ({})", self.ago(at))).unwrap_or_default();
+        let text = format!("{} of {}{ago}: {}", failed.event.reason, failed.controller, failed.event.message);
+        self.line("Last failure:", &text);
     }
 
     fn pod(&mut self, pod: &Pod) {
@@ -323,6 +348,7 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::creation::FailedCreation;
     use super::super::events::Happening;
     use super::*;
     use crate::live::Objects;
@@ -343,11 +369,42 @@ mod tests {
             group: None,
             pod: None,
             events: events.iter().map(happened).collect(),
+            failed: None,
             answer: None,
             changes: Vec::new(),
             now: "2026-11-21T12:00:00Z".parse().unwrap(),
         };
         text(&facts, None)
+    }
+
+    #[test]
+    fn a_group_that_does_not_exist_because_no_pod_can_be_created_has_the_reason_on_its_page() {
+        let event = Happening {
+            at: Some("2026-11-21T11:59:00Z".parse().unwrap()),
+            type_: "Warning".to_owned(),
+            reason: "FailedCreate".to_owned(),
+            message: "Error creating: pods \"train-x\" is forbidden: exceeded quota: q".to_owned(),
+            by: "job-controller".to_owned(),
+        };
+        let facts = Evidence {
+            target: Preemptor::Group(ObjectKey::new("team", "train")),
+            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }).unwrap(),
+            group: None,
+            pod: None,
+            events: Vec::new(),
+            failed: Some(FailedCreation { controller: "Job train".to_owned(), event }),
+            answer: None,
+            changes: Vec::new(),
+            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+        };
+        let page = text(&facts, None);
+        for words in [
+            "The PodGroup does not exist.",
+            " It is created with the first pod of Job train.",
+            "Last failure: FailedCreate of Job train (60s ago): Error creating: pods \"train-x\" is forbidden: exceeded quota: q",
+        ] {
+            assert!(page.contains(words), "{words} is not in:\n{page}");
+        }
     }
 
     #[test]

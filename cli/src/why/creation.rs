@@ -1,0 +1,109 @@
+//! The last pod of a group that could not be created: nothing is stored of such a pod, and without any pod its group does
+//! not exist either. Its controller reports it in an event on itself.
+
+use super::events::{self, Happening};
+use crate::connect::Api;
+use crate::error::CliError;
+use giveway_crds::PodGroup;
+use giveway_crds::condition::{self, Reason, types};
+use giveway_planner::{Cluster, ObjectKey};
+use kube::ResourceExt as _;
+use std::collections::BTreeSet;
+
+/// Kinds of the controllers that create the pods of an owner of another kind.
+const CREATORS: [&str; 3] = ["Job", "StatefulSet", "ReplicaSet"];
+/// Maximum number of controllers whose events are read.
+const MOST: usize = 8;
+
+/// The owner of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupOwner {
+    /// Its kind.
+    pub(crate) kind: String,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl GroupOwner {
+    /// Returns the controller of a PodGroup.
+    pub(super) fn of(group: &PodGroup) -> Option<Self> {
+        let owner = group.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+        Some(Self { kind: owner.kind.clone(), name: owner.name.clone() })
+    }
+}
+
+/// A pod that could not be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCreation {
+    /// Its controller, such as `Job train`.
+    pub(crate) controller: String,
+    /// The event about it.
+    pub(crate) event: Happening,
+}
+
+/// Returns true if a group is scheduled, so that it waits for no pod.
+pub(super) fn is_scheduled(group: &PodGroup) -> bool {
+    let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition::find(conditions, types::INITIALLY_SCHEDULED)
+        .is_some_and(|told| told.reason == Reason::Scheduled.as_str())
+}
+
+/// Returns the last pod of a group that could not be created, by the events of its owner, of the controllers of its
+/// members, and of a controller with the name of the group; `None` without permission to read events.
+pub(super) async fn last_failed(
+    api: &Api,
+    group: &ObjectKey,
+    owner: Option<&GroupOwner>,
+    cluster: &Cluster,
+) -> Result<Option<FailedCreation>, CliError> {
+    let controllers = cluster.members(group).filter_map(|pod| Some(pod.owner.as_ref()?.name.as_str()));
+    let names: BTreeSet<&str> =
+        owner.map(|owner| owner.name.as_str()).into_iter().chain([group.name.as_str()]).chain(controllers).collect();
+    let mut found = Vec::new();
+    for name in names.into_iter().take(MOST) {
+        let events = events::of_all_kinds(api, &group.namespace, name).await?;
+        found.extend(events.into_iter().map(|(kind, event)| (kind, name, event)));
+    }
+    Ok(last(found, owner))
+}
+
+/// Returns the last of these events, each with kind and name of its object, that reports a pod that could not be created.
+fn last(events: Vec<(String, &str, Happening)>, owner: Option<&GroupOwner>) -> Option<FailedCreation> {
+    let is_creator = |kind: &str| CREATORS.contains(&kind) || owner.is_some_and(|owner| owner.kind == kind);
+    let failed = events.into_iter().filter(|(kind, _, event)| {
+        // `FailedCreate` of Kubernetes, `FailedCreatePod` and `FailedToCreateWorkerPod` of others.
+        is_creator(kind) && event.reason.starts_with("Failed") && event.reason.contains("Create")
+    });
+    let (kind, name, event) = failed.max_by(|(_, _, a), (_, _, b)| a.at.cmp(&b.at))?;
+    Some(FailedCreation { controller: format!("{kind} {name}"), event })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pod_that_a_controller_of_the_group_could_not_create_is_found() {
+        let event = |kind: &str, reason: &str, second: i64| {
+            let at = Some(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
+            let (type_, by) = ("Warning".to_owned(), "job-controller".to_owned());
+            let happening = Happening { at, type_, reason: reason.to_owned(), message: second.to_string(), by };
+            (kind.to_owned(), "train", happening)
+        };
+        let found = |events: &[(String, &'static str, Happening)], kind: Option<&str>| {
+            let owner = kind.map(|kind| GroupOwner { kind: kind.to_owned(), name: "train".to_owned() });
+            last(events.to_vec(), owner.as_ref())
+                .map(|failed| format!("{}: {}", failed.controller, failed.event.message))
+        };
+        let events = [
+            event("Job", "FailedCreate", 1),
+            event("Job", "FailedCreate", 3),
+            event("Job", "SuccessfulCreate", 4),
+            event("Pod", "FailedCreate", 5),
+            event("RayCluster", "FailedToCreateWorkerPod", 6),
+        ];
+        assert_eq!(found(&events, None).as_deref(), Some("Job train: 3"));
+        assert_eq!(found(&events, Some("RayCluster")).as_deref(), Some("RayCluster train: 6"));
+        assert_eq!(found(&events[2..4], None), None);
+    }
+}
