@@ -6,6 +6,7 @@ use crate::connect::Api;
 use crate::error::CliError;
 use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::kinds::is_creation_failure;
 use giveway_planner::{Cluster, ObjectKey};
 use kube::ResourceExt as _;
 use std::collections::BTreeSet;
@@ -70,10 +71,7 @@ pub(super) async fn last_failed(
 /// Returns the last of these events, each with kind and name of its object, that reports a pod that could not be created.
 fn last(events: Vec<(String, &str, Happening)>, owner: Option<&GroupOwner>) -> Option<FailedCreation> {
     let is_creator = |kind: &str| CREATORS.contains(&kind) || owner.is_some_and(|owner| owner.kind == kind);
-    let failed = events.into_iter().filter(|(kind, _, event)| {
-        // `FailedCreate` of Kubernetes, `FailedCreatePod` and `FailedToCreateWorkerPod` of others.
-        is_creator(kind) && event.reason.starts_with("Failed") && event.reason.contains("Create")
-    });
+    let failed = events.into_iter().filter(|(kind, _, event)| is_creator(kind) && is_creation_failure(&event.reason));
     let (kind, name, event) = failed.max_by(|(_, _, a), (_, _, b)| a.at.cmp(&b.at))?;
     Some(FailedCreation { controller: format!("{kind} {name}"), event })
 }

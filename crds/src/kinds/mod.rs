@@ -13,6 +13,7 @@ pub mod origin;
 pub mod page;
 pub mod settings;
 pub mod size;
+pub mod spark;
 pub mod table;
 pub mod templates;
 pub mod traps;
@@ -168,6 +169,12 @@ pub fn of_version(api_version: &str, kind: &str) -> Option<&'static Kind> {
 /// Returns the kind with this resource; `None` if the table does not contain it.
 pub fn of_resource(group: &str, plural: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|row| row.group == group && row.plural == plural)
+}
+
+/// Returns true if an event with this reason says that a controller could not create a pod: `FailedCreate` of the
+/// controllers of Kubernetes, `FailedCreatePod` and `FailedToCreateWorkerPod` of others.
+pub fn is_creation_failure(reason: &str) -> bool {
+    reason.starts_with("Failed") && reason.contains("Create")
 }
 
 /// Returns true if a row reads this label of a pod.

@@ -66,7 +66,7 @@ impl Arbiter {
             (&self.plans.flights, &self.statuses.dirty, self.config.unused_group_timeout);
         let mut chores =
             self.gangs.pass(&self.model, flights, (touched, workloads), &mut self.speaker, unused_for, clock);
-        self.statuses.dirty.append(&mut self.gangs.labelled.take_news());
+        self.statuses.dirty.append(&mut self.gangs.take_news());
         chores.append(&mut self.ask_for_capacity(clock));
         chores.append(&mut self.ungate_all_pods(clock));
         chores.into_iter().for_each(|c| self.actuator.dispatch(c));

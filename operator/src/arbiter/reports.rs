@@ -41,6 +41,10 @@ impl Arbiter {
             Report::SchedulerLease(result) => self.scheduler_lease_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
             Report::Owner { owner, result } => self.gangs.labelled.owner_read(&owner, result, now),
+            Report::Failure { group, result } => {
+                let notice = self.gangs.absent.answered(&group, result, &self.model, &mut self.speaker, now);
+                notice.into_iter().for_each(|notice| self.publish(notice));
+            }
             Report::Answered { call, result } => {
                 if let Err(error) = &result {
                     tracing::warn!(%call, %error, "the call failed");

@@ -100,6 +100,7 @@ impl Arbiter {
                 unwritten: self.departures.unwritten(&key),
                 capacity: self.provisioning.word(&key),
                 problem: group.class_problem.as_deref(),
+                absent: self.gangs.absent.word(&key),
                 finished: &finished,
                 marks,
                 names: self.config.names(),

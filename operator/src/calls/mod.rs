@@ -196,6 +196,11 @@ impl Actuator {
                 let result = self.write("read-owner", owner::read(client, &owner)).await;
                 Report::Owner { owner, result }
             }
+            Command::ReadFailures { group, controllers } => {
+                let read = owner::last_failure(client, &group.namespace, &controllers);
+                let result = self.write("read-failures", read).await;
+                Report::Failure { group, result }
+            }
             Command::SetMinCount { group, uid, min_count } => {
                 let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
                 Report::Answered { call: key?, result }

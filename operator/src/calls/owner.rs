@@ -1,14 +1,20 @@
-//! Reads the owners of gangs, one object at a time, through the kind's row in the table of owner kinds, and writes what follows from them
-//! to their PodGroups.
+//! Reads the owners of gangs, one object at a time, through the kind's row in the table of owner kinds, and the events on controllers of
+//! pods; writes what follows from owners to their PodGroups.
 
 use crate::messages::report::CallError;
+use crate::views::creation_failure::CreationFailure;
 use crate::views::origin::{OwnerFacts, OwnerKey};
 use giveway_crds::PodGroup;
+use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch};
+use kube::api::{Api, DynamicObject, ListParams, Patch};
 use serde_json::json;
+
+/// Maximum number of events that are read of one controller.
+const EVENTS: u32 = 100;
 
 /// Reads what an owner specifies about its PodGroups. Returns `CallError::Gone` if the object or its kind does not
 /// exist.
@@ -17,6 +23,22 @@ pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts
     let version = owner.api_version.rsplit_once('/').map_or(owner.api_version.as_str(), |(_, version)| version);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &owner.namespace, &row.resource(version));
     Ok(OwnerFacts::of(row, &api.get(&owner.name).await?))
+}
+
+/// Returns the last pod that a controller with one of these names could not create, if an event of the last hour reports one.
+pub(super) async fn last_failure(
+    client: &Client,
+    namespace: &str,
+    controllers: &[SmolStr],
+) -> Result<Option<CreationFailure>, CallError> {
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let mut last: Option<CreationFailure> = None;
+    for name in controllers {
+        let of_controller = ListParams::default().fields(&format!("type=Warning,regarding.name={name}")).limit(EVENTS);
+        let found = events.list(&of_controller).await?;
+        last = found.items.iter().filter_map(CreationFailure::of).chain(last).max_by_key(|failure| failure.at);
+    }
+    Ok(last)
 }
 
 /// Sets `minCount`, the number of pods of a gang that must start together.

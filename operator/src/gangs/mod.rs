@@ -1,6 +1,7 @@
 //! PodGroups and their pods beside plans: groups that are created from a label or a template, gangs that are partially scheduled,
-//! successors, annotations that admission did not add, finalizers, and gates that no plan removes.
+//! successors, members that could not be created, annotations that admission did not add, finalizers, and gates that no plan removes.
 
+pub mod absent_members;
 pub mod backfill;
 pub mod finished;
 pub mod half_bound;
@@ -16,6 +17,7 @@ use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::plans::Flights;
 use crate::speaker::Speaker;
+use absent_members::AbsentMembers;
 use backfill::BackFill;
 use finished::FinishedCounts;
 use giveway_planner::model::ObjectKey;
@@ -44,6 +46,8 @@ pub struct Gangs {
     pub ungate_all: UngateAll,
     /// Members that have finished.
     pub finished: FinishedCounts,
+    /// Members that do not exist.
+    pub absent: AbsentMembers,
 }
 
 impl Gangs {
@@ -54,6 +58,7 @@ impl Gangs {
         let ended = self.succession.observe(deletions, self.labelled.controllers(), model, clock.epoch_seconds);
         model.version += u64::from(ended);
         self.labelled.heed(model, touched, clock.now);
+        self.absent.observe(model, touched, clock);
     }
 
     /// Handles the answer to a call.
@@ -78,6 +83,13 @@ impl Gangs {
         commands.append(&mut self.housekeeping.delete_unused(model, unused_for, clock.now));
         commands.append(&mut self.housekeeping.stray_nominations(model, flights, clock));
         commands.append(&mut self.backfill.pass(model, clock.now));
+        commands.extend(self.absent.pass(model, clock.now));
         commands
+    }
+    /// Returns the PodGroups about which something is known that their status may not tell yet.
+    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        let mut news = self.labelled.take_news();
+        news.append(&mut self.absent.take_news());
+        news
     }
 }

@@ -139,6 +139,13 @@ pub enum Command {
     },
     /// Read what an owner specifies about its PodGroups.
     ReadOwner(OwnerKey),
+    /// Read which pod of a PodGroup could not be created last.
+    ReadFailures {
+        /// The PodGroup.
+        group: ObjectKey,
+        /// Names of the controllers of its pods.
+        controllers: Vec<SmolStr>,
+    },
     /// Set `minCount` of a PodGroup.
     SetMinCount {
         /// The group.
@@ -262,6 +269,7 @@ impl Command {
             | Self::WritePlan { .. }
             | Self::BackFill { .. }
             | Self::ReadOwner(_)
+            | Self::ReadFailures { .. }
             | Self::Taint { .. }
             | Self::ReadSchedulerLease(_)
             | Self::Publish(_) => return None,
@@ -278,6 +286,7 @@ impl Command {
             | Self::Publish(_)
             | Self::LetNodeGo { .. }
             | Self::ForgetPlan { .. }
+            | Self::ReadFailures { .. }
             | Self::DeleteGroup { .. } => true,
             Self::Nominate { .. }
             | Self::Release { .. }

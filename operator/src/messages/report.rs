@@ -3,6 +3,7 @@
 use crate::messages::call_key::CallKey;
 use crate::messages::command::{Cause, EvictOutcome, Owner};
 use crate::views::correction::Correction;
+use crate::views::creation_failure::CreationFailure;
 use crate::views::origin::{OwnerFacts, OwnerKey};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_planner::Preemptor;
@@ -118,6 +119,13 @@ pub enum Report {
         owner: OwnerKey,
         /// What the owner specifies about its PodGroups.
         result: Result<OwnerFacts, CallError>,
+    },
+    /// Of [`Command::ReadFailures`](crate::messages::command::Command::ReadFailures).
+    Failure {
+        /// The PodGroup.
+        group: ObjectKey,
+        /// The last pod that could not be created, if an event reports one.
+        result: Result<Option<CreationFailure>, CallError>,
     },
     /// Of the commands with a [key](crate::messages::command::Command::key).
     Answered {

@@ -76,6 +76,8 @@ pub struct Facts<'a> {
     pub capacity: Option<&'a Word>,
     /// A problem that prevents its scheduling.
     pub problem: Option<&'a str>,
+    /// Why members of it do not exist, as sentences.
+    pub absent: Option<&'a str>,
     /// Its finished members.
     pub finished: &'a Finished,
     /// The marks of preempted pods that stay in its status.
@@ -180,10 +182,14 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
         return (true, Reason::Scheduled, bound(facts, counts, finished));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED);
-    if was && facts.flight.is_none() && facts.wait_reason.is_none() {
-        return (false, Reason::WaitingForPods, bound(facts, counts, finished));
+    let (reason, mut message) = match was && facts.flight.is_none() && facts.wait_reason.is_none() {
+        true => (Reason::WaitingForPods, bound(facts, counts, finished)),
+        false => waiting(facts, finished),
+    };
+    if let Some(why) = facts.absent.filter(|_| reason == Reason::WaitingForPods) {
+        message.push(' ');
+        message.push_str(why);
     }
-    let (reason, message) = waiting(facts, finished);
     (false, reason, message)
 }
 

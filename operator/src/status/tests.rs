@@ -20,6 +20,7 @@ struct Case {
     wait_reason: Option<WaitReason>,
     victim_of: Option<Victimhood>,
     spare: Option<i32>,
+    absent: Option<&'static str>,
     second: i64,
 }
 
@@ -28,7 +29,16 @@ impl Case {
     fn new() -> Self {
         let mut world = World::new();
         world.node("n1", 4).group("g", 2, 100, "PodGroup");
-        Self { world, flight: None, last_plan: None, wait_reason: None, victim_of: None, spare: None, second: 1 }
+        Self {
+            world,
+            flight: None,
+            last_plan: None,
+            wait_reason: None,
+            victim_of: None,
+            spare: None,
+            absent: None,
+            second: 1,
+        }
     }
 
     fn bound(mut self, names: &[&str]) -> Self {
@@ -54,6 +64,7 @@ impl Case {
             unwritten: None,
             capacity: None,
             problem: None,
+            absent: self.absent,
             finished: &finished,
             marks: BTreeMap::new(),
             names: Names::default(),
@@ -579,4 +590,23 @@ fn a_group_whose_plan_is_in_flight_is_told_about_in_agreement() {
         told_in_flight(2, 1, PlanState::Releasing),
         "False Releasing: 2 pods were released, kube-scheduler has bound 0 of them."
     );
+}
+
+#[test]
+fn why_members_do_not_exist_is_told_while_the_group_waits_for_them_and_after_it_was_scheduled() {
+    let mut case = Case::new();
+    case.absent = Some("Job g could not create a pod: no quota");
+    let waits = "False WaitingForPods: 2 pods needed, 0 exist. Job g could not create a pod: no quota";
+    assert_eq!(says(&case.status(), types::SCHEDULED), waits);
+    assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), waits);
+    case.absent = None;
+    let mut case = case.bound(&["a", "b"]);
+    case.store();
+    case.world.remove_pod("b");
+    case.absent = Some("StatefulSet g could not create a pod: the class is too low");
+    let said = says(&case.status(), types::SCHEDULED);
+    let words = "StatefulSet g could not create a pod: the class is too low";
+    assert!(said.starts_with("False WaitingForPods: 1 pod has a node") && said.ends_with(words), "{said}");
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "It does not fit.".to_owned() });
+    assert_eq!(says(&case.status(), types::SCHEDULED), "False Unschedulable: It does not fit.");
 }

@@ -101,6 +101,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize, version: Opt
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
         | Command::ReadOwner(_)
+        | Command::ReadFailures { .. }
         | Command::RequestCapacity(_)
         | Command::WithdrawRequest { .. }
         | Command::MakePlaceholder(_)
@@ -238,8 +239,9 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         | Command::DeleteGroup { .. }
         | Command::SetMinCount { .. }
         | Command::AdoptGroup { .. } => Report::Answered { call: key?, result },
-        // The simulation has no autoscaler.
-        Command::RequestCapacity(_)
+        // The simulation has no autoscaler, and no controllers that write events.
+        Command::ReadFailures { .. }
+        | Command::RequestCapacity(_)
         | Command::WithdrawRequest { .. }
         | Command::MakePlaceholder(_)
         | Command::RemovePlaceholder { .. } => return None,
