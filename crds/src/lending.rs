@@ -54,7 +54,9 @@ impl<'a> Asked<'a> {
     fn remedy(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => {
-                format!("name a class of {asked} or more, or delete the pod group and create it again with a class")
+                format!(
+                    "name a class of {asked} or more, or delete the pod group with its pods, and create both again with a class"
+                )
             }
             Ok((name, None)) => format!("name class {name}, or no class, and it gets {name} from its group"),
             Ok((_, Some(lapsed))) => lapsed,
@@ -74,10 +76,12 @@ impl<'a> Asked<'a> {
     fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
             Some(value) if value >= self.priority => None,
-            Some(value) => {
-                Some(format!("delete the pod group and create it again: the value of its class {name} is {value} now"))
-            }
-            None => Some(format!("delete the pod group and create it again: its class {name} no longer exists")),
+            Some(value) => Some(format!(
+                "delete the pod group with its pods, and create both again: the value of its class {name} is {value} now"
+            )),
+            None => Some(format!(
+                "delete the pod group with its pods, and create both again: its class {name} no longer exists"
+            )),
         }
     }
 
@@ -150,13 +154,13 @@ mod tests {
         assert_eq!(
             group.refusal("high", 500, &lower).unwrap(),
             "priority class high gives the pod 500, below the priority of pod group train, 1000, and a group lends its \
-             pods none: delete the pod group and create it again: the value of its class high is 500 now"
+             pods none: delete the pod group with its pods, and create both again: the value of its class high is 500 now"
         );
         let none = classes(&[]);
         assert_eq!(
             asked(Some("high"), Some(1000), &none).refusal("", 0, &none).unwrap(),
             "no priority class gives the pod 0, below the priority of pod group train, 1000, and a group lends its pods \
-             none: delete the pod group and create it again: its class high no longer exists"
+             none: delete the pod group with its pods, and create both again: its class high no longer exists"
         );
     }
 
@@ -169,7 +173,7 @@ mod tests {
             assert_eq!(
                 group.refusal("scavenger", -10, &classes).unwrap(),
                 "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group lends \
-                 its pods none: name a class of 0 or more, or delete the pod group and create it again with a class"
+                 its pods none: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class"
             );
         }
     }

@@ -5,7 +5,7 @@ use super::events::{self, Happening};
 use crate::connect::Api;
 use crate::error::CliError;
 use giveway_crds::PodGroup;
-use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::condition::{self, types};
 use giveway_crds::kinds::is_creation_failure;
 use giveway_planner::{Cluster, ObjectKey};
 use kube::ResourceExt as _;
@@ -45,8 +45,7 @@ pub(crate) struct FailedCreation {
 /// Returns true if a group is scheduled, so that it waits for no pod.
 pub(super) fn is_scheduled(group: &PodGroup) -> bool {
     let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    condition::find(conditions, types::INITIALLY_SCHEDULED)
-        .is_some_and(|told| told.reason == Reason::Scheduled.as_str())
+    condition::is_true(conditions, types::SCHEDULED)
 }
 
 /// Returns the last pod of a group that could not be created, by the events of its owner, of the controllers of its

@@ -52,6 +52,18 @@ pub fn warning(named: &[TemplateClass], classes: &Classes) -> Option<String> {
     })
 }
 
+/// Returns the warning for templates with a class below the priority of the PodGroup that their pods already have: what is
+/// rejected, and how the class can be lowered.
+pub fn warning_below(named: &[TemplateClass], group: &str, priority: i32, classes: &Classes) -> Option<String> {
+    let known = named.iter().filter_map(|each| Some((each, classes.get(&each.name)?)));
+    let (low, class) = known.min_by_key(|(_, class)| class.value).filter(|(_, class)| class.value < priority)?;
+    Some(format!(
+        "{}: class {} ({}) is below the priority of PodGroup {group}, {priority}: new pods are rejected while it exists: delete \
+         the PodGroup and its pods, and it is created again with the lower class",
+        low.field, class.name, class.value
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +124,19 @@ mod tests {
         let ray = json!({"headGroupSpec": {"template": pods("high")}, "workerGroupSpecs": [{"template": pods("low")}]});
         assert_eq!(told(&of("RayCluster", ray.clone())), ["high", "low"]);
         assert_eq!(told(&of("RayJob", json!({ "rayClusterSpec": ray }))), ["high", "low"]);
+    }
+
+    #[test]
+    fn a_class_below_that_of_the_existing_group_is_warned_about_with_the_way_to_lower_it() {
+        let set = of("StatefulSet", json!({"template": pods("low")}));
+        assert_eq!(
+            warning_below(&set, "db", 1000, &classes()).unwrap(),
+            "spec.template.spec.priorityClassName: class low (10) is below the priority of PodGroup db, 1000: new pods are rejected \
+             while it exists: delete the PodGroup and its pods, and it is created again with the lower class"
+        );
+        assert_eq!(warning_below(&set, "db", 10, &classes()), None);
+        assert_eq!(warning_below(&of("StatefulSet", json!({"template": pods("x")})), "db", 1000, &classes()), None);
+        assert_eq!(warning_below(&[], "db", 1000, &classes()), None);
     }
 
     #[test]

@@ -394,7 +394,7 @@ fn the_remedy_is_another_one_when_the_class_of_the_group_gives_less_now() {
     case.world.group_of_class("g", 2, 100, "high").pod(TestPod::new("a", 50).of("g").held());
     let told = says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY);
     assert!(
-        told.ends_with("To start, delete the pod group and create it again: the value of its class high is 50 now."),
+        told.ends_with("To start, delete the pod group with its pods, and create both again: the value of its class high is 50 now."),
         "{told}"
     );
 }

@@ -5,6 +5,7 @@
 //! a template names a group or asks for a gang itself; then nothing is copied.
 
 pub mod job;
+mod lowered_class;
 
 use crate::notice::{Notice, Object};
 use crate::object::{self, Map, Metadata, Text, label_path};
@@ -93,6 +94,9 @@ pub fn carry(
         } else if !warnings.is_empty() {
             notes.events.extend(about_root(row, request, &owner, &warnings));
         }
+    } else if let Some(name) = &owner.metadata.name {
+        let lowered = lowered_class::warning(row, request, name, &groups, view);
+        lowered.into_iter().for_each(|warning| notes.warn(warning));
     }
     if row.kind == job::KIND && !groups.is_empty() {
         job::survive(request, view.settings().additions(), &mut changes)?;

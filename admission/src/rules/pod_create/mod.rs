@@ -13,6 +13,7 @@ use crate::verdict::{Notes, Reference, Refusal, shorten};
 use crate::view::{ClusterView, Group};
 use fields::PodFields;
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
+use giveway_crds::kinds::spark;
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
 use serde_json::json;
@@ -52,6 +53,9 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
                 gang::same_owner(origin, group.as_deref())?;
             }
             changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
+            if spark::is_driver(pod.metadata.label(spark::LABEL_ROLE)) && group.as_deref().is_none_or(|group| group.gang) {
+                notes.warn(spark::warning(&member.group));
+            }
             hold(&pod, group.as_deref(), &mut changes);
             group
         }

@@ -34,8 +34,8 @@ pub fn apply(
     if let Some(class) = taken {
         take_class(pod, class, changes);
     }
-    copy(pod, ANNOTATION_PREEMPTION_POLICY, "string", class.and_then(policy_of), changes)?;
-    copy(pod, ANNOTATION_THRESHOLD, "integer", class.and_then(Class::pod_threshold), changes)
+    copy(pod, (ANNOTATION_PREEMPTION_POLICY, "string"), class, policy_of, view, changes)?;
+    copy(pod, (ANNOTATION_THRESHOLD, "integer"), class, Class::pod_threshold, view, changes)
 }
 
 /// Rejects a member whose own class is below the priority of its group.
@@ -99,21 +99,34 @@ fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }
 
+/// Gives a pod the annotation that its class computes. A value of another class is rejected like any other, with the cause
+/// that its user cannot see: another webhook may have changed the class after Giveway had written the annotation.
 fn copy(
     pod: &PodFields<'_>,
-    key: &str,
-    type_: &str,
-    computed: Option<&str>,
+    (key, type_): (&str, &str),
+    class: Option<&Class>,
+    value_of: fn(&Class) -> Option<&str>,
+    view: &dyn ClusterView,
     changes: &mut Changes,
 ) -> Result<(), Refusal> {
+    let computed = class.and_then(value_of);
+    let cause = |given: &str| match view.classes().iter().find(|other| value_of(other) == Some(given)) {
+        Some(other) => format!(
+            "; it is that of class {}: if another webhook changes the class of pods, let it run before Giveway's, which run in the \
+             order of the names of their configurations",
+            other.name
+        ),
+        None => String::new(),
+    };
     match (pod.metadata.annotation(key), computed) {
         (Some(given), computed) if computed != Some(given) => Err(Refusal::forbidden(
             &annotation_path(key),
             format_args!(
                 "the {type_} value of {key} ({}) must not be provided in pod annotations; admission computed {} from \
-                 the given PriorityClass name",
+                 the given PriorityClass name{}",
                 shorten(given),
-                computed.unwrap_or("no value")
+                computed.unwrap_or("no value"),
+                cause(given)
             ),
         )),
         (None, Some(computed)) => {

@@ -16,7 +16,8 @@ pub fn tests() -> Vec<Test> {
             the_gang_label_on_jobs_makes_gangs_that_preempt_whole_groups,
             a_group_follows_its_job_through_scaling_suspension_deletion_and_recreation,
             pods_of_a_recreated_job_wait_for_a_new_group,
-            a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning;
+            a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning,
+            a_group_and_why_tell_which_quota_keeps_a_job_from_creating_its_pods;
     ]
 }
 
@@ -165,5 +166,32 @@ async fn a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning
     assert_eq!(event, words);
     let refused = world.kubectl(&["label", "job/plain", "--overwrite", "scheduling.giveway.dev/gang=yes"]).await;
     assert!(refused.unwrap_err().contains("Invalid value: \"yes\": must be \"true\" or \"false\""));
+    world.check_promises().await;
+}
+
+async fn a_group_and_why_tell_which_quota_keeps_a_job_from_creating_its_pods(world: &mut World) {
+    cluster(world, 1).await;
+    apply(world, &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}})).await;
+    wait_for("the quota is computed", MINUTE, async || {
+        let used = field(world, "resourcequota/two", ".status.used.pods").await;
+        if used == "0" { Ok(()) } else { Err(used) }
+    })
+    .await;
+    apply(world, &job("train", 4, "high")).await;
+    wait_for("the group tells why pods are missing", MINUTE, async || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
+        let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
+        let is_told = text.starts_with("4 pods needed, 2 exist.")
+            && text.contains(" Job train could not create a pod: ")
+            && text.contains("exceeded quota: two");
+        if is_told { Ok(()) } else { Err(text) }
+    })
+    .await;
+    apply(world, &job("other", 2, "high")).await;
+    wait_for_event(&world.kit(), "Job", "other", "FailedCreate", MINUTE).await;
+    let page = crate::cli::giveway(world, &["why", "job/other"]).await;
+    for words in ["The PodGroup does not exist.", "Last failure: FailedCreate of Job other", "exceeded quota: two"] {
+        assert!(page.ok().contains(words), "{words} is not in:\n{}", page.out);
+    }
     world.check_promises().await;
 }

@@ -2,6 +2,7 @@
 
 use super::{apply, cluster, field, job, patch, template, wait_bound, wait_group};
 use crate::MINUTE;
+use giveway_tests::cluster::wait_for_event;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -14,7 +15,8 @@ pub fn tests() -> Vec<Test> {
         shared:
             a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected,
             a_stateful_set_resized_without_pods_starts_with_its_new_size,
-            a_stateful_set_recreated_around_its_pods_gets_their_group_back;
+            a_stateful_set_recreated_around_its_pods_gets_their_group_back,
+            a_class_that_is_lowered_in_a_running_stateful_set_is_told_by_its_group_and_can_be_repaired;
     ]
 }
 
@@ -109,5 +111,32 @@ async fn a_stateful_set_recreated_around_its_pods_gets_their_group_back(world: &
         }
     })
     .await;
+    world.check_promises().await;
+}
+
+async fn a_class_that_is_lowered_in_a_running_stateful_set_is_told_by_its_group_and_can_be_repaired(world: &mut World) {
+    cluster(world, 1).await;
+    apply(world, &set("Parallel")).await;
+    wait_bound(world, "app=db", 3).await;
+    wait_group(world, "db", 3, "StatefulSet/db").await;
+    patch(world, "statefulset/db", &json!({"spec": {"template": {"spec": {"priorityClassName": "low"}}}})).await;
+    wait_for("the group tells why a pod is missing", MINUTE, async || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Scheduled\")].message}";
+        let text = world.kubectl(&["get", "gpg", "db", "-o", path]).await?;
+        let is_told = text.contains("StatefulSet db could not create a pod: ")
+            && text.contains("priority class low gives the pod 10, below the priority of pod group db, 1000");
+        if is_told { Ok(()) } else { Err(text) }
+    })
+    .await;
+    let event = wait_for_event(&world.kit(), "PodGroup", "db", "WaitingForPods", MINUTE).await;
+    assert!(event.contains("StatefulSet db could not create a pod: "), "{event}");
+    let page = crate::cli::giveway(world, &["why", "statefulset/db"]).await;
+    assert!(page.ok().contains("Last failure: FailedCreate of StatefulSet db"), "{}", page.out);
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 0}})).await;
+    wait_bound(world, "app=db", 0).await;
+    world.kubectl(&["delete", "gpg", "db"]).await.unwrap();
+    patch(world, "statefulset/db", &json!({"spec": {"replicas": 3}})).await;
+    wait_bound(world, "app=db", 3).await;
+    assert_eq!(field(world, "gpg/db", ".spec.priorityClassName").await, "low");
     world.check_promises().await;
 }

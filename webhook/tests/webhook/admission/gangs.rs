@@ -513,3 +513,27 @@ fn with_the_flag_an_indexed_job_of_a_gang_gets_a_back_off_for_each_index_and_fai
     single["metadata"]["labels"] = json!({LABEL_GANG: "false"});
     assert_untouched(&mutate(&create("jobs", single), &view));
 }
+
+#[test]
+fn a_class_that_is_lowered_below_that_of_the_existing_group_is_warned_about() {
+    let mut view = cluster();
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true});
+    let mut group =
+        group_object("db", json!({"schedulingPolicy": gang(), "priorityClassName": "managed", "priority": 20}));
+    group["metadata"]["labels"] = labelled();
+    group["metadata"]["ownerReferences"] = json!([owner]);
+    view.put_group(&serde_json::from_value(group).unwrap());
+    let set = |name: &str, class: &str| {
+        let template = json!({"metadata": {"labels": labelled()}, "spec": {"priorityClassName": class}});
+        json!({"kind": "StatefulSet", "metadata": {"name": name, "labels": labelled()},
+            "spec": {"podManagementPolicy": "Parallel", "template": template}})
+    };
+    let warnings = |name: &str, class: &str| {
+        mutate(&update("statefulsets", set(name, class), set(name, "managed")), &view).notes.warnings
+    };
+    let words = "spec.template.spec.priorityClassName: class plain (10) is below the priority of PodGroup db, 20: new pods are rejected \
+                 while it exists: delete the PodGroup and its pods, and it is created again with the lower class";
+    assert_eq!(warnings("db", "plain"), [words]);
+    assert_eq!(warnings("db", "guarded"), Vec::<String>::new(), "a higher one has no effect on the group");
+    assert_eq!(warnings("other", "plain"), Vec::<String>::new(), "it has no group yet");
+}

@@ -174,7 +174,7 @@ fn a_group_without_a_class_has_priority_zero_and_a_negative_class_is_below_it() 
     let mut view = cluster();
     view.classes.upsert(class("scavenger", -10));
     let pod = pod_of(&view, "scavenger", json!({LABEL_POD_GROUP: "classless"}), json!({}));
-    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: name a class of 0 or more, or delete the pod group and create it again with a class";
+    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class";
     assert_refused(mutate(&create("pods", pod), &view), 422, message);
     view.classes.upsert(Class { global_default: true, ..class("plain", 10) });
     let pod = pod_of(&view, "polite", json!({LABEL_POD_GROUP: "classless"}), json!({}));
@@ -195,7 +195,7 @@ fn a_groups_own_number_counts_when_its_class_was_created_anew_with_a_lower_one()
     for pod in [member("old"), pod_of(&view, "managed", json!({LABEL_POD_GROUP: "old"}), json!({}))] {
         let own = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
         let message = format!(
-            "spec.priorityClassName: Invalid value: \"{own}\": priority class managed gives the pod 20, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group and create it again: the value of its class managed is 20 now"
+            "spec.priorityClassName: Invalid value: \"{own}\": priority class managed gives the pod 20, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group with its pods, and create both again: the value of its class managed is 20 now"
         );
         assert_refused(mutate(&create("pods", pod), &view), 422, &message);
     }
@@ -211,7 +211,7 @@ fn a_groups_own_number_counts_when_its_class_is_gone() {
     view.classes.remove("managed");
     let verdict = mutate(&create("pods", member("old")), &view);
     assert!(verdict.notes.missing.contains(&Reference::Class("managed".into())), "looked up before it is refused");
-    let message = "spec.priorityClassName: Invalid value: \"\": no priority class gives the pod 0, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group and create it again: its class managed no longer exists";
+    let message = "spec.priorityClassName: Invalid value: \"\": no priority class gives the pod 0, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group with its pods, and create both again: its class managed no longer exists";
     assert_refused(verdict, 422, message);
 }
 
@@ -331,4 +331,18 @@ fn our_gate_on_a_pod_without_a_group_is_refused() {
         422,
         "spec.schedulingGates: Invalid value: \"scheduling.giveway.dev/pod-group\": only Giveway holds pods by this gate, and only members of gangs: remove the gate, or name the pod's group in the label scheduling.giveway.dev/pod-group",
     );
+}
+
+#[test]
+fn the_driver_of_a_spark_application_in_a_gang_is_warned_about() {
+    let view = cluster();
+    let warnings = |group: &str, role: &str| {
+        let labels = json!({LABEL_POD_GROUP: group, "spark-role": role});
+        mutate(&create("pods", pod_of(&view, "managed", labels, json!({}))), &view).notes.warnings
+    };
+    let words = "metadata.labels[spark-role]: \"driver\": the driver creates its executors after it has started: if minCount of pod \
+                 group gang counts them, none of its pods starts: give the executors a pod group of their own";
+    assert_eq!(warnings("gang", "driver"), [words]);
+    assert_eq!(warnings("gang", "executor"), Vec::<String>::new());
+    assert_eq!(warnings("basic", "driver"), Vec::<String>::new(), "its pods start one by one");
 }

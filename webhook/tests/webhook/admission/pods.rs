@@ -46,15 +46,22 @@ fn an_annotation_set_to_what_the_class_gives_is_accepted() {
 fn an_annotation_set_to_another_value_than_the_class_gives_is_refused() {
     let view = cluster();
     let (policy, threshold) = (ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD);
-    for (class, key, given, type_, computed) in [
-        ("managed", policy, "Never", "string", "PreemptLowerPriority"),
-        ("plain", policy, "Never", "string", "no value"),
-        ("guarded", threshold, "5", "integer", "1000"),
-        ("managed", threshold, "5", "integer", "no value"),
+    let other = |class: &str| {
+        format!(
+            "; it is that of class {class}: if another webhook changes the class of pods, let it run before Giveway's, which run in the order of the names of their configurations"
+        )
+    };
+    for (class, key, given, type_, computed, cause) in [
+        ("managed", policy, "Never", "string", "PreemptLowerPriority", other("managed-never")),
+        ("plain", policy, "Never", "string", "no value", other("managed-never")),
+        ("plain", policy, "Always", "string", "no value", String::new()),
+        ("guarded", threshold, "5", "integer", "1000", String::new()),
+        ("managed", threshold, "5", "integer", "no value", String::new()),
+        ("managed", threshold, "1000", "integer", "no value", other("guarded")),
     ] {
         let pod = pod_of(&view, class, json!({}), json!({key: given}));
         let message = format!(
-            "metadata.annotations[{key}]: the {type_} value of {key} ({given}) must not be provided in pod annotations; admission computed {computed} from the given PriorityClass name"
+            "metadata.annotations[{key}]: the {type_} value of {key} ({given}) must not be provided in pod annotations; admission computed {computed} from the given PriorityClass name{cause}"
         );
         assert_refused(mutate(&create("pods", pod), &view), 403, &message);
     }
