@@ -1,11 +1,12 @@
-//! Phases of a connection, so that each phase can have its own time limit.
+//! Phases of a connection, so that each phase can have its own limit.
 //!
 //! The HTTP library has a single limit for idle connections and for slowly sent headers. API servers keep idle
-//! connections for 90 seconds, and a request sent on a connection that is being closed is lost; a client that sends its
-//! headers slowly must be disconnected much earlier. Therefore this module observes bytes and requests. A change of
+//! connections for 90 seconds, and a request sent on a connection that is being closed is lost; a client that sends a
+//! request slowly must be disconnected much earlier. Therefore this module observes bytes and requests. A change of
 //! phase is one atomic write and wakes no task, except a task that waits for an idle connection.
 
 use crate::room::Room;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -17,16 +18,25 @@ use tokio::sync::Notify;
 /// The phase of a connection, with its start (time since the start of the server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Accepted; the TLS handshake is not complete.
-    Handshake(Duration),
-    /// A request has started and its headers are not complete. The first request starts with the end of the handshake.
-    Head(Duration),
+    /// A request is unfinished: a part of the TLS handshake, of its headers or of its body is missing. The first request
+    /// starts with the connection.
+    Unfinished(Duration),
+    /// A request is unfinished, and memory is reserved for its body. The time is that of the reservation, or of the last
+    /// bytes.
+    Reserved(Duration),
     /// Nothing has arrived since the last request.
     Idle(Duration),
-    /// A request is being answered; its body has a limit of its own.
+    /// A complete request is being answered.
     Busy,
     /// The connection is being closed.
     Dismissed,
+}
+
+impl Phase {
+    /// Returns true if a request has not arrived completely.
+    pub fn is_unfinished(self) -> bool {
+        matches!(self, Self::Unfinished(_) | Self::Reserved(_))
+    }
 }
 
 /// Encodes a phase in one number: the phase itself in the lowest three bits, the microseconds in the bits above.
@@ -34,8 +44,8 @@ impl From<Phase> for u64 {
     fn from(phase: Phase) -> Self {
         let since = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX) << 3;
         match phase {
-            Phase::Handshake(time) => since(time),
-            Phase::Head(time) => since(time) | 1,
+            Phase::Unfinished(time) => since(time),
+            Phase::Reserved(time) => since(time) | 1,
             Phase::Idle(time) => since(time) | 2,
             Phase::Busy => 3,
             Phase::Dismissed => 4,
@@ -47,8 +57,8 @@ impl From<u64> for Phase {
     fn from(number: u64) -> Self {
         let since = Duration::from_micros(number >> 3);
         match number & 7 {
-            0 => Self::Handshake(since),
-            1 => Self::Head(since),
+            0 => Self::Unfinished(since),
+            1 => Self::Reserved(since),
             2 => Self::Idle(since),
             3 => Self::Busy,
             _ => Self::Dismissed,
@@ -72,6 +82,8 @@ pub enum Order {
 /// One connection, shared by its stream, its requests and the set of all connections.
 #[derive(Debug)]
 pub struct Connection {
+    /// Address of the client.
+    pub source: IpAddr,
     phase: AtomicU64,
     order: AtomicU8,
     ordered: Notify,
@@ -79,10 +91,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection in phase `Handshake`.
-    pub fn new(room: Arc<Room>) -> Self {
-        let phase = AtomicU64::new(Phase::Handshake(room.now()).into());
-        Self { phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
+    /// Creates a connection of this client, whose first request is unfinished.
+    pub fn new(source: IpAddr, room: Arc<Room>) -> Self {
+        let phase = AtomicU64::new(Phase::Unfinished(room.now()).into());
+        Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
     }
 
     /// Returns the current phase.
@@ -90,16 +102,26 @@ impl Connection {
         self.phase.load(Ordering::Acquire).into()
     }
 
-    /// Marks the handshake as complete.
-    pub fn begin_conversation(&self) {
-        self.change(|phase| matches!(phase, Phase::Handshake(_)), Phase::Head(self.room.now()));
+    /// The headers of a request are complete. Returns the time for which the request has been unfinished, and a guard: the
+    /// connection is idle again when it is dropped.
+    pub fn begin_request(self: &Arc<Self>) -> (Duration, RequestGuard) {
+        // The client may have sent the headers together with the request before.
+        self.bytes_arrived();
+        let since = match self.phase() {
+            Phase::Unfinished(since) => self.room.now().saturating_sub(since),
+            _ => Duration::ZERO,
+        };
+        (since, RequestGuard(Arc::clone(self)))
     }
 
-    /// Marks the headers as complete; the request is being answered. The connection is idle again when the guard is
-    /// dropped.
-    pub fn begin_request(self: &Arc<Self>) -> RequestGuard {
-        self.change(|phase| phase != Phase::Dismissed, Phase::Busy);
-        RequestGuard(Arc::clone(self))
+    /// Memory for the body of the unfinished request is reserved.
+    pub fn reserve(&self) {
+        self.change(|phase| matches!(phase, Phase::Unfinished(_)), Phase::Reserved(self.room.now()));
+    }
+
+    /// The request is complete and is being answered. Returns false if the connection was dismissed before.
+    pub fn complete_request(&self) -> bool {
+        self.change(Phase::is_unfinished, Phase::Busy)
     }
 
     fn end_request(&self) {
@@ -108,14 +130,22 @@ impl Connection {
     }
 
     fn bytes_arrived(&self) {
-        if let Phase::Idle(_) = self.phase() {
-            self.change(|phase| matches!(phase, Phase::Idle(_)), Phase::Head(self.room.now()));
+        match self.phase() {
+            Phase::Idle(_) => {
+                self.change(|phase| matches!(phase, Phase::Idle(_)), Phase::Unfinished(self.room.now()));
+            }
+            Phase::Reserved(_) => {
+                self.change(|phase| matches!(phase, Phase::Reserved(_)), Phase::Reserved(self.room.now()));
+            }
+            Phase::Unfinished(_) | Phase::Busy | Phase::Dismissed => {}
         }
     }
 
-    fn change(&self, from: impl Fn(Phase) -> bool, to: Phase) {
-        // An error means that the phase must not change.
-        let _ = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));
+    /// Changes the phase if it is one of `from`, and returns true if so.
+    fn change(&self, from: impl Fn(Phase) -> bool, to: Phase) -> bool {
+        let changed =
+            self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));
+        changed.is_ok()
     }
 
     /// Closes the connection if it is still in this phase, and returns true if so. A request that has started meanwhile
@@ -221,27 +251,36 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn a_phase_survives_being_a_number() {
         let time = Duration::from_millis(123_456);
-        for phase in [Phase::Handshake(time), Phase::Head(time), Phase::Idle(time), Phase::Busy, Phase::Dismissed] {
+        let phases = [Phase::Unfinished(time), Phase::Reserved(time), Phase::Idle(time), Phase::Busy, Phase::Dismissed];
+        for phase in phases {
             assert_eq!(Phase::from(u64::from(phase)), phase);
         }
     }
 
     #[test]
-    fn a_connection_that_has_become_busy_is_not_dismissed_and_a_dismissed_one_stays_so() {
-        let connection = Arc::new(Connection::new(Arc::default()));
-        let handshake = connection.phase();
-        connection.begin_conversation();
-        assert!(!connection.dismiss(handshake), "its handshake has ended");
-        let request = connection.begin_request();
+    fn a_complete_request_is_not_dismissed_and_a_dismissed_one_is_not_answered() {
+        let connection = Arc::new(Connection::new(Ipv4Addr::LOCALHOST.into(), Arc::default()));
+        let (_, request) = connection.begin_request();
+        let unfinished = connection.phase();
+        assert!(unfinished.is_unfinished());
+        connection.reserve();
+        assert!(matches!(connection.phase(), Phase::Reserved(_)) && connection.phase().is_unfinished());
+        assert!(connection.complete_request());
         assert_eq!(connection.phase(), Phase::Busy);
+        assert!(!connection.dismiss(unfinished), "it is being answered");
         drop(request);
-        let idle = connection.phase();
-        assert!(matches!(idle, Phase::Idle(_)) && connection.dismiss(idle));
-        drop(connection.begin_request());
+        assert!(matches!(connection.phase(), Phase::Idle(_)));
+
+        let (_, request) = connection.begin_request();
+        assert!(connection.phase().is_unfinished(), "headers that came with the request before count from now");
+        assert!(connection.dismiss(connection.phase()));
+        assert!(!connection.complete_request());
+        drop(request);
         assert_eq!(connection.phase(), Phase::Dismissed);
     }
 }

@@ -1,32 +1,59 @@
-//! All connections of a server: closes those that exceed a time limit, and the one that has been idle longest when all
-//! slots are taken.
+//! All connections of a server: closes those that exceed a time limit, and makes room for others.
 //!
-//! A connection without a request in progress has been idle since its last progress, in any phase. At the limit, the
-//! one that has been idle longest is closed, so that many silent clients cannot block a client that sends requests. A
-//! connection in a handshake or in headers is not closed for [`GRACE`]; otherwise it could never finish them.
+//! Room is needed in three cases: all connection slots are in use, a client address has too many unfinished requests, or
+//! memory for a body is missing. Then the longest unfinished request is dismissed (of that address, or of those that hold
+//! memory), and without one the connection that has been idle longest. A request gets [`GRACE`] before; otherwise it
+//! could never finish. A complete request is never dismissed.
 
 use crate::connection::{Connection, Order, Phase};
 use crate::limits::Limits;
+use crate::memory::{Memory, Shortage};
+use crate::metrics::ServerMetrics;
 use crate::room::Room;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Minimum time that a handshake or the headers of a request get.
+/// Minimum time that an unfinished request gets.
 pub const GRACE: Duration = Duration::from_millis(250);
 
-/// All connections of a server.
-#[derive(Debug, Default)]
+/// All connections of a server, with its limits and its memory for bodies.
+#[derive(Debug)]
 pub struct Crowd {
+    /// Limits of the server.
+    pub limits: Limits,
+    /// Memory for bodies.
+    pub memory: Arc<Memory>,
+    /// Metrics of the server.
+    pub metrics: ServerMetrics,
     room: Arc<Room>,
     members: Mutex<HashMap<u64, Arc<Connection>>>,
 }
 
 impl Crowd {
-    /// Adds a connection that was just accepted, under a unique number.
-    pub fn join(&self, number: u64) -> Arc<Connection> {
-        let connection = Arc::new(Connection::new(Arc::clone(&self.room)));
-        self.with(|members| members.insert(number, Arc::clone(&connection)));
+    /// Creates the set of the connections of a server with these limits.
+    pub fn new(limits: Limits, metrics: ServerMetrics) -> Self {
+        let memory = Arc::new(Memory::new(limits.memory, metrics.body_bytes.clone()));
+        Self { limits, memory, metrics, room: Arc::default(), members: Mutex::default() }
+    }
+
+    /// Adds a connection that was just accepted, under a unique number. If its client address has too many unfinished
+    /// requests, the longest one of them is dismissed.
+    pub fn join(&self, number: u64, source: IpAddr) -> Arc<Connection> {
+        let connection = Arc::new(Connection::new(source, Arc::clone(&self.room)));
+        let unfinished = self.with(|members| {
+            members.insert(number, Arc::clone(&connection));
+            members.values().filter(|member| member.source == source && member.phase().is_unfinished()).count()
+        });
+        if unfinished > self.limits.unfinished {
+            self.dismiss_longest(|member, phase| match phase {
+                Phase::Unfinished(since) | Phase::Reserved(since) => {
+                    member.source == source && self.is_past(since, GRACE)
+                }
+                _ => false,
+            });
+        }
         connection
     }
 
@@ -36,39 +63,66 @@ impl Crowd {
     }
 
     /// Closes every connection whose phase has lasted longer than its limit.
-    pub fn dismiss_overdue(&self, limits: &Limits) {
-        let now = self.room.now();
+    pub fn dismiss_overdue(&self) {
         self.with(|members| {
             for connection in members.values() {
                 let phase = connection.phase();
-                let (since, limit) = match phase {
-                    Phase::Handshake(since) => (since, limits.handshake),
-                    Phase::Head(since) => (since, limits.head),
-                    Phase::Idle(since) => (since, limits.idle),
-                    Phase::Busy | Phase::Dismissed => continue,
+                let overdue = match phase {
+                    Phase::Unfinished(since) | Phase::Reserved(since) => self.is_past(since, self.limits.arrival),
+                    Phase::Idle(since) => self.is_past(since, self.limits.idle),
+                    Phase::Busy | Phase::Dismissed => false,
                 };
-                if now.saturating_sub(since) > limit && connection.dismiss(phase) {
+                if overdue && connection.dismiss(phase) {
                     tracing::debug!(?phase, "a connection is closed because it took too long");
                 }
             }
         });
     }
 
-    /// Closes the connection that has been idle longest. Returns false if every connection is busy or within [`GRACE`].
-    pub fn dismiss_longest_idle(&self) -> bool {
-        let now = self.room.now();
-        self.with(|members| {
-            let idle = members.values().filter_map(|connection| match connection.phase() {
-                phase @ (Phase::Handshake(since) | Phase::Head(since)) if now.saturating_sub(since) >= GRACE => {
-                    Some((since, phase, connection))
-                }
-                phase @ Phase::Idle(since) => Some((since, phase, connection)),
-                _ => None,
-            });
-            let mut idle: Vec<_> = idle.collect();
-            idle.sort_unstable_by_key(|(since, ..)| *since);
-            idle.into_iter().any(|(_, phase, connection)| connection.dismiss(phase))
+    /// Frees a connection slot. Returns false if every connection is busy or within [`GRACE`].
+    pub fn dismiss_for_slot(&self) -> bool {
+        self.dismiss_longest(|_, phase| match phase {
+            Phase::Unfinished(since) | Phase::Reserved(since) => self.is_past(since, GRACE),
+            Phase::Idle(_) => true,
+            Phase::Busy | Phase::Dismissed => false,
         })
+    }
+
+    /// Frees memory: of one client address or of all, as the shortage is.
+    pub fn dismiss_for_memory(&self, shortage: Shortage) -> bool {
+        self.dismiss_longest(|member, phase| {
+            let counts = match shortage {
+                Shortage::OfSource(source) => member.source == source,
+                Shortage::OfAll => true,
+            };
+            counts && matches!(phase, Phase::Reserved(since) if self.is_past(since, self.limits.stall))
+        })
+    }
+
+    /// Dismisses one connection: an unfinished request before an idle connection, and the one whose phase has lasted
+    /// longest. Returns false if there is none.
+    fn dismiss_longest(&self, eligible: impl Fn(&Connection, Phase) -> bool) -> bool {
+        let dismissed = self.with(|members| {
+            let candidates = members.values().filter_map(|member| {
+                let phase = member.phase();
+                let since = match phase {
+                    Phase::Unfinished(since) | Phase::Reserved(since) | Phase::Idle(since) => since,
+                    Phase::Busy | Phase::Dismissed => return None,
+                };
+                eligible(member, phase).then_some((!phase.is_unfinished(), since, phase, member))
+            });
+            let mut candidates: Vec<_> = candidates.collect();
+            candidates.sort_unstable_by_key(|(is_idle, since, ..)| (*is_idle, *since));
+            candidates.into_iter().any(|(.., phase, member)| member.dismiss(phase))
+        });
+        if dismissed {
+            self.metrics.closed_for_room.inc();
+        }
+        dismissed
+    }
+
+    fn is_past(&self, since: Duration, limit: Duration) -> bool {
+        self.room.now().saturating_sub(since) > limit
     }
 
     /// Waits until a connection becomes idle.
@@ -89,23 +143,72 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+    use std::thread::sleep;
+
+    const TICK: Duration = Duration::from_millis(1);
+
+    fn source(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    fn crowd(unfinished: usize) -> Crowd {
+        let limits = Limits { unfinished, stall: 100 * TICK, ..Limits::default() };
+        Crowd::new(limits, ServerMetrics::default())
+    }
 
     #[test]
     fn the_connection_with_the_longest_idle_time_is_dismissed_first_and_a_busy_one_never() {
-        let crowd = Crowd::default();
-        let members: Vec<_> = (0..4).map(|number| crowd.join(number)).collect();
-        assert!(!crowd.dismiss_longest_idle(), "all are still in their handshake");
-        let busy = members[0].begin_request();
+        let crowd = crowd(10);
+        let members: Vec<_> = (0..4).map(|number| crowd.join(number, source(1))).collect();
+        assert!(!crowd.dismiss_for_slot(), "all are still in their handshake");
+        let (_, busy) = members[0].begin_request();
+        assert!(members[0].complete_request());
         for index in [2, 1, 3] {
             drop(members[index].begin_request());
-            std::thread::sleep(Duration::from_millis(1));
+            sleep(TICK);
         }
         for index in [2, 1, 3] {
-            assert!(crowd.dismiss_longest_idle());
+            assert!(crowd.dismiss_for_slot());
             assert_eq!(members[index].phase(), Phase::Dismissed, "{index}");
         }
-        assert!(!crowd.dismiss_longest_idle(), "the last one is busy");
+        assert!(!crowd.dismiss_for_slot(), "the last one is busy");
         drop(busy);
-        assert!(crowd.dismiss_longest_idle());
+        assert!(crowd.dismiss_for_slot());
+    }
+
+    #[test]
+    fn an_address_with_too_many_unfinished_requests_loses_the_longest_one_and_other_addresses_none() {
+        let crowd = crowd(2);
+        let idle = crowd.join(0, source(1));
+        drop(idle.begin_request());
+        let other = crowd.join(1, source(2));
+        let join = |number| {
+            sleep(TICK);
+            crowd.join(number, source(1))
+        };
+        let mut own: Vec<_> = (2..5).map(join).collect();
+        assert!(own.iter().all(|one| one.phase().is_unfinished()), "none of them is past its grace time");
+        sleep(GRACE + 10 * TICK);
+        own.push(join(5));
+        let dismissed = |one: &Arc<Connection>| one.phase() == Phase::Dismissed;
+        assert_eq!(own.iter().map(dismissed).collect::<Vec<_>>(), [true, false, false, false]);
+        assert!(!dismissed(&other) && !dismissed(&idle));
+        assert!(crowd.dismiss_for_slot() && !dismissed(&idle), "an unfinished request goes before an idle connection");
+    }
+
+    #[test]
+    fn memory_is_taken_only_from_clients_that_have_stopped_sending() {
+        let crowd = crowd(10);
+        let (one, other) = (crowd.join(0, source(1)), crowd.join(1, source(2)));
+        other.reserve();
+        sleep(150 * TICK);
+        one.reserve();
+        assert!(!crowd.dismiss_for_memory(Shortage::OfSource(source(1))), "it has just reserved its memory");
+        assert!(crowd.dismiss_for_memory(Shortage::OfAll));
+        assert_eq!(other.phase(), Phase::Dismissed);
+        sleep(150 * TICK);
+        assert!(crowd.dismiss_for_memory(Shortage::OfSource(source(1))));
+        assert_eq!(one.phase(), Phase::Dismissed);
     }
 }

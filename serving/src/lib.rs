@@ -1,22 +1,25 @@
 //! The HTTP server of Giveway's daemons.
 //!
-//! The webhook's reviews and the metrics of all processes use the same server, so all of them have the same limits:
-//! [`server`] accepts connections, [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit
-//! and the longest idle one when all slots are taken. It serves a filter of the HTTP framework, converted by
-//! [`service`].
+//! The webhook's reviews and the metrics of all processes use the same server: [`server`] accepts connections,
+//! [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit and makes room for others, [`body`]
+//! reads each request completely before the service gets it, in the [`memory`] that all bodies share. It serves a filter of
+//! the HTTP framework, converted by [`service`].
 //!
 //! Also here: [`patience`], the time limits of reads from the API server; [`shares`], a bounded number of slots of
 //! which one namespace gets at most half.
 
+pub mod body;
 pub mod connection;
 pub mod crowd;
 pub mod limits;
+pub mod memory;
 pub mod metrics;
 pub mod patience;
 pub mod room;
 pub mod server;
 pub mod shares;
 
+pub use body::Arrived;
 pub use limits::Limits;
 pub use metrics::ServerMetrics;
 pub use server::{Shutdown, serve, service};

@@ -1,19 +1,32 @@
-//! Time limits and the connection limit of a server.
+//! Limits of a server.
 
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// Limits of a server.
+/// Limits of a server. A request is *unfinished* from its first byte (of a new connection: from the start of the TLS handshake)
+/// until its body is complete. Only unfinished requests are limited per client address, because all API servers may have
+/// one address.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Time limit of a TLS handshake.
-    pub handshake: Duration,
-    /// Time limit of the headers of a request from their first byte, and of the silence of a new connection.
-    pub head: Duration,
-    /// Time limit of an idle connection between requests: longer than that of API servers (90 s).
+    /// Time limit of an unfinished request: handshake, headers, and body with its wait for memory.
+    pub arrival: Duration,
+    /// Time limit of a connection without a request: longer than that of API servers (90 s).
     pub idle: Duration,
     /// Maximum number of connections served at once.
     pub connections: usize,
+    /// Maximum number of unfinished requests of one client address. Above it, its longest unfinished request is dismissed
+    /// for each new one.
+    pub unfinished: usize,
+    /// Maximum size of a body in bytes. API servers accept objects of 3 MiB, and an update contains two of them.
+    pub body: usize,
+    /// Bytes of all bodies above [`SMALL`](crate::body::SMALL) that are in memory at once. Unfinished requests of one client
+    /// address get a quarter of it.
+    pub memory: usize,
+    /// A request for which memory is reserved is dismissed if its client sends nothing for this time while another request
+    /// waits for memory.
+    pub stall: Duration,
+    /// True if a client without a certificate may only send requests that change nothing and have no body, such as GET.
+    pub authenticated: bool,
     /// How long connections stay open after the start of a shutdown, to be closed by the response to their next
     /// request: a client that sends a request on an idle connection while it is being closed loses the request.
     pub linger: Duration,
@@ -24,10 +37,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            handshake: Duration::from_secs(10),
-            head: Duration::from_secs(10),
+            arrival: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             connections: 1024,
+            unfinished: 256,
+            body: 8 << 20,
+            memory: 64 << 20,
+            stall: Duration::from_secs(2),
+            authenticated: false,
             linger: Duration::from_secs(3),
             drain: Duration::from_secs(20),
         }
@@ -37,7 +54,7 @@ impl Default for Limits {
 impl Limits {
     /// Returns the interval of checks: short enough that no limit is exceeded by more than a quarter.
     pub(crate) fn tick(&self) -> Interval {
-        let shortest = self.handshake.min(self.head).min(self.idle) / 4;
+        let shortest = self.arrival.min(self.idle) / 4;
         let mut tick = tokio::time::interval(shortest.clamp(Duration::from_millis(10), Duration::from_secs(1)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick

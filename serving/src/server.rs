@@ -1,21 +1,24 @@
-//! The accept loop: connections, their number, their time limits and a graceful shutdown.
+//! The accept loop: connections, their number, their limits and a graceful shutdown.
 //!
-//! Guarantees: a slow, silent or hostile client uses one connection for a limited time. The number of connections is
-//! bounded; at the limit, the connection that has been idle longest is closed for the next one. On shutdown no
-//! connection is accepted, requests that have started are answered until a deadline, and a connection in use is closed
-//! by a response that announces it, so that no client loses a request.
+//! Guarantees: a slow, silent or hostile client uses few connections, little memory and limited time. The number of
+//! connections is bounded; at the limit an unfinished request or the connection that has been idle longest is closed for
+//! the next one. On shutdown no connection is accepted, requests that have started are answered until a deadline, and a
+//! connection in use is closed by a response that announces it, so that no client loses a request.
 
+use crate::body::{self, Arrived, Unread};
 use crate::connection::{Connection, Observed, Order};
 use crate::crowd::{Crowd, GRACE};
 use crate::limits::Limits;
 use crate::metrics::ServerMetrics;
+use http::Request;
 use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
-use http_body::Body;
-use hyper::body::Incoming;
+use http_body::Body as _;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use warp::filters::BoxedFilter;
+use warp::reply::Response;
 
 /// Maximum number of bytes that the HTTP library buffers per connection, headers included.
 const MOST_BUFFERED: usize = 16 * 1024;
@@ -39,19 +43,16 @@ pub struct Shutdown {
     pub abort: CancellationToken,
 }
 
-/// Returns a filter of the HTTP framework as a service of the HTTP library.
+/// Returns a filter of the HTTP framework as a service of the HTTP library. It gets complete requests.
 pub fn service(
-    filter: BoxedFilter<(warp::reply::Response,)>,
-) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send>
-+ Clone
-+ Send
-+ Sync
-+ 'static {
+    filter: BoxedFilter<(Response,)>,
+) -> impl Service<Request<Full<Bytes>>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
+{
     hyper_util::service::TowerToHyperService::new(warp::service(filter))
 }
 
 /// Serves `service` on `listener` until shutdown: over TLS with an acceptor, in plain text without one.
-pub async fn serve<S, B>(
+pub async fn serve<S>(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     service: S,
@@ -59,36 +60,36 @@ pub async fn serve<S, B>(
     shutdown: Shutdown,
     metrics: ServerMetrics,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
-    let (slots, crowd) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Crowd::default()));
-    let (tracker, mut tick) = (TaskTracker::new(), limits.tick());
+    let (slots, mut tick) = (Arc::new(Semaphore::new(limits.connections)), limits.tick());
+    let (linger, drain) = (limits.linger.min(limits.drain), limits.drain);
+    let (tracker, crowd) = (TaskTracker::new(), Arc::new(Crowd::new(limits, metrics)));
     for number in 0.. {
         let next = async {
-            let stream = accept(&listener, &crowd, &limits, &mut tick).await;
-            (stream, slot(&slots, &crowd, &limits, &mut tick, &metrics).await)
+            let (stream, source) = accept(&listener, &crowd, &mut tick).await;
+            (stream, source, slot(&slots, &crowd, &mut tick).await)
         };
-        let (stream, slot) = tokio::select! {
+        let (stream, source, slot) = tokio::select! {
             next = next => next,
             () = shutdown.drain.cancelled() => break,
         };
-        let (open, connection) = (metrics.open(), crowd.join(number));
-        let (tls, service, metrics, crowd) = (tls.clone(), service.clone(), metrics.clone(), Arc::clone(&crowd));
+        let (open, connection) = (crowd.metrics.open(), crowd.join(number, source));
+        let (tls, service, crowd) = (tls.clone(), service.clone(), Arc::clone(&crowd));
         tracker.spawn(async move {
-            connect(stream, tls, service, &connection, &metrics).await;
+            connect(stream, tls, service, &connection, &crowd).await;
             crowd.leave(number);
             drop((open, slot));
         });
     }
     drop(listener);
     tracker.close();
-    let deadline = Instant::now() + limits.drain;
+    let deadline = Instant::now() + drain;
     crowd.tell_all(Order::Retire);
     tokio::select! {
         () = tracker.wait() => {}
-        () = tokio::time::sleep(limits.linger.min(limits.drain)) => {}
+        () = tokio::time::sleep(linger) => {}
         () = shutdown.abort.cancelled() => {}
     }
     crowd.tell_all(Order::Finish);
@@ -102,105 +103,122 @@ pub async fn serve<S, B>(
     crowd.tell_all(Order::Close);
 }
 
-/// Accepts and returns the next connection.
-async fn accept(listener: &TcpListener, crowd: &Crowd, limits: &Limits, tick: &mut Interval) -> TcpStream {
+/// Accepts and returns the next connection, with the address of its client.
+async fn accept(listener: &TcpListener, crowd: &Crowd, tick: &mut Interval) -> (TcpStream, IpAddr) {
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => return stream,
+                Ok((stream, source)) => return (stream, source.ip().to_canonical()),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     // Most likely no file descriptor is free: wait until connections have ended instead of spinning.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
-            _ = tick.tick() => crowd.dismiss_overdue(limits),
+            _ = tick.tick() => crowd.dismiss_overdue(),
         }
     }
 }
 
-/// Returns a slot for one connection. If none is free, the connection that has been idle longest is closed; if all are
-/// busy, the caller waits.
-async fn slot(
-    slots: &Arc<Semaphore>,
-    crowd: &Crowd,
-    limits: &Limits,
-    tick: &mut Interval,
-    metrics: &ServerMetrics,
-) -> Option<OwnedSemaphorePermit> {
+/// Returns a slot for one connection. If none is free, another connection is dismissed; if all are busy, the caller waits.
+async fn slot(slots: &Arc<Semaphore>, crowd: &Crowd, tick: &mut Interval) -> Option<OwnedSemaphorePermit> {
     if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
         return Some(slot);
     }
     let mut dismissed = false;
     loop {
-        if !dismissed && crowd.dismiss_longest_idle() {
-            dismissed = true;
-            metrics.closed_for_room.inc();
-        }
+        dismissed = dismissed || crowd.dismiss_for_slot();
         tokio::select! {
             // The semaphore is never closed.
             slot = Arc::clone(slots).acquire_owned() => return slot.ok(),
             () = crowd.someone_idle(), if !dismissed => {}
-            // Connections in a handshake or in headers may have used up their grace time by now.
+            // Unfinished requests may have used up their grace time by now.
             () = tokio::time::sleep(GRACE / 5), if !dismissed => {}
-            _ = tick.tick() => crowd.dismiss_overdue(limits),
+            _ = tick.tick() => crowd.dismiss_overdue(),
         }
     }
 }
 
-async fn connect<S, B>(
+async fn connect<S>(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     service: S,
     connection: &Arc<Connection>,
-    metrics: &ServerMetrics,
+    crowd: &Crowd,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return converse(stream, service, connection).await };
+    let Some(tls) = tls else { return converse(stream, service, connection, crowd, false).await };
     let handshake = tokio::select! {
         handshake = tls.accept(stream) => handshake,
         order = connection.ordered(Order::Retire) => {
             if order == Order::Close {
-                metrics.handshake_failures.inc();
+                crowd.metrics.handshake_failures.inc();
                 tracing::debug!("TLS handshake timed out");
             }
             return;
         }
     };
     match handshake {
-        Ok(stream) => converse(stream, service, connection).await,
+        Ok(stream) => {
+            // A certificate that the client offered was verified during the handshake.
+            let is_known = stream.get_ref().1.peer_certificates().is_some();
+            converse(stream, service, connection, crowd, is_known).await;
+        }
         Err(error) => {
-            metrics.handshake_failures.inc();
+            crowd.metrics.handshake_failures.inc();
             tracing::debug!(%error, "TLS handshake failed");
         }
     }
 }
 
-async fn converse<T, S, B>(stream: T, service: S, connection: &Arc<Connection>)
+/// Reads a request completely and returns its response. `is_known` is true if the client has a certificate.
+async fn answer<S>(
+    request: Request<Incoming>,
+    service: &S,
+    connection: &Arc<Connection>,
+    crowd: &Crowd,
+    is_known: bool,
+) -> Response
+where
+    S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible>,
+{
+    let (unfinished, _guard) = connection.begin_request();
+    let arrived = Arrived(Instant::now());
+    let (head, body) = request.into_parts();
+    if crowd.limits.authenticated && !is_known && !(head.method.is_safe() && body.is_end_stream()) {
+        return Unread::Unknown.response();
+    }
+    let body = match body::read(body, crowd, connection, unfinished).await {
+        Ok(body) => body,
+        Err(unread) => return unread.response(),
+    };
+    if !connection.complete_request() {
+        return Unread::NoRoom.response();
+    }
+    let mut request = Request::from_parts(head, Full::new(body));
+    request.extensions_mut().insert(arrived);
+    let Ok(response) = service.call(request).await;
+    response
+}
+
+async fn converse<T, S>(stream: T, service: S, connection: &Arc<Connection>, crowd: &Crowd, is_known: bool)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
-    connection.begin_conversation();
     let observed = TokioIo::new(Observed::new(stream, Arc::clone(connection)));
-    let observed_service = service_fn(|request| {
-        let guard = connection.begin_request();
-        let answer = service.call(request);
-        async move {
-            let mut answer = answer.await;
-            // HTTP/1 announces the close with this header, and the library then closes the connection.
-            if let (Ok(answer), true) = (&mut answer, connection.retires()) {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            drop(guard);
-            answer
+    let service = &service;
+    let observed_service = service_fn(move |request| async move {
+        let mut response = answer(request, service, connection, crowd, is_known).await;
+        // HTTP/1 announces the close with this header, and the library then closes the connection.
+        if connection.retires() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        Ok::<_, Infallible>(response)
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MOST_BUFFERED);

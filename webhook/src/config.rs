@@ -84,7 +84,22 @@ pub struct Config {
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub kept_node_seconds: u64,
 
-    /// Bytes of request bodies that may be in memory at the same time; further requests wait until memory is free.
+    /// Maximum number of seconds in which a review arrives and is answered, whatever its caller asks for: the timeout of the
+    /// chart's webhook configurations.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=30), value_name = "SECONDS")]
+    pub timeout_seconds: u64,
+
+    /// The same for reviews of the guard.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=30), value_name = "SECONDS")]
+    pub guard_timeout_seconds: u64,
+
+    /// Certificates of authorities (PEM). With it, reviews are answered only to clients with a certificate that one of
+    /// them has signed, and all others get status 401. Read at the start.
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// Bytes of request bodies above 32 KiB that may be in memory at the same time; further requests wait until memory is
+    /// free. Requests of one client address that have not arrived completely get a quarter of it.
     #[arg(long, default_value_t = 64 << 20, value_parser = clap::value_parser!(u32).range(1 << 20..), value_name = "BYTES")]
     pub body_budget_bytes: u32,
 
@@ -133,6 +148,7 @@ mod tests {
         assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
+        assert_eq!((config.timeout_seconds, config.guard_timeout_seconds, config.client_ca_file), (10, 30, None));
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 30));
         assert_eq!((config.critical_addons, config.kept_node_seconds), (true, 900));
     }

@@ -1,16 +1,15 @@
 //! Deadline of the response to a request.
 //!
 //! API servers append their timeout to the URL of a webhook (`/mutate?timeout=10s`). Guarantee: everything that is done
-//! for a request, waiting included, is bounded by one deadline that counts from its arrival. A later response is
-//! abandoned, because the API server no longer waits for it.
+//! for a request, waiting included, is bounded by one deadline that counts from the arrival of its headers. A later response
+//! is abandoned, because the API server no longer waits for it. No client can ask for more time than the webhook
+//! configurations of the chart give.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Timeout of a request without the parameter: the API server's default.
 pub const DEFAULT: Duration = Duration::from_secs(10);
-/// The maximum timeout that API servers allow.
-pub const LONGEST: Duration = Duration::from_secs(30);
 /// Maximum time reserved for the transmission of the response.
 const RESERVE: Duration = Duration::from_secs(1);
 
@@ -21,9 +20,9 @@ pub struct Deadline(Instant);
 impl Deadline {
     /// Returns the deadline of a request that arrived at `arrival` with this query string: its parameter `timeout`,
     /// less a tenth of it (at most one second) for the transmission. A missing or invalid parameter counts as
-    /// [`DEFAULT`]; the maximum is [`LONGEST`].
-    pub fn from_arrival(arrival: Instant, query: Option<&str>) -> Self {
-        let timeout = query.and_then(timeout_of).unwrap_or(DEFAULT).min(LONGEST);
+    /// [`DEFAULT`], and a longer one as `longest`.
+    pub fn from_arrival(arrival: Instant, query: Option<&str>, longest: Duration) -> Self {
+        let timeout = query.and_then(timeout_of).unwrap_or(DEFAULT).min(longest);
         Self(arrival + (timeout - (timeout / 10).min(RESERVE)))
     }
 
@@ -82,9 +81,11 @@ fn go_duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(30);
+
     fn given(query: Option<&str>) -> u128 {
         let arrival = Instant::now();
-        (Deadline::from_arrival(arrival, query).at() - arrival).as_millis()
+        (Deadline::from_arrival(arrival, query, LONGEST).at() - arrival).as_millis()
     }
 
     #[test]
@@ -114,12 +115,17 @@ mod tests {
             assert_eq!(given(Some(query)), 29_000, "{query}");
         }
         assert_eq!(given(Some("timeout=99999999999999999999h")), 9_000, "no duration at all");
+        let arrival = Instant::now();
+        for query in [Some("timeout=30s"), None] {
+            let deadline = Deadline::from_arrival(arrival, query, Duration::from_secs(5));
+            assert_eq!((deadline.at() - arrival).as_millis(), 4_500, "{query:?}");
+        }
     }
 
     #[test]
     fn what_has_passed_has_nothing_left() {
         let now = Instant::now();
-        let passed = Deadline::from_arrival(now, None).or_earlier(now);
+        let passed = Deadline::from_arrival(now, None, LONGEST).or_earlier(now);
         assert_eq!((passed.at(), passed.remaining()), (now, Duration::ZERO));
     }
 

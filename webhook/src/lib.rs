@@ -12,7 +12,6 @@
 //! Each module imports from lower layers only; `tests/webhook/layers.rs` lists the layers.
 
 pub mod admission;
-pub mod body;
 pub mod config;
 pub mod deadline;
 pub mod error;

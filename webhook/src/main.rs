@@ -8,7 +8,6 @@ use giveway_serving::patience::Patience;
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
-use giveway_webhook::body::{BodyLimits, Budget};
 use giveway_webhook::config::{Config, LogFormat};
 use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::ApiLedger;
@@ -55,7 +54,8 @@ async fn main() -> anyhow::Result<()> {
     let view = Arc::new(if config.guard { view.guarded() } else { view });
     let certificate = Arc::new(Certificate::default());
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate))?;
+    let authorities = config.client_ca_file.as_deref();
+    let acceptor = tls::acceptor(Arc::clone(&provider), Arc::clone(&certificate), authorities)?;
     let mut tasks = Tasks::default();
     tasks.start(
         "the certificate",
@@ -65,7 +65,6 @@ async fn main() -> anyhow::Result<()> {
 
     let shutdown = Shutdown::default();
     let health = Health::new(certificate, Arc::clone(&view), shutdown.drain.clone());
-    let budget = Budget::new(config.body_budget_bytes, BodyLimits::default(), Arc::clone(&metrics));
     let lookup = ApiLookup::new(client.clone(), Arc::clone(&metrics));
     // Separate queues, so that events that any user can cause do not displace the guard's events.
     let (notices, queue) = notice::queue();
@@ -76,8 +75,14 @@ async fn main() -> anyhow::Result<()> {
     }
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
     let admission = Arc::new(admission);
-    let mut limits = Limits::default();
-    let mut reviews = routes::admission(admission, health.clone(), &budget);
+    let timeout = Duration::from_secs(config.timeout_seconds);
+    let mut limits = Limits {
+        arrival: timeout,
+        memory: usize::try_from(config.body_budget_bytes)?,
+        authenticated: authorities.is_some(),
+        ..Limits::default()
+    };
+    let mut reviews = routes::admission(admission, health.clone(), timeout);
     if config.guard {
         let most = usize::try_from(config.guard_max_held)?;
         let time = Duration::from_secs(config.guard_hold_seconds);
@@ -87,7 +92,8 @@ async fn main() -> anyhow::Result<()> {
         tasks.start("the writer of events on pods", notice::write(client.clone(), queue));
         let ledger = ApiLedger::new(client);
         let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
-        reviews = reviews.or(routes::guard(guard, &budget)).unify().boxed();
+        let timeout = Duration::from_secs(config.guard_timeout_seconds);
+        reviews = reviews.or(routes::guard(guard, timeout)).unify().boxed();
         // A delayed rejection occupies a connection.
         limits.connections += most;
     }

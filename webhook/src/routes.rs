@@ -1,7 +1,6 @@
 //! HTTP: which path does what.
 
 use crate::admission::{Admission, NotReady};
-use crate::body::{Body, BodyError, BodyLimits, Budget};
 use crate::deadline::Deadline;
 use crate::guard::Guard;
 use crate::guard::claim::Ledger;
@@ -10,36 +9,42 @@ use crate::lookup::Lookup;
 use crate::metrics::Metrics;
 use crate::review::Answer;
 use giveway_admission::judge::Endpoint;
+use giveway_serving::Arrived;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
-use tokio::time::Instant;
+use std::time::Duration;
 use warp::filters::BoxedFilter;
+use warp::hyper::body::Bytes;
 use warp::reply::{Response, with_status};
 use warp::{Filter, Reply};
 
-/// The HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`.
-pub fn admission<L: Lookup>(admission: Arc<Admission<L>>, health: Health, budget: &Budget) -> BoxedFilter<(Response,)> {
+/// The HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`. No review takes longer than `longest`.
+pub fn admission<L: Lookup>(
+    admission: Arc<Admission<L>>,
+    health: Health,
+    longest: Duration,
+) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
-        move |body: Body, deadline| {
+        move |body: Bytes, deadline| {
             let admission = Arc::clone(&admission);
             async move { admission.answer(endpoint, &body, deadline).await }
         }
     };
-    review("mutate", budget, answer(Endpoint::Mutate))
-        .or(review("templates", budget, answer(Endpoint::Templates)))
+    review("mutate", longest, answer(Endpoint::Mutate))
+        .or(review("templates", longest, answer(Endpoint::Templates)))
         .unify()
-        .or(review("validate", budget, answer(Endpoint::Validate)))
+        .or(review("validate", longest, answer(Endpoint::Validate)))
         .unify()
         .or(probes(health))
         .unify()
         .boxed()
 }
 
-/// The HTTPS side of the guard: `/guard`.
-pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, budget: &Budget) -> BoxedFilter<(Response,)> {
-    review("guard", budget, move |body, deadline| {
+/// The HTTPS side of the guard: `/guard`. No review takes longer than `longest`.
+pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<(Response,)> {
+    review("guard", longest, move |body, deadline| {
         let guard = Arc::clone(&guard);
         async move { guard.answer(body, deadline).await }
     })
@@ -70,47 +75,28 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
 
 fn review<A>(
     path: &'static str,
-    budget: &Budget,
-    answer: impl Fn(Body, Deadline) -> A + Clone + Send + Sync + 'static,
+    longest: Duration,
+    answer: impl Fn(Bytes, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
-    A: Future<Output = Result<Answer, NotReady>> + Send,
+    A: Future<Output = Result<Answer, NotReady>> + Send + 'static,
 {
-    let budget = budget.clone();
     warp::path(path)
         .and(warp::path::end())
         .and(warp::post())
-        .map(Instant::now)
+        .and(warp::ext::get::<Arrived>())
         .and(warp::query::raw().or(warp::any().map(String::new)).unify())
-        .and(warp::header::optional::<u64>("content-length"))
-        .and(warp::body::stream())
-        .then(move |arrival, query: String, length: Option<u64>, body| {
-            let deadline = Deadline::from_arrival(arrival, Some(&query));
-            let (answer, budget) = (answer.clone(), budget.clone());
+        .and(warp::body::bytes())
+        .then(move |Arrived(arrival): Arrived, query: String, body: Bytes| {
+            let answer = answer(body, Deadline::from_arrival(arrival, Some(&query), longest));
             async move {
-                let body = match budget.read(length, body, deadline).await {
-                    Ok(body) => body,
-                    Err(error) => return unread(&error, budget.limits()),
-                };
-                match answer(body, deadline).await {
+                match answer.await {
                     Ok(answer) => json(answer),
                     Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
                 }
             }
         })
         .boxed()
-}
-
-fn unread(error: &BodyError, limits: BodyLimits) -> Response {
-    match error {
-        BodyError::TooLarge => {
-            let message = format!("the body must be no more than {} bytes\n", limits.bytes);
-            text(message, StatusCode::PAYLOAD_TOO_LARGE)
-        }
-        BodyError::TooSlow => text("the body took too long\n", StatusCode::REQUEST_TIMEOUT),
-        BodyError::NoRoom => text("too many bytes are in flight: try again\n", StatusCode::SERVICE_UNAVAILABLE),
-        BodyError::Broken(error) => text(format!("the body ended early: {error}\n"), StatusCode::BAD_REQUEST),
-    }
 }
 
 fn json(answer: Answer) -> Response {

@@ -19,18 +19,25 @@ use prometheus_client::registry::Registry;
 pub struct ServerMetrics {
     /// Open connections.
     pub connections: Gauge,
-    /// Connections that were closed because all slots were in use.
+    /// Connections that were closed to make room for others.
     pub closed_for_room: Counter,
     /// TLS handshakes that failed or timed out.
     pub handshake_failures: Counter,
+    /// Bytes that are reserved for bodies.
+    pub body_bytes: Gauge,
+    /// Requests that were rejected because memory for their body was not free in time.
+    pub bodies_without_room: Counter,
 }
 
 impl ServerMetrics {
-    /// Registers the metrics under these names: open connections, closed connections and failed handshakes.
-    pub fn register(&self, registry: &mut Registry, [open, closed, failed]: [&About; 3]) {
+    /// Registers the metrics under these names: open connections, closed connections, failed handshakes, bytes of bodies
+    /// and rejected bodies.
+    pub fn register(&self, registry: &mut Registry, [open, closed, failed, bytes, rejected]: [&About; 5]) {
         open.register(registry, self.connections.clone());
         closed.register(registry, self.closed_for_room.clone());
         failed.register(registry, self.handshake_failures.clone());
+        bytes.register(registry, self.body_bytes.clone());
+        rejected.register(registry, self.bodies_without_room.clone());
     }
 
     /// Counts a connection until the guard is dropped.

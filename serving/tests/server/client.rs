@@ -1,6 +1,7 @@
 //! A plain-text server on a free port, and a client that reads raw bytes.
 
 use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
+use hyper::body::Bytes;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use warp::{Filter, Reply};
 /// Time limit of every step in these tests.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server with the paths `/ok`, answered at once, and `/wait`, answered when [`Server::go_on`] is notified.
+/// A server with the paths `/ok`, answered at once, `/wait`, answered when [`Server::go_on`] is notified, and `/length`, which
+/// returns the length of the body.
 pub struct Server {
     pub address: SocketAddr,
     pub arrived: Arc<Notify>,
@@ -41,10 +43,12 @@ impl Server {
                 "waited".into_response()
             }
         });
+        let length =
+            warp::path!("length").and(warp::body::bytes()).map(|body: Bytes| body.len().to_string().into_response());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (shutdown, metrics) = (Shutdown::default(), ServerMetrics::default());
-        let service = service(ok.or(slow).unify().boxed());
+        let service = service(ok.or(slow).unify().or(length).unify().boxed());
         let task = tokio::spawn(serve(listener, tls, service, limits, shutdown.clone(), metrics.clone()));
         Self { address, arrived, go_on, metrics, shutdown, task }
     }
@@ -71,6 +75,12 @@ impl Server {
 
 pub async fn ask(stream: &mut TcpStream, path: &str) {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").as_bytes()).await.unwrap();
+}
+
+/// Sends a request that announces a body of this length, and these bytes of it.
+pub async fn post(stream: &mut TcpStream, path: &str, length: usize, body: &[u8]) {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
 }
 
 /// Sends a request and returns the body of the response.

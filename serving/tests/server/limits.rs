@@ -20,7 +20,7 @@ fn acceptor() -> tokio_rustls::TlsAcceptor {
 
 #[tokio::test]
 async fn a_client_that_does_not_finish_the_handshake_is_cut() {
-    let server = Server::with(Limits { handshake: SHORT, ..Limits::default() }, Some(acceptor())).await;
+    let server = Server::with(Limits { arrival: SHORT, ..Limits::default() }, Some(acceptor())).await;
     let mut silent = server.connect().await;
     let (took, bytes) = until_closed(&mut silent).await;
     assert!(took >= SHORT - Duration::from_millis(50), "{took:?}");
@@ -33,7 +33,7 @@ async fn a_client_that_does_not_finish_the_handshake_is_cut() {
 
 #[tokio::test]
 async fn slow_headers_are_cut_however_steadily_they_drip() {
-    let server = Server::start(Limits { head: SHORT, ..Limits::default() }).await;
+    let server = Server::start(Limits { arrival: SHORT, ..Limits::default() }).await;
     let (mut read, mut write) = tokio::io::split(server.connect().await);
     let drip = tokio::spawn(async move {
         let mut tick = tokio::time::interval(SHORT / 10);
@@ -49,7 +49,7 @@ async fn slow_headers_are_cut_however_steadily_they_drip() {
 
 #[tokio::test]
 async fn a_silent_connection_is_cut_but_one_that_is_idle_between_requests_is_kept() {
-    let server = Server::start(Limits { head: SHORT, idle: SHORT * 5, ..Limits::default() }).await;
+    let server = Server::start(Limits { arrival: SHORT, idle: SHORT * 5, ..Limits::default() }).await;
     let (took, _) = until_closed(&mut server.connect().await).await;
     assert!(took < SHORT * 4, "{took:?}");
 
@@ -62,7 +62,7 @@ async fn a_silent_connection_is_cut_but_one_that_is_idle_between_requests_is_kep
 
 #[tokio::test]
 async fn a_request_that_takes_longer_than_any_limit_of_the_connection_is_answered() {
-    let limits = Limits { handshake: SHORT, head: SHORT, idle: SHORT, ..Limits::default() };
+    let limits = Limits { arrival: SHORT, idle: SHORT, ..Limits::default() };
     let server = Server::start(limits).await;
     let mut busy = server.busy().await;
     tokio::time::sleep(SHORT * 3).await;

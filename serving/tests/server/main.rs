@@ -1,6 +1,7 @@
-//! Tests of the server over real sockets: slow, silent and superfluous clients, and the end.
+//! Tests of the server over real sockets: unfinished requests, slow, silent and superfluous clients, and the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod arrival;
 mod client;
 mod limits;
 mod room;

@@ -106,6 +106,6 @@ pub async fn run(handler: Handler, directory: &Path, address: SocketAddr) {
         warp::reply::with_header(ANSWER, "content-type", "application/json").into_response()
     });
     let service = service(ready.or(reviews).unify().boxed());
-    let (listener, tls) = (TcpListener::bind(address).await.unwrap(), acceptor(provider, certificate).unwrap());
+    let (listener, tls) = (TcpListener::bind(address).await.unwrap(), acceptor(provider, certificate, None).unwrap());
     serve(listener, Some(tls), service, Limits::default(), Shutdown::default(), ServerMetrics::default()).await;
 }

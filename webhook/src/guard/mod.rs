@@ -30,7 +30,6 @@ pub(crate) mod testing;
 mod tests;
 
 use crate::admission::NotReady;
-use crate::body::Body;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::review::{self, Answer};
@@ -52,6 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use warp::hyper::body::Bytes;
 
 /// Delays after which a rejection is judged again before it is final: the watch caches may lag behind the scheduler's.
 const LOOKS: [Duration; 4] =
@@ -102,7 +102,7 @@ impl<L: Ledger> Guard<L> {
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
-    pub async fn answer(&self, body: Body, deadline: Deadline) -> Result<Answer, NotReady> {
+    pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<Answer, NotReady> {
         let (answer, held) = self.decide(body, deadline).await?;
         if let Some((hold, preemptors)) = held {
             hold.wait_to_the_end(&preemptors).await;
@@ -113,7 +113,7 @@ impl<L: Ledger> Guard<L> {
     /// Returns the answer and, for a rejection that is to be delayed, its hold and the possible preemptors.
     async fn decide(
         &self,
-        body: Body,
+        body: Bytes,
         deadline: Deadline,
     ) -> Result<(Answer, Option<(Hold, PossiblePreemptors)>), NotReady> {
         let request = match review::decode(&body) {

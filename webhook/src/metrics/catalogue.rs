@@ -44,16 +44,16 @@ pub(super) const WATCH_BROKEN: About = About::gauge(
     &[label("watch", "what is watched, such as `podgroups`")],
 );
 pub(super) const BODY_BYTES: About =
-    About::gauge("giveway_webhook_body_bytes", "Bytes of the bodies that are being read or judged", &[]);
+    About::gauge("giveway_webhook_body_bytes", "Bytes that are reserved for request bodies above 32 KiB", &[]);
 pub(super) const NO_ROOM: About = About::counter(
     "giveway_webhook_bodies_without_room_total",
-    "Requests that were not read, because other bodies took all the room for as long as they could wait",
+    "Requests that were rejected because memory for their body was not free in time",
     &[],
 );
 pub(super) const CONNECTIONS: About = About::gauge("giveway_webhook_connections", "Open connections", &[]);
 pub(super) const CLOSED: About = About::counter(
     "giveway_webhook_connections_closed_for_room_total",
-    "Connections that were closed, the longest idle first, because all were taken",
+    "Unfinished requests and idle connections that were closed to make room for others",
     &[],
 );
 pub(super) const HANDSHAKES: About =

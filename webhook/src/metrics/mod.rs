@@ -113,10 +113,6 @@ pub struct Metrics {
     pub panics: Counter,
     /// 1 if the webhook is ready, otherwise 0.
     pub ready: Gauge,
-    /// Bytes of the bodies that are being read or judged.
-    pub body_bytes: Gauge,
-    /// Requests that were not read, because other bodies used the whole budget until their deadline.
-    pub bodies_without_room: Counter,
     /// Objects that were looked up because a request named them and the view did not contain them yet.
     pub lookups: Counter,
 }
@@ -135,8 +131,6 @@ impl Default for Metrics {
             undecodable: Counter::default(),
             panics: Counter::default(),
             ready: Gauge::default(),
-            body_bytes: Gauge::default(),
-            bodies_without_room: Counter::default(),
             lookups: Counter::default(),
         };
         let registry = &mut metrics.registry;
@@ -150,9 +144,14 @@ impl Default for Metrics {
         catalogue::LOOKUPS.register(registry, metrics.lookups.clone());
         catalogue::READY.register(registry, metrics.ready.clone());
         catalogue::WATCH_BROKEN.register(registry, metrics.watches_broken.clone());
-        catalogue::BODY_BYTES.register(registry, metrics.body_bytes.clone());
-        catalogue::NO_ROOM.register(registry, metrics.bodies_without_room.clone());
-        metrics.server.register(registry, [&catalogue::CONNECTIONS, &catalogue::CLOSED, &catalogue::HANDSHAKES]);
+        let names = [
+            &catalogue::CONNECTIONS,
+            &catalogue::CLOSED,
+            &catalogue::HANDSHAKES,
+            &catalogue::BODY_BYTES,
+            &catalogue::NO_ROOM,
+        ];
+        metrics.server.register(registry, names);
         metrics.guard.register(registry);
         metrics
     }

@@ -1,5 +1,5 @@
 //! The serving certificate: read from a [`directory`] or from a [`secret`], replaced while the server runs. A pair that
-//! cannot be used is logged once, and the one before stays in use.
+//! cannot be used is logged once, and the one before stays in use. Also: the authorities of certificates of clients.
 
 mod directory;
 mod secret;
@@ -9,12 +9,14 @@ pub use secret::follow_secret;
 
 use crate::error::Error;
 use arc_swap::ArcSwapOption;
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
@@ -43,15 +45,40 @@ impl ResolvesServerCert for Certificate {
 }
 
 /// An acceptor that shows each new client the certificate in use at that moment. HTTP/1.1 only, as API servers speak
-/// it to webhooks.
-pub fn acceptor(provider: Arc<CryptoProvider>, certificate: Arc<Certificate>) -> Result<TlsAcceptor, Error> {
+/// it to webhooks. With a file of authorities, a client may offer a certificate, which one of them must have signed.
+///
+/// # Errors
+/// The file cannot be read or has no certificate, or the TLS library refuses its configuration.
+pub fn acceptor(
+    provider: Arc<CryptoProvider>,
+    certificate: Arc<Certificate>,
+    authorities: Option<&Path>,
+) -> Result<TlsAcceptor, Error> {
+    let clients = match authorities {
+        Some(path) => verifier(path, Arc::clone(&provider))?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(Error::Tls)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Returns the verifier of the certificates of clients.
+fn verifier(authorities: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let bytes =
+        std::fs::read(authorities).map_err(|source| Error::ReadFile { path: authorities.to_owned(), source })?;
+    let unusable = |message: String| Error::Pem { place: authorities.display().to_string(), message };
+    let mut roots = RootCertStore::empty();
+    for found in CertificateDer::pem_slice_iter(&bytes) {
+        let authority = found.map_err(|error| unusable(error.to_string()))?;
+        roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated();
+    verifier.build().map_err(|_| unusable("holds no certificate".to_owned()))
 }
 
 /// A certificate chain (PEM, leaf first) and its key (PEM), as they are stored.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The layers from the lowest to the highest. A new module must be added here.
 const LAYERS: [&[&str]; 6] = [
     &["config", "deadline", "error", "kept_nodes", "metrics", "notice", "review", "view"],
-    &["body", "supervise", "tls"],
+    &["supervise", "tls"],
     &["lookup", "watch"],
     &["admission", "health"],
     &["guard"],

@@ -248,7 +248,7 @@ impl Lookup for Silent {
 async fn a_request_is_answered_by_its_deadline_whatever_is_looked_up_for_it() {
     let admission = admission(Arc::new(SharedView::complete(empty())), Silent);
     let body = pod_request(pod(json!({LABEL_POD_GROUP: "nobody"}), json!({})));
-    let deadline = Deadline::from_arrival(tokio::time::Instant::now(), Some("timeout=200ms"));
+    let deadline = Deadline::after(Duration::from_millis(180));
     let answered = admission.answer(Endpoint::Mutate, &body, deadline);
     let answer = tokio::time::timeout(PATIENCE, answered).await.expect("long before").unwrap().into_bytes();
     let review: Value = serde_json::from_slice(&answer).unwrap();

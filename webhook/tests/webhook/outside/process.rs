@@ -107,6 +107,8 @@ impl Webhook {
         command.env("KUBECONFIG", kubeconfig).env_remove("HTTP_PROXY").env_remove("http_proxy").stderr(Stdio::null());
         command.arg("--tls-directory").arg(directory.path());
         command.args([format!("--address={address}"), format!("--metrics-address={metrics}")]);
+        // Large reviews take long in a build without optimisation.
+        command.arg("--timeout-seconds=30");
         let process = Process::start(&mut command);
         let place = Place { address, authority };
         wait_ready(&place).await;

@@ -2,13 +2,12 @@
 
 use super::client::*;
 use giveway_serving::Limits;
-use giveway_webhook::body::BodyLimits;
 use giveway_webhook::tls::{Certificate, Directory};
 use std::sync::Arc;
 
 #[tokio::test]
 async fn a_new_pair_is_used_for_new_connections_and_open_ones_stay() {
-    let server = Server::start(Limits::default(), BodyLimits::default()).await;
+    let server = Server::start(Limits::default()).await;
     let mut open = server.connect().await;
     send(&mut open, "GET /healthz", b"").await;
     read_response(&mut open).await;
@@ -23,7 +22,7 @@ async fn a_new_pair_is_used_for_new_connections_and_open_ones_stay() {
 
 #[tokio::test]
 async fn a_bad_pair_is_reported_and_the_old_one_kept() {
-    let server = Server::start(Limits::default(), BodyLimits::default()).await;
+    let server = Server::start(Limits::default()).await;
     std::fs::write(server.directory.path().join("tls.key"), "nonsense").unwrap();
     wait_for("the failure is counted", async || {
         server.metrics.encode().contains(r#"giveway_webhook_certificate_reloads_total{result="failure"} 1"#)

@@ -3,7 +3,6 @@
 use giveway_admission::view::Settings;
 use giveway_serving::{Limits, Shutdown, serve, service};
 use giveway_webhook::admission::Admission;
-use giveway_webhook::body::{BodyLimits, Budget};
 use giveway_webhook::health::Health;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
@@ -11,7 +10,7 @@ use giveway_webhook::routes;
 use giveway_webhook::tls::{Certificate, Directory, acceptor};
 use giveway_webhook::view::View;
 use giveway_webhook::watch::SharedView;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,6 +23,9 @@ use tokio_rustls::client::TlsStream;
 
 /// How long anything may take in these tests.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest time limit of a review.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// A running server with a certificate of its own.
 pub struct Server {
@@ -51,11 +53,21 @@ pub fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 }
 
 impl Server {
-    pub async fn start(limits: Limits, body: BodyLimits) -> Self {
-        Self::with(limits, body, SharedView::complete(view()), NoLookup).await
+    pub async fn start(limits: Limits) -> Self {
+        Self::with(limits, SharedView::complete(view()), NoLookup).await
     }
 
-    pub async fn with<L: Lookup>(limits: Limits, body: BodyLimits, view: SharedView, lookup: L) -> Self {
+    pub async fn with<L: Lookup>(limits: Limits, view: SharedView, lookup: L) -> Self {
+        Self::launch(limits, view, lookup, None).await
+    }
+
+    /// Starts a server that answers reviews only to clients with a certificate of these authorities.
+    pub async fn authenticating(authorities: &Path) -> Self {
+        let limits = Limits { authenticated: true, ..Limits::default() };
+        Self::launch(limits, SharedView::complete(view()), NoLookup, Some(authorities)).await
+    }
+
+    async fn launch<L: Lookup>(limits: Limits, view: SharedView, lookup: L, authorities: Option<&Path>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let authority = write_pair(directory.path());
         let (certificate, view, metrics) =
@@ -67,11 +79,10 @@ impl Server {
         let shutdown = Shutdown::default();
         let health = Health::new(Arc::clone(&certificate), Arc::clone(&view), shutdown.drain.clone());
         health.port_is_bound();
-        let budget = Budget::new(64 << 20, body, Arc::clone(&metrics));
-        let service = service(routes::admission(Arc::new(admission), health, &budget));
+        let service = service(routes::admission(Arc::new(admission), health, LONGEST));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let acceptor = acceptor(provider(), Arc::clone(&certificate)).unwrap();
+        let acceptor = acceptor(provider(), Arc::clone(&certificate), authorities).unwrap();
         tokio::spawn(serve(listener, Some(acceptor), service, limits, shutdown, metrics.server.clone()));
         Self { address, directory, authority, certificate, metrics }
     }
@@ -92,13 +103,28 @@ pub async fn handshake(
     address: SocketAddr,
     authority: &CertificateDer<'static>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    handshake_as(address, authority, None).await
+}
+
+/// A client's certificate with its key.
+pub type Identity = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+/// Connects as a client that offers this certificate.
+pub async fn handshake_as(
+    address: SocketAddr,
+    authority: &CertificateDer<'static>,
+    identity: Option<Identity>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.clone()).unwrap();
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match identity {
+        Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+        None => config.with_no_client_auth(),
+    };
     let stream = TcpStream::connect(address).await?;
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
 }

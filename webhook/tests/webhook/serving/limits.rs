@@ -2,7 +2,6 @@
 
 use super::client::*;
 use giveway_serving::Limits;
-use giveway_webhook::body::BodyLimits;
 use giveway_webhook::watch::SharedView;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -11,7 +10,7 @@ const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn reviews_and_probes_are_answered_and_everything_else_is_not_found() {
-    let server = Server::start(Limits::default(), BodyLimits::default()).await;
+    let server = Server::start(Limits::default()).await;
     for path in ["/mutate", "/validate"] {
         let (status, body) = server.request(&format!("POST {path}"), REVIEW).await;
         assert_eq!(status, 200);
@@ -30,7 +29,7 @@ async fn reviews_and_probes_are_answered_and_everything_else_is_not_found() {
 #[tokio::test]
 async fn before_the_watches_are_synced_the_server_is_not_ready_and_judges_nothing() {
     let view = SharedView::new(view().settings);
-    let server = Server::with(Limits::default(), BodyLimits::default(), view, giveway_webhook::lookup::NoLookup).await;
+    let server = Server::with(Limits::default(), view, giveway_webhook::lookup::NoLookup).await;
     assert_eq!(server.request("GET /healthz", b"").await.0, 200);
     assert_eq!(server.request("GET /readyz", b"").await, (503, "the watches are not synced\n".to_owned()));
     let (status, body) = server.request("POST /mutate", REVIEW).await;
@@ -39,7 +38,7 @@ async fn before_the_watches_are_synced_the_server_is_not_ready_and_judges_nothin
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_answered_with_413_announced_or_not() {
-    let server = Server::start(Limits::default(), BodyLimits { bytes: 1000, time: PATIENCE, small: PATIENCE }).await;
+    let server = Server::start(Limits { body: 1000, ..Limits::default() }).await;
     let mut announced = server.connect().await;
     announced.write_all(b"POST /mutate HTTP/1.1\r\nhost: h\r\ncontent-length: 1001\r\n\r\n").await.unwrap();
     let answer = read_response(&mut announced).await;
@@ -56,7 +55,7 @@ async fn a_body_that_is_too_large_is_answered_with_413_announced_or_not() {
 
 #[tokio::test]
 async fn a_body_that_takes_too_long_is_answered_with_408() {
-    let server = Server::start(Limits::default(), BodyLimits { time: SHORT, ..BodyLimits::default() }).await;
+    let server = Server::start(Limits { arrival: 4 * SHORT, ..Limits::default() }).await;
     let mut stream = server.connect().await;
     stream.write_all(b"POST /mutate HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\nabc").await.unwrap();
     assert_eq!(read_response(&mut stream).await, (408, "the body took too long\n".to_owned()));
@@ -64,7 +63,7 @@ async fn a_body_that_takes_too_long_is_answered_with_408() {
 
 #[tokio::test]
 async fn clients_that_vanish_at_any_point_leave_the_server_working() {
-    let server = Server::start(Limits::default(), BodyLimits::default()).await;
+    let server = Server::start(Limits::default()).await;
     let whole = [&b"POST /mutate HTTP/1.1\r\nhost: h\r\ncontent-length: 208\r\n\r\n"[..], REVIEW].concat();
     for cut in (0..whole.len()).step_by(16) {
         let mut stream = server.connect().await;

@@ -1,0 +1,140 @@
+//! Reads the body of a request completely, before the request is answered.
+//!
+//! Guarantees: a body does not exceed its size limit, and the request arrives within its time limit. Memory is reserved
+//! before more than [`SMALL`] bytes are read, and stays reserved until the body is dropped. A client that announces a body and
+//! sends none therefore uses a connection and no memory, and a small body never waits for memory.
+
+use crate::connection::Connection;
+use crate::crowd::{Crowd, GRACE};
+use crate::memory::Reservation;
+use http::StatusCode;
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
+use std::time::Duration;
+use tokio::time::Instant;
+use warp::Reply as _;
+
+/// A body up to this size in bytes needs no reservation: such bodies are bounded by the number of connections.
+pub const SMALL: usize = 32 * 1024;
+
+/// When the headers of a request had arrived. Every request has it as an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived(pub Instant);
+
+/// Why a request is answered without having been read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The client has no certificate.
+    Unknown,
+    /// The body exceeds this number of bytes.
+    TooLarge(usize),
+    /// The body exceeded its time limit.
+    TooSlow,
+    /// Other bodies use the memory, or the connection was dismissed for another one.
+    NoRoom,
+    /// The connection was closed, or the client broke the protocol.
+    Broken(hyper::Error),
+}
+
+impl Unread {
+    /// Returns the response.
+    pub(crate) fn response(&self) -> warp::reply::Response {
+        let (status, text) = match self {
+            Self::Unknown => (StatusCode::UNAUTHORIZED, "a client certificate is required\n".to_owned()),
+            Self::TooLarge(most) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, format!("the body must be no more than {most} bytes\n"))
+            }
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n".to_owned()),
+            Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "too many bytes are in flight: try again\n".to_owned()),
+            Self::Broken(error) => (StatusCode::BAD_REQUEST, format!("the body ended early: {error}\n")),
+        };
+        warp::reply::with_status(text, status).into_response()
+    }
+}
+
+/// A complete body with its reservation.
+struct Complete {
+    bytes: Vec<u8>,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for Complete {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a body of a request that has been unfinished for this time.
+pub(crate) async fn read(
+    mut body: Incoming,
+    crowd: &Crowd,
+    connection: &Connection,
+    unfinished: Duration,
+) -> Result<Bytes, Unread> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    // Earlier than the connection would be closed, so that the client gets an answer.
+    let left = (crowd.limits.arrival - crowd.limits.arrival / 10).saturating_sub(unfinished);
+    let deadline = Instant::now() + left;
+    let announced = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    // Without a length, as much memory is reserved as the largest body needs.
+    let most = announced.unwrap_or(crowd.limits.body);
+    if most > crowd.limits.body {
+        return Err(Unread::TooLarge(crowd.limits.body));
+    }
+    let (mut bytes, mut reservation) = (Vec::new(), None);
+    loop {
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| Unread::TooSlow)?;
+        let Some(frame) = frame else { break };
+        // Trailers are ignored.
+        let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        if length > most {
+            return Err(Unread::TooLarge(crowd.limits.body));
+        }
+        if length > SMALL && reservation.is_none() {
+            reservation = Some(reserve(crowd, connection, most, deadline).await?);
+            bytes.reserve_exact(announced.unwrap_or(length) - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(match reservation {
+        Some(mut reservation) => {
+            reservation.complete();
+            Bytes::from_owner(Complete { bytes, _reservation: reservation })
+        }
+        None => bytes.into(),
+    })
+}
+
+/// Waits until memory is reserved. While it is missing, clients that have stopped sending lose theirs.
+async fn reserve(
+    crowd: &Crowd,
+    connection: &Connection,
+    bytes: usize,
+    deadline: Instant,
+) -> Result<Reservation, Unread> {
+    loop {
+        let changed = crowd.memory.changed();
+        match crowd.memory.reserve(connection.source, bytes) {
+            Ok(reservation) => {
+                connection.reserve();
+                return Ok(reservation);
+            }
+            Err(shortage) => {
+                crowd.dismiss_for_memory(shortage);
+            }
+        }
+        tokio::select! {
+            () = changed => {}
+            // Other clients may have stopped sending for long enough by now.
+            () = tokio::time::sleep(GRACE / 5) => {}
+            () = tokio::time::sleep_until(deadline) => {
+                crowd.metrics.bodies_without_room.inc();
+                return Err(Unread::NoRoom);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Memory for bodies: a bounded number of bytes, of which the unfinished requests of one client address get a quarter.
+//!
+//! A complete body counts only against the total, so that clients behind one address are not limited together.
+
+use prometheus_client::metrics::gauge::Gauge;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// The memory for the bodies of a server.
+#[derive(Debug)]
+pub struct Memory {
+    total: usize,
+    state: Mutex<State>,
+    changed: Notify,
+    used: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes of all reservations.
+    used: usize,
+    /// Bytes that are reserved for unfinished requests, by client address.
+    unfinished: HashMap<IpAddr, usize>,
+}
+
+/// Why memory cannot be reserved now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// The unfinished requests of this client address have reserved their part.
+    OfSource(IpAddr),
+    /// All memory is reserved.
+    OfAll,
+}
+
+/// Reserved memory; free again when it is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    memory: Arc<Memory>,
+    bytes: usize,
+    /// The client address that the reservation counts for until the request is complete.
+    source: Option<IpAddr>,
+}
+
+impl Memory {
+    /// Creates `total` bytes of memory; `used` shows how much is reserved.
+    pub fn new(total: usize, used: Gauge) -> Self {
+        Self { total, state: Mutex::default(), changed: Notify::new(), used }
+    }
+
+    /// Reserves memory for an unfinished request of this address. A request of an address without a reservation gets more
+    /// than a quarter if it needs it.
+    pub fn reserve(self: &Arc<Self>, source: IpAddr, bytes: usize) -> Result<Reservation, Shortage> {
+        let bytes = bytes.min(self.total);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = state.unfinished.get(&source).copied().unwrap_or_default();
+        if own > 0 && own + bytes > self.total / 4 {
+            return Err(Shortage::OfSource(source));
+        }
+        if state.used + bytes > self.total {
+            return Err(Shortage::OfAll);
+        }
+        state.used += bytes;
+        state.unfinished.insert(source, own + bytes);
+        self.used.inc_by(signed(bytes));
+        Ok(Reservation { memory: Arc::clone(self), bytes, source: Some(source) })
+    }
+
+    /// Waits until memory becomes free, or a request complete, after this call.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+}
+
+impl State {
+    fn forget(&mut self, source: Option<IpAddr>, bytes: usize) {
+        let Some(source) = source else { return };
+        match self.unfinished.get(&source).copied() {
+            Some(own) if own > bytes => self.unfinished.insert(source, own - bytes),
+            _ => self.unfinished.remove(&source),
+        };
+    }
+}
+
+impl Reservation {
+    /// The request is complete: it no longer counts for its client address.
+    pub fn complete(&mut self) {
+        let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.forget(self.source.take(), self.bytes);
+        drop(state);
+        self.memory.changed.notify_waiters();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.used -= self.bytes;
+        state.forget(self.source.take(), self.bytes);
+        drop(state);
+        self.memory.used.dec_by(signed(self.bytes));
+        self.memory.changed.notify_waiters();
+    }
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn source(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    #[test]
+    fn unfinished_requests_of_one_address_get_a_quarter_and_complete_ones_are_not_limited_per_address() {
+        let (gauge, one, other) = (Gauge::default(), source(1), source(2));
+        let memory = Arc::new(Memory::new(1000, gauge.clone()));
+        let mut first = memory.reserve(one, 200).unwrap();
+        assert_eq!(memory.reserve(one, 51).unwrap_err(), Shortage::OfSource(one));
+        let second = memory.reserve(one, 50).unwrap();
+        let third = memory.reserve(other, 250).unwrap();
+        first.complete();
+        let mut complete = vec![first];
+        while let Ok(mut more) = memory.reserve(one, 200) {
+            more.complete();
+            complete.push(more);
+        }
+        assert_eq!((complete.len(), gauge.get()), (3, 900));
+        assert_eq!(memory.reserve(one, 200).unwrap_err(), Shortage::OfAll);
+        drop((second, third, complete));
+        assert_eq!(gauge.get(), 0);
+        assert!(memory.state.lock().unwrap().unfinished.is_empty(), "no address is remembered");
+    }
+}
