@@ -50,7 +50,7 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
 }
 
 /// Rejects a pod whose group belongs to another owner: two owners of different kinds can have the same name, and the
-/// first one to have a group keeps it.
+/// first one to have a group keeps it. The message does not name that one: a client that reaches the port can forge a pod.
 ///
 /// # Errors
 /// A group of this name was created for another owner (422). A group that a user created accepts pods of all owners.
@@ -63,7 +63,8 @@ pub fn same_owner(origin: &Origin, group: Option<&Group>) -> Result<(), Refusal>
         &label_path(LABEL_POD_GROUP),
         &origin.group,
         format_args!(
-            "the pod group of this name was made for {kind} {owner:?}, and the pod belongs to {} {:?}: rename one of them",
+            "the PodGroup of this name was created for another owner (its metadata.ownerReferences), and the pod belongs \
+             to {} {:?}: rename one of them",
             origin.kind, origin.owner
         ),
     ))

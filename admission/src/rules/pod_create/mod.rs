@@ -127,22 +127,20 @@ fn find_group<'a>(
 
 /// Rejects a member whose group was created from another template. Group names consist of two or three names joined by
 /// dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose
-/// group was created first keeps the name.
+/// group was created first keeps the name. The message does not name it: a client that reaches the port can forge a pod.
 fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refusal> {
     let made_from = group.and_then(|group| group.template.as_ref());
     let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
     if ours == theirs {
         return Ok(());
     }
-    let named = |(workload, template): &(String, String)| format!("template {template:?} of Workload {workload:?}");
+    let (workload, template) = ours;
     Err(Refusal::invalid(
         &label_path(LABEL_POD_GROUP),
         &member.group,
         format_args!(
-            "a pod group of this name was made from {}, and the pod's labels name {}: rename one of the workloads or \
-             templates",
-            named(theirs),
-            named(ours)
+            "the PodGroup of this name was created from another template (its spec.podGroupTemplateRef), and the pod's \
+             labels name template {template:?} of Workload {workload:?}: rename one of the workloads or templates"
         ),
     ))
 }

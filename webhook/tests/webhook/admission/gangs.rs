@@ -362,8 +362,8 @@ fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
     let of_set = Group { gang: true, made_for: Some(("StatefulSet".into(), "train".into())), ..Group::default() };
     view.groups.entry("team".into()).or_default().insert("train".into(), of_set);
     let request = create("pods", owned(labelled(), json!({}), "batch/v1", "Job", "train"));
-    let words = "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"train\": the pod group of this name was made \
-                 for StatefulSet \"train\", and the pod belongs to Job \"train\": rename one of them";
+    let words = "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"train\": the PodGroup of this name was \
+                 created for another owner (its metadata.ownerReferences), and the pod belongs to Job \"train\": rename one of them";
     assert_refused(mutate(&request, &view), 422, words);
     assert!(view.group("team", "train").is_some());
 }

@@ -1,6 +1,7 @@
 //! Tests of the admission rules, from a request to its verdict, and of the protocol around them.
 
 mod fixtures;
+mod forged;
 mod gangs;
 mod members;
 mod pod_groups;
