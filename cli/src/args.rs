@@ -303,6 +303,20 @@ pub(crate) struct ReleaseArgs {
     /// How.
     #[command(flatten)]
     pub(crate) flags: ChangeFlags,
+
+    /// In a Job of the chart.
+    #[command(flatten)]
+    pub(crate) job: JobFlags,
+}
+
+/// Flags of the chart's Jobs.
+#[derive(ClapArgs, Clone, Debug, Default)]
+pub(crate) struct JobFlags {
+    /// ClusterRoleBinding of the account that runs this command, and RoleBinding of the same name in Giveway's namespace. With
+    /// it, the command is retried when it fails, and deletes both as its last act, also after a failure. The chart's Jobs
+    /// use it.
+    #[arg(long, value_name = "NAME", value_parser = names::subdomain, conflicts_with = "dry_run")]
+    pub(crate) own_binding: Option<String>,
 }
 
 /// Flags of `adopt` and `release`.
@@ -354,6 +368,10 @@ pub(crate) struct UninstallArgs {
     /// Namespace in which Giveway is installed.
     #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
     pub(crate) giveway_namespace: String,
+
+    /// In a Job of the chart.
+    #[command(flatten)]
+    pub(crate) job: JobFlags,
 }
 
 /// Flags of `cleanup`.

@@ -22,6 +22,7 @@
 //! adopt/                 adopt and release priority classes
 //! switch                 Giveway's mode: enforce, observe or off
 //! taints/                removes the operator's taints from nodes
+//! job                    a command in a Job of the chart: retries, and the end of its rights
 //! uninstall/             removes Giveway's marks from other objects, or from deleted groups of a namespace (`cleanup`)
 //! convert/               PodGroups from and to native ones
 //! check/                 checks of the installation
@@ -39,6 +40,7 @@ mod decide;
 mod error;
 mod files;
 mod history;
+mod job;
 mod live;
 mod manual;
 mod mask;
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
-        Command::Release(flags) if flags.taints => taints::release(flags.flags.dry_run, &args.connection),
+        Command::Release(flags) if flags.taints => taints::release(flags, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
         Command::Uninstall(flags) => uninstall::run(flags, &args.connection),
         Command::Cleanup(flags) => uninstall::namespace::run(flags, &args.connection),

@@ -1,13 +1,20 @@
 {{/*
 A Job that helm runs as a hook, with a service account that exists only while it runs. Its pod has the labels, annotations, resources,
 variables, network and scheduling constraints of the operator's pod. Call with a dict of "root", "component", "hook" (when it runs),
-"rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing) and "command" (a list).
+"rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing), "command" (a list) and "ownBinding".
+
+Helm does not delete the account of a hook if a later hook fails. With "ownBinding" the command retries its work itself, and deletes
+the bindings of its account as its last act, also after a failure.
 */}}
 {{- define "giveway.hook" }}
 {{- $name := printf "giveway-%s" .component }}
 {{- $namespace := .root.Release.Namespace }}
 {{- $labels := include "giveway.labels" . }}
 {{- $hook := dict "helm.sh/hook" .hook "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" }}
+{{- $command := .command }}
+{{- if .ownBinding }}
+{{- $command = append $command (printf "--own-binding=%s" $name) }}
+{{- end }}
 {{- $rights := merge (dict "helm.sh/hook-weight" "-5") $hook | toYaml }}
 apiVersion: v1
 kind: ServiceAccount
@@ -29,6 +36,12 @@ metadata:
     {{- $rights | nindent 4 }}
 rules:
   {{- .rules | trim | nindent 2 }}
+  {{- if .ownBinding }}
+  - apiGroups: [rbac.authorization.k8s.io]
+    resources: [clusterrolebindings]
+    resourceNames: [{{ $name }}]
+    verbs: [delete]
+  {{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -59,6 +72,12 @@ metadata:
     {{- $rights | nindent 4 }}
 rules:
   {{- . | trim | nindent 2 }}
+  {{- if $.ownBinding }}
+  - apiGroups: [rbac.authorization.k8s.io]
+    resources: [rolebindings]
+    resourceNames: [{{ $name }}]
+    verbs: [delete]
+  {{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -89,7 +108,7 @@ metadata:
   annotations:
     {{- toYaml $hook | nindent 4 }}
 spec:
-  backoffLimit: 3
+  backoffLimit: {{ ternary 0 3 (default false .ownBinding) }}
   activeDeadlineSeconds: 270
   template:
     metadata:
@@ -113,7 +132,7 @@ spec:
         - name: {{ .component }}
           image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-          command: [{{ join ", " .command }}]
+          command: [{{ join ", " $command }}]
           {{- include "giveway.environment" $operator | nindent 10 }}
           resources:
             {{- toYaml .root.Values.operator.resources | nindent 12 }}

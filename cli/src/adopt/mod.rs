@@ -13,6 +13,7 @@ pub(crate) mod store;
 use crate::args::{AdoptArgs, ChangeFlags, ClassKind, ReleaseArgs};
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
+use crate::job;
 use crate::output::Telling;
 use crate::role::Role;
 use form::ClassChange;
@@ -24,7 +25,7 @@ use store::ClassStore;
 /// Runs `adopt`. Returns the exit status.
 pub(crate) fn adopt(args: &AdoptArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let ClassKind::PriorityClass = args.kind;
-    run_all(ClassChange::Adopt, Some(&args.names), &args.flags, connection)
+    block_on(change_all(ClassChange::Adopt, Some(&args.names), &args.flags, connection))
 }
 
 /// Runs `release`. Returns the exit status.
@@ -33,37 +34,37 @@ pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Res
     if args.names.is_empty() && !args.all {
         return Err(CliError::NothingToRelease);
     }
-    run_all(ClassChange::Release, (!args.all).then_some(&args.names), &args.flags, connection)
+    let names = (!args.all).then_some(&args.names);
+    let work = async || change_all(ClassChange::Release, names, &args.flags, connection).await;
+    block_on(job::run(&args.job, Some(&args.flags.giveway_namespace), connection, work))
 }
 
 /// Changes classes one by one; a failure for one does not stop the others. Without names: all managed classes.
-fn run_all(
+async fn change_all(
     change: ClassChange,
     names: Option<&Vec<String>>,
     flags: &ChangeFlags,
     connection: &ClusterConnection,
 ) -> Result<u8, CliError> {
-    block_on(async {
-        let api = connection.api().await?;
-        let store = ClassStore { api: &api, namespace: &flags.giveway_namespace };
-        let names = match names {
-            Some(names) => names.clone(),
-            None => managed(&store).await?,
-        };
-        let mut telling = Telling::default();
-        if names.is_empty() {
-            telling.say("No PriorityClass is managed.\n");
+    let api = connection.api().await?;
+    let store = ClassStore { api: &api, namespace: &flags.giveway_namespace };
+    let names = match names {
+        Some(names) => names.clone(),
+        None => managed(&store).await?,
+    };
+    let mut telling = Telling::default();
+    if names.is_empty() {
+        telling.say("No PriorityClass is managed.\n");
+    }
+    let mut status = 0;
+    for name in &names {
+        match one(&store, change, name, flags.dry_run).await {
+            Ok(text) => telling.say(&text),
+            Err(error) => status = status.max(crate::complain(&error)),
         }
-        let mut status = 0;
-        for name in &names {
-            match one(&store, change, name, flags.dry_run).await {
-                Ok(text) => telling.say(&text),
-                Err(error) => status = status.max(crate::complain(&error)),
-            }
-        }
-        telling.end()?;
-        Ok(status)
-    })
+    }
+    telling.end()?;
+    Ok(status)
 }
 
 /// Returns every managed class, and every class of an interrupted run.

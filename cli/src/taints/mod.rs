@@ -7,8 +7,10 @@ mod node;
 mod own;
 pub(crate) mod store;
 
+use crate::args::ReleaseArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
+use crate::job;
 use crate::output::Telling;
 use store::TaintStore;
 
@@ -31,9 +33,14 @@ impl CleanupMode {
 }
 
 /// Runs `release --taints`. Returns the exit status.
-pub(crate) fn release(dry_run: bool, connection: &ClusterConnection) -> Result<u8, CliError> {
+pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let work = async || release_all(args, connection).await;
+    block_on(job::run(&args.job, None, connection, work))
+}
+
+async fn release_all(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
-    let status = block_on(async { all(connection.api().await?, dry_run, &mut telling).await })?;
+    let status = all(connection.api().await?, args.flags.dry_run, &mut telling).await?;
     telling.end()?;
     Ok(status)
 }

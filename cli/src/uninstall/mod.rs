@@ -8,6 +8,7 @@ use crate::adopt::store::ClassStore;
 use crate::args::UninstallArgs;
 use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
+use crate::job;
 use crate::output::{self, Telling};
 use crate::taints::{self, store};
 use futures::{StreamExt as _, stream};
@@ -57,27 +58,29 @@ const OPERATOR: &str = "giveway-operator";
 
 /// Checks that no operator runs, cleans and prints. Returns the exit status.
 pub(crate) fn run(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let work = async || clean(args, connection).await;
+    block_on(job::run(&args.job, Some(&args.giveway_namespace), connection, work))
+}
+
+async fn clean(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
-    let status = block_on(async {
-        let api = connection.api().await?;
-        if args.dry_run {
-            release(&api, args, &mut telling).await?;
-        } else if !args.force {
-            no_operator_runs(&api, args).await?;
-        }
-        let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
-        let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
-        // Pods are cleaned last: there may be more of them than the Job's deadline permits.
-        sweep.all(GROUPS, traces::of_group).await?;
-        sweep.all(REQUESTS, traces::of_request).await?;
-        sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
-        sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
-        let Sweep { status, done, .. } = sweep;
-        if done == 0 {
-            telling.say("No pod or group has anything of Giveway's.\n");
-        }
-        Ok(status)
-    })?;
+    let api = connection.api().await?;
+    if args.dry_run {
+        release(&api, args, &mut telling).await?;
+    } else if !args.force {
+        no_operator_runs(&api, args).await?;
+    }
+    let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
+    let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
+    // Pods are cleaned last: there may be more of them than the Job's deadline permits.
+    sweep.all(GROUPS, traces::of_group).await?;
+    sweep.all(REQUESTS, traces::of_request).await?;
+    sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
+    sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
+    let Sweep { status, done, .. } = sweep;
+    if done == 0 {
+        telling.say("No pod or group has anything of Giveway's.\n");
+    }
     telling.end()?;
     Ok(status)
 }

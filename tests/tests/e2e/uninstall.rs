@@ -15,6 +15,7 @@ use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 /// The tests of this file.
@@ -22,6 +23,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         own:
             taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
+            a_job_of_the_uninstallation_that_fails_gives_up_its_rights_and_stays,
             uninstall_removes_nothing_while_an_operator_leads,
             cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs;
         release:
@@ -123,6 +125,77 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
     }
     // The stored plans can still be read.
     Call::get(&format!("{preemptions}/critical")).allowed(&admin, "the history").await;
+}
+
+/// Returns the pod of a Job when it runs.
+async fn running_pod(world: &World, job: &str) -> Value {
+    let admin = world.client();
+    let selected = Call::get(&format!("/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=job-name%3D{job}"));
+    wait_for(&format!("the Job {job} has a pod that runs"), MINUTE, async || {
+        let pods = selected.make(&admin).await?;
+        let mut all = pods["items"].as_array().into_iter().flatten();
+        all.find(|pod| pod["status"]["phase"] == "Running").cloned().ok_or_else(|| pods.to_string())
+    })
+    .await
+}
+
+/// The class cannot be released because of its finalizer, so every attempt of the first Job fails, until the kubelet terminates
+/// its pod.
+async fn a_job_of_the_uninstallation_that_fails_gives_up_its_rights_and_stays() {
+    let mut world = World::bare().await;
+    world.nodes(1).create().await;
+    world.apply(&MANAGED.replace("  name: high\n", "  name: high\n  finalizers: [example.com/hold]\n")).await.unwrap();
+    let chart = paths::repository().join("helm").display().to_string();
+    succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
+    let uninstall = helm(&mut world, &["uninstall", "giveway"]);
+    let pod = running_pod(&world, "giveway-uninstall").await;
+    let file = world.account(NAMESPACE, "giveway-uninstall").await;
+    let command = pod["spec"]["containers"][0]["command"].as_array().unwrap().iter();
+    let args: Vec<&str> = command.skip(1).map(|word| word.as_str().unwrap()).collect();
+    let mut job = Command::new(paths::giveway_program("kubectl-giveway").unwrap());
+    job.args(&args).env("KUBECONFIG", &file).env("HOME", "/nonexistent").kill_on_drop(true);
+    let mut job = job.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(job.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("this attempt failed") {
+            let terminated = Command::new("kill").arg(job.id().unwrap().to_string()).status().await.unwrap();
+            assert!(terminated.success());
+        }
+        said += &line;
+    }
+    assert_eq!(job.wait().await.unwrap().code(), Some(1), "{said}");
+    for words in ["finalizers would hold its deletion up", "this Job: it was terminated before it was done"] {
+        assert!(said.contains(words), "{words} is not in: {said}");
+    }
+
+    let admin = world.client();
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    for binding in ["clusterrolebindings", &format!("namespaces/{NAMESPACE}/rolebindings")] {
+        let binding = Call::get(&format!("{rbac}/{binding}/giveway-uninstall"));
+        binding.refused(&admin, "the Job's binding", "not found").await;
+    }
+    let account = world.client_of(&format!("system:serviceaccount:{NAMESPACE}:giveway-uninstall")).await;
+    let class = Call::delete("/apis/scheduling.k8s.io/v1/priorityclasses/high").dry();
+    wait_for("the account has no rights", MINUTE, async || match class.make(&account).await {
+        Err(said) if said.contains("cannot delete resource \"priorityclasses\"") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+
+    let status = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pod["metadata"]["name"].as_str().unwrap());
+    Call::merge(&status, &json!({"status": {"phase": "Failed"}})).allowed(&admin, "the status of a failed pod").await;
+    let output = uninstall.wait_with_output().await.unwrap();
+    assert!(!output.status.success(), "the uninstallation fails with its Job");
+    let job = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/giveway-uninstall");
+    Call::get(&job).allowed(&admin, "the Job, which has the log").await;
+    // Repeated, it makes the bindings again.
+    let uninstall = helm(&mut world, &["uninstall", "giveway"]);
+    wait_for("the binding exists again", MINUTE, async || {
+        Call::get(&format!("{rbac}/clusterrolebindings/giveway-uninstall")).make(&admin).await
+    })
+    .await;
+    drop(uninstall);
 }
 
 /// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.

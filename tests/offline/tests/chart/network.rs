@@ -1,6 +1,7 @@
-//! Network policies, and the certificate of the webhook.
+//! Network policies, the certificate of the webhook, and the authorities of its clients.
 
-use crate::helm::{document, rendered};
+use crate::helm::{document, has_flags, pod_template, rejects, rendered};
+use serde_json::json;
 
 #[test]
 fn network_policies_admit_the_peers_in_the_values() {
@@ -35,4 +36,33 @@ fn the_own_authority_outlives_its_certificates_and_is_omitted_with_a_given_issue
     assert!(document(&own, "Certificate", "giveway-webhook").contains("name: giveway-webhook\n"));
     let theirs = rendered(&["webhook.certManager.enabled=true", "webhook.certManager.issuerRef.name=corporate"]);
     assert!(!theirs.contains("giveway-webhook-authority") && !theirs.contains("kind: Issuer\nmetadata"), "{theirs}");
+}
+
+#[test]
+fn the_authorities_of_clients_are_mounted_with_and_without_a_certificate_that_is_mounted() {
+    let flag = "--client-ca-file=/client-authorities/ca.crt";
+    assert!(!rendered(&[]).contains("--client-ca-file"), "no client needs a certificate by default");
+    let authorities = "webhook.clientAuthorities=api-servers";
+    let mount = json!({"name": "client-authorities", "mountPath": "/client-authorities", "readOnly": true});
+    let volume = json!({"name": "client-authorities", "configMap": {"name": "api-servers"}});
+    for (values, volumes) in [(&[authorities][..], 1), (&[authorities, "webhook.certManager.enabled=true"], 2)] {
+        let manifests = rendered(values);
+        has_flags(document(&manifests, "Deployment", "giveway-webhook"), &[flag]);
+        let pod = &pod_template(&manifests, "giveway-webhook")["spec"];
+        let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+        let (mounts, all) = (list(&pod["containers"][0]["volumeMounts"]), list(&pod["volumes"]));
+        assert_eq!((mounts.len(), all.len()), (volumes, volumes), "{values:?}");
+        assert!(mounts.contains(&mount) && all.contains(&volume), "{values:?}: {pod:#}");
+    }
+    rejects("giveway-system", &["webhook.clientAuthorities=Api_Servers"], "clientAuthorities");
+}
+
+#[test]
+fn the_webhook_knows_the_timeouts_of_its_configurations() {
+    let usual = rendered(&[]);
+    let flags = ["--timeout-seconds=10", "--guard-timeout-seconds=30"];
+    has_flags(document(&usual, "Deployment", "giveway-webhook"), &flags);
+    let other = rendered(&["webhook.timeoutSeconds=5", "guard.timeoutSeconds=29"]);
+    let flags = ["--timeout-seconds=5", "--guard-timeout-seconds=29"];
+    has_flags(document(&other, "Deployment", "giveway-webhook"), &flags);
 }

@@ -1,7 +1,7 @@
 //! Security contexts of the rendered pods, against the rules of the Pod Security level `restricted` and of OpenShift's
-//! SecurityContextConstraints `restricted-v2`.
+//! SecurityContextConstraints `restricted-v2`; and the rights of the Jobs.
 
-use crate::helm::{pods, rendered, rendered_for};
+use crate::helm::{object, pods, rendered, rendered_for};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -170,4 +170,29 @@ fn pods_have_a_user_only_if_the_values_have_one() {
     });
     let chosen = security(&["security.runAsUser=1000650001"]);
     assert!(chosen.iter().all(|context| *context == with), "{chosen:#?}");
+}
+
+#[test]
+fn the_jobs_that_change_objects_may_delete_their_own_bindings_and_do_so() {
+    let manifests = rendered(&["criticalAddons.enabled=false"]);
+    for (name, kinds) in [
+        ("giveway-uninstall", &[("ClusterRole", "clusterrolebindings"), ("Role", "rolebindings")][..]),
+        ("giveway-rest", &[("ClusterRole", "clusterrolebindings"), ("Role", "rolebindings")]),
+        ("giveway-taints", &[("ClusterRole", "clusterrolebindings")]),
+    ] {
+        let job = &object(&manifests, "Job", name)["spec"];
+        assert_eq!(job["backoffLimit"], 0, "{name}: a second pod would have no rights");
+        let command = job["template"]["spec"]["containers"][0]["command"].as_array().unwrap();
+        assert_eq!(*command.last().unwrap(), format!("--own-binding={name}"));
+        for (kind, resource) in kinds {
+            let role = object(&manifests, kind, name);
+            let rules = role["rules"].as_array().unwrap();
+            let group = json!(["rbac.authorization.k8s.io"]);
+            let of_rbac: Vec<&Value> = rules.iter().filter(|rule| rule["apiGroups"] == group).collect();
+            let own =
+                json!({"apiGroups": group, "resources": [resource], "resourceNames": [name], "verbs": ["delete"]});
+            assert_eq!(of_rbac, [&own], "{kind} {name}");
+        }
+    }
+    assert_eq!(object(&manifests, "Job", "giveway-test")["spec"]["backoffLimit"], 3);
 }
