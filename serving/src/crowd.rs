@@ -1,6 +1,6 @@
-//! All connections of a server: closes those that exceed a time limit, and makes room for others.
+//! All connections of a server: closes those that exceed a time limit, and dismisses some for the sake of others.
 //!
-//! Room is needed in three cases: all connection slots are in use, a client address has too many unfinished requests, or
+//! It does so in three cases: all connection slots are in use, a client address has too many unfinished requests, or
 //! memory for a body is missing. Then the longest unfinished request is dismissed (of that address, or of those that hold
 //! memory), and without one the connection that has been idle longest. A request gets [`GRACE`] before; otherwise it
 //! could never finish. A complete request is never dismissed.

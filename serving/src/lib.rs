@@ -1,7 +1,7 @@
 //! The HTTP server of Giveway's daemons.
 //!
 //! The webhook's reviews and the metrics of all processes use the same server: [`server`] accepts connections,
-//! [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit and makes room for others, [`body`]
+//! [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit, [`body`]
 //! reads each request completely before the service gets it, in the [`memory`] that all bodies share. It serves a filter of
 //! the HTTP framework, converted by [`service`].
 //!

@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 pub struct ServerMetrics {
     /// Open connections.
     pub connections: Gauge,
-    /// Connections that were closed to make room for others.
+    /// Connections that were closed so that others could be served.
     pub closed_for_room: Counter,
     /// TLS handshakes that failed or timed out.
     pub handshake_failures: Counter,

@@ -53,7 +53,7 @@ pub(super) const NO_ROOM: About = About::counter(
 pub(super) const CONNECTIONS: About = About::gauge("giveway_webhook_connections", "Open connections", &[]);
 pub(super) const CLOSED: About = About::counter(
     "giveway_webhook_connections_closed_for_room_total",
-    "Unfinished requests and idle connections that were closed to make room for others",
+    "Unfinished requests and idle connections that were closed so that others could be served",
     &[],
 );
 pub(super) const HANDSHAKES: About =
