@@ -5,9 +5,9 @@
 //! read; where the API server does not have the changes since then any more, everything is listed again.
 
 use crate::list::Page;
+use crate::objects::{Kept, Salvaged};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use giveway_crds::answers::Salvaged;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -106,7 +106,7 @@ pub struct Reader<K> {
 
 impl<K> Reader<K>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.

@@ -74,7 +74,7 @@ fn event(kind: &str, object: &Value) -> String {
 
 /// Returns the next event in short.
 async fn next(reader: &mut Reader<ConfigMap>) -> String {
-    let name = |object: giveway_crds::answers::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
+    let name = |object: giveway_cluster::objects::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
     match reader.next().await {
         Ok(Event::Begun) => "started".to_owned(),
         Ok(Event::Listed(object)) => format!("listed {}", name(object)),

@@ -5,7 +5,7 @@
 //! owners whose pods a label makes a gang; Giveway's [`mode`]; how a priority class is [resolved](priority), and that a
 //! PodGroup [cannot raise the priority of its pods](lending); which pods are [critical add-ons](critical); which
 //! [labels] of a pod are kept in memory; the [conditions and reasons](condition); when a [circuit breaker](breaker) is open;
-//! which kinds are [optional]; how [responses](answers) with objects that any user may have written are parsed; how fields of
+//! which kinds are [optional]; what is removed from [responses](answers) with objects that any user may have written; how fields of
 //! such objects are [found](json) without copying them; and how sentences with counts are [worded](wording). The
 //! controllers can therefore reconcile what admission accepts.
 

@@ -2,10 +2,10 @@
 
 pub mod split;
 
+use crate::objects::{Kept, Kind, Salvaged};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use giveway_crds::answers::Salvaged;
 use http::Response;
 use http_body_util::{BodyExt, Limited};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -14,6 +14,7 @@ use kube::client::Body;
 use kube::core::{Request, Status};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use split::{Part, Splitter};
 use std::collections::VecDeque;
 
@@ -61,14 +62,29 @@ impl Page {
         Ok(Self { text, splitter: Splitter::default(), items: VecDeque::new(), metadata: ListMeta::default() })
     }
 
-    /// Returns the next object; `None` after the last one.
+    /// Returns the next object, with the fields that the daemons read; `None` after the last one.
     ///
     /// # Errors
     /// The response breaks off, or is no list.
-    pub async fn next<K: DeserializeOwned>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+    pub async fn next<K: Kept + DeserializeOwned>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+        let text = self.text_of_next().await?;
+        text.map(|text| serde_json::from_slice(&text)).transpose().map_err(Error::SerdeError)
+    }
+
+    /// Returns the next object, with the fields that the command line reads; `None` after the last one.
+    ///
+    /// # Errors
+    /// The response breaks off, or is no list.
+    pub async fn next_value(&mut self, kind: &Kind) -> Result<Option<Value>, Error> {
+        let text = self.text_of_next().await?;
+        text.map(|text| kind.decode(&text)).transpose().map_err(Error::SerdeError)
+    }
+
+    /// Returns the text of the next object; `None` after the last one.
+    async fn text_of_next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(item) = self.items.pop_front() {
-                return serde_json::from_slice(&item).map(Some).map_err(Error::SerdeError);
+                return Ok(Some(item));
             }
             let Some(piece) = self.text.next().await else {
                 self.splitter.end().map_err(|error| Error::Service(error.into()))?;

@@ -1,5 +1,5 @@
 //! Splits the JSON text of a list into its metadata and its objects while it arrives. Only brackets and strings are recognised; what
-//! they contain is decoded by the JSON parser, which also bounds their depth.
+//! they contain is decoded by the JSON parser.
 
 use thiserror::Error;
 
@@ -24,6 +24,15 @@ pub enum NoList {
     /// A part is larger than any object that the API server stores.
     #[error("an object of the list is larger than {LARGEST} bytes")]
     TooLarge,
+    /// The text is nested more deeply than the [limit](Splitter::limited).
+    #[error("the list is nested too deeply")]
+    TooDeep,
+    /// An element of `items` is no object.
+    #[error("an element of the list is no object")]
+    NoObject,
+    /// Another text follows the list.
+    #[error("another text follows the list")]
+    Trailing,
 }
 
 /// The members of the list that are read.
@@ -31,15 +40,21 @@ pub enum NoList {
 enum Member {
     #[default]
     Other,
+    Kind,
     Metadata,
     Items,
 }
+
+/// Maximum number of bytes of a name, and of the kind of a list. Longer ones are none of those that are read.
+const LONGEST_WORD: usize = 64;
 
 /// Position in the text of a list.
 #[derive(Debug, Default)]
 pub struct Splitter {
     /// Number of open brackets.
     depth: usize,
+    /// Maximum number of open brackets, if there is one.
+    limit: Option<usize>,
     in_string: bool,
     escaped: bool,
     /// True between the colon and the comma of a member of the outermost object.
@@ -47,16 +62,28 @@ pub struct Splitter {
     /// The text of the last string of the outermost object that may be a name, without its quotes.
     name: Vec<u8>,
     member: Member,
+    /// The text of `kind`.
+    kind: Vec<u8>,
     /// The text of the present part, if there is one.
     part: Option<Vec<u8>>,
     begun: bool,
 }
 
 impl Splitter {
+    /// Creates a splitter that refuses a text with more than this number of open brackets.
+    pub fn limited(limit: usize) -> Self {
+        Self { limit: Some(limit), ..Self::default() }
+    }
+
+    /// Returns the kind of the list; it is known at the latest after the last object.
+    pub fn kind(&self) -> String {
+        String::from_utf8_lossy(&self.kind).into_owned()
+    }
+
     /// Reads the next piece of the text, and adds the parts that it completes to `parts`.
     ///
     /// # Errors
-    /// A part is too large.
+    /// A part is too large or no object, or the text is nested too deeply.
     pub fn read(&mut self, piece: &[u8], parts: &mut impl Extend<Part>) -> Result<(), NoList> {
         // Start of the bytes that belong to the present part and are not copied yet.
         let mut from = 0;
@@ -65,11 +92,12 @@ impl Splitter {
                 self.string(byte);
                 continue;
             }
+            self.check(byte)?;
             match byte {
                 b'"' => {
                     self.in_string = true;
-                    if self.depth == 1 && !self.in_value {
-                        self.name.clear();
+                    if let Some(word) = self.word() {
+                        word.clear();
                     }
                 }
                 b'{' | b'[' => {
@@ -81,6 +109,9 @@ impl Splitter {
                 }
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        (self.in_value, self.member) = (false, Member::Other);
+                    }
                     if self.depth == self.outside()
                         && let Some(mut part) = self.part.take()
                     {
@@ -92,6 +123,7 @@ impl Splitter {
                 b':' if self.depth == 1 && !self.in_value => {
                     self.in_value = true;
                     self.member = match self.name.as_slice() {
+                        b"kind" => Member::Kind,
                         b"metadata" => Member::Metadata,
                         b"items" => Member::Items,
                         _ => Member::Other,
@@ -115,15 +147,42 @@ impl Splitter {
             b'"' => self.in_string = false,
             _ => {}
         }
-        // A longer name is none of those that are read.
-        if self.in_string && self.depth == 1 && !self.in_value && self.name.len() < 16 {
-            self.name.push(byte);
+        if self.in_string
+            && let Some(word) = self.word().filter(|word| word.len() < LONGEST_WORD)
+        {
+            word.push(byte);
         }
+    }
+
+    /// Returns where the present string of the outermost object is stored, if it is a name or the kind.
+    fn word(&mut self) -> Option<&mut Vec<u8>> {
+        match (self.depth, self.in_value, self.member) {
+            (1, false, _) => Some(&mut self.name),
+            (1, true, Member::Kind) => Some(&mut self.kind),
+            _ => None,
+        }
+    }
+
+    /// Checks that a byte outside of strings may stand where it stands.
+    fn check(&self, byte: u8) -> Result<(), NoList> {
+        let is_bracket = matches!(byte, b'{' | b'[');
+        if is_bracket && self.limit.is_some_and(|limit| self.depth >= limit) {
+            return Err(NoList::TooDeep);
+        }
+        if byte.is_ascii_whitespace() {
+            return Ok(());
+        }
+        let is_between = self.part.is_none() && self.member == Member::Items && self.depth == 2;
+        if is_between && !matches!(byte, b'{' | b',' | b']' | b'}') {
+            return Err(NoList::NoObject);
+        }
+        if self.begun && self.depth == 0 { Err(NoList::Trailing) } else { Ok(()) }
     }
 
     /// Returns true if this bracket begins a part.
     fn begins_part(&self, bracket: u8) -> bool {
-        bracket == b'{' && self.in_value && self.member != Member::Other && self.depth == self.outside()
+        let is_part = matches!(self.member, Member::Metadata | Member::Items);
+        bracket == b'{' && self.in_value && is_part && self.depth == self.outside()
     }
 
     /// Returns the number of open brackets around a part of the present member.
@@ -206,6 +265,31 @@ mod tests {
             assert_eq!(split(&text[..end], 4), Err(NoList::Ended), "{}", &text[..end]);
         }
         assert!(split(&text, 4).is_ok());
+    }
+
+    #[test]
+    fn the_kind_is_known_at_the_end_and_what_is_no_list_of_objects_is_refused() {
+        for text in
+            [r#"{"kind": "PodList", "items": [{"kind": "x"}]}"#, r#"{"items": [{"kind": "x"}], "kind":"PodList"}"#]
+        {
+            let (mut splitter, mut parts) = (Splitter::default(), Vec::new());
+            text.as_bytes().chunks(3).for_each(|piece| splitter.read(piece, &mut parts).unwrap());
+            assert_eq!((splitter.kind().as_str(), parts.len()), ("PodList", 1));
+        }
+        for element in ["7", "\"x\"", "[{}]", "null", "{}, true"] {
+            assert_eq!(split(&format!("{{\"items\": [{element}]}}"), 2), Err(NoList::NoObject), "{element}");
+        }
+        assert_eq!(split("{\"items\": []}\n{", 4), Err(NoList::Trailing));
+        assert!(split("{\"items\": []}\n \t", 4).is_ok());
+    }
+
+    #[test]
+    fn a_text_that_is_nested_more_deeply_than_the_limit_is_refused_at_once() {
+        let mut parts = Vec::new();
+        let text = |depth: usize| format!("{{\"items\": [{{\"a\": {}", "[".repeat(depth));
+        assert_eq!(Splitter::limited(100).read(text(97).as_bytes(), &mut parts), Ok(()));
+        assert_eq!(Splitter::limited(100).read(text(98).as_bytes(), &mut parts), Err(NoList::TooDeep));
+        assert_eq!(Splitter::default().read(text(100_000).as_bytes(), &mut parts), Ok(()));
     }
 
     #[test]

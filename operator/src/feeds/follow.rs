@@ -3,12 +3,12 @@
 //! The objects of a list arrive one by one between [`Update::Begun`] and [`Update::Complete`], and nothing is decided in between. A list
 //! that fails removes no object from the model, and the watch is broken. This includes the answer 404, except for
 //! [optional kinds](giveway_crds::optional). An object that cannot be decoded arrives as [`Update::Invalid`] and stops
-//! neither the list nor the watch (see [`giveway_crds::answers`]).
+//! neither the list nor the watch (see [`Salvaged`]).
 
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update, key_of};
+use giveway_cluster::objects::{Kept, Salvaged};
 use giveway_cluster::watch::{Event, Reader};
-use giveway_crds::answers::Salvaged;
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
 use kube::api::WatchParams;
@@ -51,7 +51,7 @@ pub(crate) async fn follow<K>(
     wrap: fn(Update<K>) -> Input,
 ) -> Outcome
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let Feed { inputs, watches, .. } = feed;
     let mut reader = Reader::new(api, params);

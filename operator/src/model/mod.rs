@@ -3,6 +3,8 @@
 
 mod apply;
 pub mod changed;
+#[cfg(test)]
+mod fields_tests;
 pub mod index;
 mod marks;
 pub mod pending;

@@ -1,6 +1,7 @@
 //! DeviceClasses (resource.k8s.io/v1), reduced to the fields that Giveway needs. API servers before 1.34 do not have
 //! them, and neither does the API version of the crate `k8s-openapi` that is used for all other kinds.
 
+use giveway_cluster::objects::kinds::{DEVICE_CLASS, Kept, Kind};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,12 @@ pub struct DeviceClassSpec {
     /// The extended resource that devices of this class serve, such as `example.com/gpu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_resource_name: Option<String>,
+}
+
+impl Kept for DeviceClass {
+    fn row() -> &'static Kind {
+        &DEVICE_CLASS
+    }
 }
 
 #[cfg(test)]

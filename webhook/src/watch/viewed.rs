@@ -3,6 +3,7 @@
 use crate::view::View;
 use giveway_admission::namespaced::{Namespaced, take};
 use giveway_admission::rules::guard::facts::{Allowance, PodObject};
+use giveway_cluster::objects::Kept;
 use giveway_crds::keys;
 use giveway_crds::native::NativeGroup;
 use giveway_crds::priority::Class;
@@ -17,7 +18,9 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 /// A kind of objects in the view.
-pub trait Viewed: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {
+pub trait Viewed:
+    Resource<DynamicType: Clone> + Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
     /// The bit of this kind in the synced set of [`SharedView`](super::SharedView).
     const BIT: u8;
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
 mod admission;
+mod fields;
 mod layers;
 mod outside;
 mod serving;

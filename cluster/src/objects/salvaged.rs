@@ -1,12 +1,13 @@
-//! Parses an object even if it contains a time out of range: the API server stores times up to the end of the year
+//! Decodes the fields of an object that are kept, even if it contains a time out of range: the API server stores times up to the end of the year
 //! 9999, and the time library's range ends a day earlier. An object that is invalid in another way is reported by name,
 //! and does not affect other objects.
 
+use super::kinds::Kept;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserializer};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -17,9 +18,9 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 #[derive(Clone, Debug)]
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Salvaged<K> {
+impl<'de, K: Kept + DeserializeOwned> Deserialize<'de> for Salvaged<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = Value::deserialize(deserializer)?;
+        let mut object = K::row().object().for_daemons().deserialize(deserializer)?;
         let error = match K::deserialize(&object) {
             Ok(read) => return Ok(Self(Ok(read))),
             Err(error) => error.to_string(),
@@ -111,14 +112,14 @@ mod tests {
         let pods = read(json!([
             {"metadata": {"name": "late", "namespace": "team", "creationTimestamp": late},
              "spec": {"containers": [], "nodeName": "n1"},
-             "status": {"startTime": "9999-12-31T23:59:59.999999+00:00", "message": "2026 or later"}},
+             "status": {"startTime": "9999-12-31T23:59:59.999999+00:00", "nominatedNodeName": "2026 or later"}},
             {"metadata": {"name": "good", "creationTimestamp": "2026-01-02T03:04:05Z"}},
         ]));
         let late = pods[0].0.as_ref().unwrap();
         assert_eq!(late.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
         let status = late.status.as_ref().unwrap();
         assert_eq!(status.start_time.as_ref().unwrap().0.to_string(), LATEST);
-        assert_eq!(status.message.as_deref(), Some("2026 or later"));
+        assert_eq!(status.nominated_node_name.as_deref(), Some("2026 or later"));
         assert_eq!(
             pods[1].0.as_ref().unwrap().metadata.creation_timestamp.as_ref().unwrap().0.to_string(),
             "2026-01-02T03:04:05Z"

@@ -1,0 +1,10 @@
+//! The objects that the programs read: of each kind only the [fields] in the [table of kinds](kinds), decoded while the text arrives.
+
+pub mod document;
+pub mod fields;
+pub mod kinds;
+pub mod mark;
+pub mod salvaged;
+
+pub use kinds::{Kept, Kind};
+pub use salvaged::Salvaged;
