@@ -1,11 +1,17 @@
 //! Replaces names in objects.
 //!
 //! The names of each sort are numbered in their sort order: equal names stay equal, the order by name (the last
-//! tie-breaker of the planner) is preserved, and a plan differs only in names. Label keys, resource names, quantities,
-//! times, priorities, `system-*` classes and the namespace `kube-system` are kept.
+//! tie-breaker of the planner) is preserved, and a plan differs only in names. The [table of kinds](giveway_cluster::objects::kinds) says
+//! for each field how it is written; a text that has no mark there is not written. Kept are keys of labels and taints, names of resources,
+//! quantities, times, priorities, words that the API server validates, `system-*` classes and the namespace `kube-system`.
 
 use crate::world::protected_names;
+use giveway_cluster::objects::fields::Field;
+use giveway_cluster::objects::kinds::{Kind, in_snapshots};
+use giveway_cluster::objects::mark::Mark;
+use giveway_crds::kinds::KINDS;
 use giveway_crds::{keys, membership, native};
+use serde::de::DeserializeSeed as _;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +23,14 @@ enum Sort {
     /// Pods and groups, whose order is compared across the two kinds.
     Unit,
     Owner,
+    /// Kinds of owners, and their versions.
+    OwnerKind,
     Class,
     Budget,
     Workload,
+    Scheduler,
+    Gate,
+    Address,
     /// Label values, values of taints, and names inside a pod.
     Value,
     Uid,
@@ -32,17 +43,22 @@ impl Sort {
             Self::Node => "node",
             Self::Unit => "unit",
             Self::Owner => "owner",
+            Self::OwnerKind => "kind",
             Self::Class => "class",
             Self::Budget => "budget",
             Self::Workload => "workload",
+            Self::Scheduler => "scheduler",
+            Self::Gate => "gate",
+            Self::Address => "address",
             Self::Value => "value",
             Self::Uid => "uid",
         }
     }
 }
 
-/// Replaces all names in trimmed objects.
-pub(crate) fn anonymize(items: &mut [Value]) {
+/// Replaces all names in objects, and removes what the planner does not read.
+pub(crate) fn anonymize(items: &mut Vec<Value>) {
+    items.retain_mut(trim);
     items.iter_mut().for_each(settle_group);
     items.iter_mut().filter(|item| item["kind"] == "Pod").for_each(settle_claims);
     let mut names: BTreeMap<Sort, BTreeSet<String>> = BTreeMap::new();
@@ -61,6 +77,19 @@ pub(crate) fn anonymize(items: &mut [Value]) {
             |sort, name: &str| tables.get(&sort).and_then(|t| t.get(name)).cloned().unwrap_or_else(|| name.to_owned());
         Walk { rename: &mut replace, numeric: &numeric, uids: &uids }.item(item);
     }
+}
+
+/// Returns the row of an object in the table of kinds.
+fn row_of(item: &Value) -> Option<&'static Kind> {
+    in_snapshots(item["apiVersion"].as_str()?, item["kind"].as_str()?)
+}
+
+/// Removes what is not in the table of kinds. Returns false for an object of another kind.
+fn trim(item: &mut Value) -> bool {
+    let Some(row) = row_of(item) else { return false };
+    // Decoding a value cannot fail.
+    *item = row.object().for_snapshots().deserialize(item.take()).unwrap_or_default();
+    true
 }
 
 fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
@@ -125,11 +154,66 @@ fn settle_claims(item: &mut Value) {
     let pod = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for volume in item.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(volume) = volume.as_object_mut()
-            && volume.remove("ephemeral").is_some()
+            && volume.remove("ephemeral").is_some_and(|source| !source.is_null())
         {
             let claim = format!("{pod}-{}", volume.get("name").and_then(Value::as_str).unwrap_or_default());
             volume.insert("persistentVolumeClaim".to_owned(), json!({ "claimName": claim }));
         }
+    }
+}
+
+/// Words of annotations and conditions that Giveway reads. Any other word means the same as another one.
+const WORDS: [&str; 13] = [
+    "",
+    "true",
+    "false",
+    "Never",
+    "PreemptLowerPriority",
+    "Pod",
+    "PodGroup",
+    "Unschedulable",
+    "SchedulingGated",
+    "SchedulerError",
+    "Infeasible",
+    "Deferred",
+    "PreemptionByScheduler",
+];
+
+/// Kinds of owners that every cluster has.
+const OWNERS: [&str; 9] = [
+    "Node",
+    "Job",
+    "CronJob",
+    "ReplicaSet",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicationController",
+    "PodGroup",
+];
+
+/// Addresses that name no host.
+const WILDCARDS: [&str; 4] = ["0.0.0.0", "127.0.0.1", "::", "::1"];
+
+/// Returns true for a kind or `apiVersion` that is the same in many clusters.
+fn is_usual(text: &str) -> bool {
+    let group = |version: &str| version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+    match text.split_once('/') {
+        Some((of_text, _)) => {
+            let is_of_kubernetes = !of_text.contains('.') || of_text.ends_with(".k8s.io") || of_text == keys::GROUP;
+            is_of_kubernetes || KINDS.iter().any(|row| group(&row.api_version()) == of_text)
+        }
+        None => text == "v1" || OWNERS.contains(&text) || KINDS.iter().any(|row| row.kind == text),
+    }
+}
+
+/// Returns true if a value has no text.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(_) => false,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
     }
 }
 
@@ -142,249 +226,156 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn item(&mut self, item: &mut Value) {
-        let kind = item["kind"].as_str().unwrap_or_default().to_owned();
-        let sort = match kind.as_str() {
-            "Preemption" => return self.preemption(item),
-            "Namespace" => Sort::Namespace,
-            "Node" => Sort::Node,
-            "PriorityClass" => return self.class(&mut item["metadata"]["name"]),
-            "PodDisruptionBudget" => Sort::Budget,
-            "Workload" => Sort::Workload,
-            // Pods and claims refer to claims and volumes as values.
-            "PersistentVolume" | "PersistentVolumeClaim" | "StorageClass" => Sort::Value,
-            // The name is part of a resource name, and resource names are kept.
-            "DeviceClass" => return,
-            "ValidatingAdmissionPolicy" => {
-                self.protected(item);
-                self.served(item);
-                return;
+        if let Some(row) = row_of(item) {
+            self.fields(row.object(), item);
+        }
+    }
+
+    /// Visits the fields of an object, or of each object in a list. Fields that must not be written are removed.
+    fn fields(&mut self, known: &Field, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fields(known, item)),
+            Value::Object(fields) => {
+                fields.retain(|name, value| known.field(name).is_some_and(|known| self.writes(known, value)));
             }
-            _ => Sort::Unit,
-        };
-        self.metadata(&mut item["metadata"], sort);
-        match kind.as_str() {
-            "Node" => self.each(item.pointer_mut("/spec/taints"), |walk, taint| {
-                let kept_for = taint["value"].as_str().is_some_and(|value| walk.uids.contains(value));
-                let sort = if kept_for { Sort::Uid } else { Sort::Value };
-                walk.text(sort, taint.get_mut("value"));
-            }),
-            "Pod" => self.pod(item),
-            "PersistentVolume" => {
-                self.node_terms(item.pointer_mut("/spec/nodeAffinity/required/nodeSelectorTerms"));
-            }
-            "PersistentVolumeClaim" => {
-                self.text(Sort::Value, item.pointer_mut("/spec/volumeName"));
-                self.text(Sort::Value, item.pointer_mut("/spec/storageClassName"));
-            }
-            "StorageClass" => self.each(item.get_mut("allowedTopologies"), |walk, topology| {
-                walk.each(topology.get_mut("matchLabelExpressions"), Self::rule);
-            }),
-            "PodGroup" => self.group(item),
-            "PodDisruptionBudget" => {
-                self.selector(item.pointer_mut("/spec/selector"));
-                if let Some(map) = item.pointer_mut("/status/disruptedPods").and_then(Value::as_object_mut) {
+            other => clear(other),
+        }
+    }
+
+    /// Visits a field. Returns true if it is written.
+    fn writes(&mut self, known: &Field, value: &mut Value) -> bool {
+        match known.mark {
+            Some(mark) => self.mark(mark, value),
+            None if known.fields.is_empty() => return known.in_snapshots && is_plain(value),
+            None => self.fields(known, value),
+        }
+        known.in_snapshots
+    }
+
+    fn mark(&mut self, mark: Mark, value: &mut Value) {
+        match mark {
+            Mark::Verbatim => {}
+            Mark::Labels => self.labels(value),
+            Mark::Rules => self.each(value, Self::rule),
+            Mark::Domain => self.domain(value),
+            Mark::Pods => {
+                if let Value::Object(map) = value {
                     *map = std::mem::take(map).into_iter().map(|(k, v)| ((self.rename)(Sort::Unit, &k), v)).collect();
                 }
             }
-            "Workload" => self.each(item.pointer_mut("/spec/podGroupTemplates"), |walk, template| {
-                walk.text(Sort::Value, template.get_mut("name"));
-                walk.optional_class(template.get_mut("priorityClassName"));
+            mark => self.each(value, |walk, value| match value {
+                Value::String(text) if !text.is_empty() => *text = walk.text(mark, text),
+                Value::String(_) => {}
+                other => clear(other),
             }),
-            _ => {}
         }
     }
 
-    /// Renames the namespaces that the chart protects.
-    fn protected(&mut self, policy: &mut Value) {
-        let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_PROTECTED.replace('/', "~1"));
-        let Some(Value::String(names)) = policy.pointer_mut(&pointer) else { return };
-        let renamed = protected_names(names).map(|name| (self.rename)(Sort::Namespace, name));
-        *names = renamed.collect::<Vec<_>>().join(",");
-    }
-
-    /// Renames the selector of the namespaces in which groups are served. An invalid selector becomes an empty one.
-    fn served(&mut self, policy: &mut Value) {
-        let pointer = format!("/metadata/annotations/{}", keys::ANNOTATION_SERVED.replace('/', "~1"));
-        let Some(Value::String(text)) = policy.pointer_mut(&pointer) else { return };
-        let mut selector = serde_json::from_str(text).unwrap_or_default();
-        self.selector(Some(&mut selector));
-        *text = selector.to_string();
-    }
-
-    fn metadata(&mut self, metadata: &mut Value, sort: Sort) {
-        self.text(sort, metadata.get_mut("name"));
-        self.text(Sort::Namespace, metadata.get_mut("namespace"));
-        self.text(Sort::Uid, metadata.get_mut("uid"));
-        self.labels(metadata.get_mut("labels"));
-        self.each(metadata.get_mut("ownerReferences"), |walk, owner| {
-            walk.text(Sort::Owner, owner.get_mut("name"));
-            walk.text(Sort::Uid, owner.get_mut("uid"));
-        });
-        // The annotation of a version without Preemptions contains a plan with names; it is ignored, so it is removed.
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(keys::ANNOTATION_PLAN);
-        }
-    }
-
-    fn pod(&mut self, item: &mut Value) {
-        let Some(spec) = item.get_mut("spec") else { return };
-        self.text(Sort::Node, spec.get_mut("nodeName"));
-        self.optional_class(spec.get_mut("priorityClassName"));
-        self.text(Sort::Unit, spec.pointer_mut("/schedulingGroup/podGroupName"));
-        self.labels(spec.get_mut("nodeSelector"));
-        self.each(spec.get_mut("tolerations"), |walk, toleration| {
-            walk.text(Sort::Value, toleration.get_mut("value"));
-        });
-        for list in ["containers", "initContainers", "volumes", "resourceClaims"] {
-            self.each(spec.get_mut(list), |walk, part| {
-                walk.text(Sort::Value, part.get_mut("name"));
-                walk.text(Sort::Value, part.pointer_mut("/persistentVolumeClaim/claimName"));
-            });
-        }
-        self.each(spec.get_mut("topologySpreadConstraints"), |walk, constraint| {
-            walk.selector(constraint.get_mut("labelSelector"));
-        });
-        self.affinity(spec.get_mut("affinity"));
-        let Some(status) = item.get_mut("status") else { return };
-        self.text(Sort::Node, status.get_mut("nominatedNodeName"));
-        for list in ["containerStatuses", "initContainerStatuses"] {
-            self.each(status.get_mut(list), |walk, container| walk.text(Sort::Value, container.get_mut("name")));
-        }
-    }
-
-    fn affinity(&mut self, affinity: Option<&mut Value>) {
-        let Some(affinity) = affinity else { return };
-        for side in ["podAffinity", "podAntiAffinity"] {
-            self.each(
-                affinity.pointer_mut(&format!("/{side}/requiredDuringSchedulingIgnoredDuringExecution")),
-                Self::term,
-            );
-            let preferred = format!("/{side}/preferredDuringSchedulingIgnoredDuringExecution");
-            self.each(affinity.pointer_mut(&preferred), |walk, weighted| walk.term(&mut weighted["podAffinityTerm"]));
-        }
-        let Some(node) = affinity.get_mut("nodeAffinity") else { return };
-        // Preferred affinity terms do not affect a plan and would only reveal names.
-        node.as_object_mut().map(|map| map.remove("preferredDuringSchedulingIgnoredDuringExecution"));
-        self.node_terms(node.pointer_mut("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"));
-    }
-
-    fn node_terms(&mut self, terms: Option<&mut Value>) {
-        self.each(terms, |walk, term| {
-            walk.each(term.get_mut("matchExpressions"), Self::rule);
-            walk.each(term.get_mut("matchFields"), |walk, rule| {
-                walk.each(rule.get_mut("values"), |walk, value| walk.text(Sort::Node, Some(value)));
-            });
-        });
-    }
-
-    fn term(&mut self, term: &mut Value) {
-        self.selector(term.get_mut("labelSelector"));
-        self.selector(term.get_mut("namespaceSelector"));
-        self.each(term.get_mut("namespaces"), |walk, name| walk.text(Sort::Namespace, Some(name)));
-    }
-
-    fn group(&mut self, item: &mut Value) {
-        if let Some(spec) = item.get_mut("spec") {
-            self.optional_class(spec.get_mut("priorityClassName"));
-            if let Some(workload) = spec.pointer_mut("/podGroupTemplateRef/workload") {
-                self.text(Sort::Workload, workload.get_mut("workloadName"));
-                self.text(Sort::Value, workload.get_mut("podGroupTemplateName"));
+    /// Returns how a text is written.
+    fn text(&mut self, mark: Mark, text: &str) -> String {
+        let sort = match mark {
+            Mark::Namespace => Sort::Namespace,
+            Mark::Node => Sort::Node,
+            Mark::Unit => Sort::Unit,
+            Mark::Owner => Sort::Owner,
+            Mark::Budget => Sort::Budget,
+            Mark::Workload => Sort::Workload,
+            Mark::Uid => Sort::Uid,
+            Mark::Taint if self.uids.contains(text) => Sort::Uid,
+            Mark::Value | Mark::Taint => Sort::Value,
+            Mark::OwnerKind if !is_usual(text) => Sort::OwnerKind,
+            Mark::Class if !text.starts_with("system-") => Sort::Class,
+            Mark::Scheduler if text != "default-scheduler" => Sort::Scheduler,
+            Mark::Gate if text != keys::GATE => Sort::Gate,
+            Mark::Address if !WILDCARDS.contains(&text) => Sort::Address,
+            Mark::OwnerKind | Mark::Class | Mark::Scheduler | Mark::Gate | Mark::Address => return text.to_owned(),
+            Mark::Word if WORDS.contains(&text) || text.parse::<i64>().is_ok() => return text.to_owned(),
+            Mark::Group => {
+                return match native::own_name(text) {
+                    Some(name) => native::key_name(&(self.rename)(Sort::Unit, name)),
+                    None => (self.rename)(Sort::Unit, text),
+                };
             }
-        }
-    }
-
-    /// Renames a stored plan, or a part of one. Names of plans reveal nothing and are kept; sentences contain other
-    /// names and are removed.
-    fn preemption(&mut self, item: &mut Value) {
-        if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
-            status.remove("message");
-            status.remove("term");
-        }
-        self.text(Sort::Uid, item["metadata"].get_mut("uid"));
-        let Some(plan) = item.get_mut("spec") else { return };
-        plan.as_object_mut().map(|map| map.remove("reason"));
-        if let Some(preemptor) = plan.get_mut("preemptor") {
-            self.text(Sort::Namespace, preemptor.get_mut("namespace"));
-            self.text(Sort::Unit, preemptor.get_mut("name"));
-            self.text(Sort::Uid, preemptor.get_mut("uid"));
-        }
-        if let Some(domain) = plan.get_mut("domain") {
-            let key = domain["key"].as_str().unwrap_or_default().to_owned();
-            self.label(&key, &mut domain["value"]);
-        }
-        self.each(plan.get_mut("placements"), |walk, placement| {
-            walk.text(Sort::Unit, placement.get_mut("pod"));
-            walk.text(Sort::Uid, placement.get_mut("uid"));
-            walk.text(Sort::Node, placement.get_mut("node"));
-        });
-        self.each(plan.get_mut("victims"), |walk, victim| {
-            victim.as_object_mut().map(|map| map.remove("owner"));
-            walk.text(Sort::Namespace, victim.get_mut("namespace"));
-            match victim["name"].as_str().and_then(native::own_name).map(str::to_owned) {
-                Some(name) => victim["name"] = native::key_name(&(walk.rename)(Sort::Unit, &name)).into(),
-                None => walk.text(Sort::Unit, victim.get_mut("name")),
+            Mark::Namespaces => {
+                let renamed = protected_names(text).map(|name| (self.rename)(Sort::Namespace, name));
+                return renamed.collect::<Vec<_>>().join(",");
             }
-            walk.each(victim.get_mut("pods"), |walk, pod| {
-                walk.text(Sort::Unit, pod.get_mut("name"));
-                walk.text(Sort::Uid, pod.get_mut("uid"));
-                walk.text(Sort::Node, pod.get_mut("node"));
-            });
-        });
+            Mark::Selector => return self.selector(text),
+            Mark::Word | Mark::Verbatim | Mark::Labels | Mark::Rules | Mark::Domain | Mark::Pods => {
+                return "other".to_owned();
+            }
+        };
+        (self.rename)(sort, text)
     }
 
-    /// Renames the label values in a label selector.
-    fn selector(&mut self, selector: Option<&mut Value>) {
-        let Some(selector) = selector else { return };
-        self.labels(selector.get_mut("matchLabels"));
-        self.each(selector.get_mut("matchExpressions"), Self::rule);
+    /// Renames the label values in a label selector. An invalid selector becomes an empty one.
+    fn selector(&mut self, text: &str) -> String {
+        let parsed: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+        let mut selector = Map::new();
+        for (name, mut value) in parsed {
+            match name.as_str() {
+                "matchLabels" => self.labels(&mut value),
+                "matchExpressions" => self.each(&mut value, Self::rule),
+                _ => continue,
+            }
+            selector.insert(name, value);
+        }
+        Value::Object(selector).to_string()
     }
 
     fn rule(&mut self, rule: &mut Value) {
-        let key = rule["key"].as_str().unwrap_or_default().to_owned();
-        self.each(rule.get_mut("values"), |walk, value| walk.label(&key, value));
+        let Value::Object(fields) = rule else { return clear(rule) };
+        fields.retain(|name, _| matches!(name.as_str(), "key" | "operator" | "values"));
+        let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(values) = fields.get_mut("values") {
+            self.each(values, |walk, value| walk.label(&key, value));
+        }
     }
 
-    fn labels(&mut self, labels: Option<&mut Value>) {
-        let empty = &mut Map::new();
-        for (key, value) in labels.and_then(Value::as_object_mut).unwrap_or(empty) {
-            self.label(&key.clone(), value);
+    fn domain(&mut self, domain: &mut Value) {
+        let Value::Object(fields) = domain else { return clear(domain) };
+        fields.retain(|name, _| matches!(name.as_str(), "key" | "value"));
+        let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(value) = fields.get_mut("value") {
+            self.label(&key, value);
+        }
+    }
+
+    fn labels(&mut self, labels: &mut Value) {
+        match labels {
+            Value::Object(labels) => labels.iter_mut().for_each(|(key, value)| self.label(key, value)),
+            other => clear(other),
         }
     }
 
     fn label(&mut self, key: &str, value: &mut Value) {
-        if self.numeric.contains(key) {
-            return;
-        }
-        let sort = if key == keys::LABEL_POD_GROUP { Sort::Unit } else { Sort::Value };
-        self.text(sort, Some(value));
-    }
-
-    fn optional_class(&mut self, value: Option<&mut Value>) {
-        if let Some(value) = value {
-            self.class(value);
+        let Value::String(text) = value else { return clear(value) };
+        let is_number = self.numeric.contains(key) && text.parse::<i64>().is_ok();
+        if !text.is_empty() && !is_number {
+            let sort = if key == keys::LABEL_POD_GROUP { Sort::Unit } else { Sort::Value };
+            *text = (self.rename)(sort, text);
         }
     }
 
-    fn class(&mut self, value: &mut Value) {
-        if !value.as_str().unwrap_or_default().starts_with("system-") {
-            self.text(Sort::Class, Some(value));
-        }
-    }
-
-    fn text(&mut self, sort: Sort, value: Option<&mut Value>) {
-        if let Some(value) = value
-            && let Some(text) = value.as_str().filter(|text| !text.is_empty())
-        {
-            *value = (self.rename)(sort, text).into();
-        }
-    }
-
-    fn each(&mut self, list: Option<&mut Value>, mut visit: impl FnMut(&mut Self, &mut Value)) {
-        for item in list.and_then(Value::as_array_mut).into_iter().flatten() {
-            visit(self, item);
+    /// Visits a value, or each one in a list.
+    fn each(&mut self, value: &mut Value, mut visit: impl FnMut(&mut Self, &mut Value)) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| visit(self, item)),
+            value => visit(self, value),
         }
     }
 }
+
+/// Removes what is not of the expected type and may contain a text.
+fn clear(value: &mut Value) {
+    if !is_plain(value) {
+        *value = Value::Null;
+    }
+}
+
+#[cfg(test)]
+#[path = "../../cluster/tests/maximal/mod.rs"]
+mod maximal;
 
 #[cfg(test)]
 mod tests {
@@ -490,5 +481,119 @@ mod tests {
         let nodes = ["bach", "haydn", "mozart"];
         let at = nodes.iter().position(|node| *node == plain.placements[0].node).unwrap();
         assert_eq!(hidden.placements[0].node, format!("node-{}", at + 1));
+    }
+
+    #[test]
+    fn what_any_user_may_write_is_replaced_the_same_everywhere() {
+        let pod = |name: &str| {
+            json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": "bank", "uid": name, "annotations": {
+                        keys::ANNOTATION_THRESHOLD: "7", keys::ANNOTATION_PREEMPTION_POLICY: "secret", "acme.com/note": "secret"},
+                    "ownerReferences": [{"apiVersion": "acme.com/v1", "kind": "SecretJob", "name": "secret", "uid": "o", "controller": true}]},
+                "spec": {"schedulerName": "secret-scheduler", "schedulingGates": [{"name": keys::GATE}, {"name": "acme.com/secret"}],
+                    "containers": [{"name": "c", "image": "secret", "env": [{"name": "A", "value": "secret"}],
+                        "ports": [{"hostPort": 80, "hostIP": "10.1.2.3"}, {"hostPort": 81, "hostIP": "0.0.0.0"}]}]},
+                "status": {"phase": "Pending", "message": "secret", "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "secret"},
+                    {"type": "Ready", "status": "False", "reason": "secret"}, {"type": "acme.com/secret", "status": "True"}]}})
+        };
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "secret"}});
+        let mut items = vec![pod("a"), other, pod("b")];
+        anonymize(&mut items);
+        let text = Value::Array(items.clone()).to_string().to_lowercase();
+        assert!(!text.contains("secret") && !text.contains("acme") && !text.contains("10.1.2.3"), "{text}");
+        assert_eq!(items.len(), 2);
+        for item in &items {
+            assert_eq!(item["spec"]["schedulerName"], "scheduler-1");
+            assert_eq!(item["spec"]["schedulingGates"], json!([{"name": keys::GATE}, {"name": "gate-1"}]));
+            let owner = &item["metadata"]["ownerReferences"][0];
+            assert_eq!((&owner["apiVersion"], &owner["kind"]), (&json!("kind-2"), &json!("kind-1")));
+            let ports = json!([{"hostPort": 80, "hostIP": "address-1"}, {"hostPort": 81, "hostIP": "0.0.0.0"}]);
+            assert_eq!(item["spec"]["containers"][0]["ports"], ports);
+            let annotations = json!({keys::ANNOTATION_THRESHOLD: "7", keys::ANNOTATION_PREEMPTION_POLICY: "other"});
+            assert_eq!(item["metadata"]["annotations"], annotations);
+            let reasons: Vec<_> =
+                item["status"]["conditions"].as_array().unwrap().iter().map(|c| &c["reason"]).collect();
+            assert_eq!(reasons, ["Unschedulable", "other"]);
+        }
+    }
+
+    #[test]
+    fn owners_that_many_clusters_have_keep_their_kind() {
+        for usual in [
+            "v1",
+            "apps/v1",
+            "batch/v1",
+            "jobset.x-k8s.io/v1alpha2",
+            "Job",
+            "ReplicaSet",
+            "JobSet",
+            "RayCluster",
+            "ray.io/v1",
+        ] {
+            assert!(is_usual(usual), "{usual}");
+        }
+        for other in ["acme.com/v1", "AcmeJob", "k8s.io.acme.com/v1"] {
+            assert!(!is_usual(other), "{other}");
+        }
+    }
+
+    /// Sets every text of an object.
+    fn fill(value: &mut Value) {
+        match value {
+            Value::String(text) => *text = "canary".to_owned(),
+            Value::Array(items) => items.iter_mut().for_each(fill),
+            Value::Object(fields) => fields.values_mut().for_each(fill),
+            _ => {}
+        }
+    }
+
+    /// Returns the names of the fields whose value is still this text.
+    fn unchanged(value: &Value, name: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::String(text) if text == "canary" => drop(found.insert(name.to_owned())),
+            Value::Array(items) => items.iter().for_each(|item| unchanged(item, name, found)),
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| unchanged(value, name, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn of_the_texts_of_a_pod_only_keys_and_validated_words_stay() {
+        let mut pod = maximal::pod();
+        fill(&mut pod);
+        (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+        for (condition, name) in pod["status"]["conditions"].as_array_mut().unwrap().iter_mut().zip(["Ready", "Other"])
+        {
+            condition["type"] = json!(name);
+        }
+        let mut items = vec![pod];
+        anonymize(&mut items);
+        let mut found = BTreeSet::new();
+        unchanged(&items[0], "", &mut found);
+        let words = [
+            // Keys, and names of resources.
+            "key",
+            "matchLabelKeys",
+            "mismatchLabelKeys",
+            "topologyKey",
+            // Words that the API server validates.
+            "effect",
+            "nodeAffinityPolicy",
+            "nodeTaintsPolicy",
+            "operator",
+            "phase",
+            "preemptionPolicy",
+            "protocol",
+            "restartPolicy",
+            "status",
+            "whenUnsatisfiable",
+            // Times.
+            "creationTimestamp",
+            "deletionTimestamp",
+            "lastTransitionTime",
+            "startTime",
+        ];
+        assert_eq!(found, words.iter().map(|word| (*word).to_owned()).collect());
     }
 }

@@ -3,9 +3,12 @@
 use crate::error::CliError;
 use crate::names;
 use clap::Args;
+use giveway_cluster::list::Page;
+use giveway_cluster::objects::Kind;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use kube::api::ListParams;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
@@ -128,12 +131,30 @@ impl RequestError {
 impl Api {
     /// Sends one GET. A missing object, an unknown kind and a missing permission are not errors.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
-        match self.call(Method::GET, path, Vec::new()).await {
-            Ok(value) => Ok(Got::Found(value)),
-            Err(RequestError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
-            Err(RequestError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
-            Err(error) => Err(CliError::Cluster { what: format!("GET {path}"), problem: error.to_string() }),
-        }
+        got(self.call(Method::GET, path, Vec::new()).await, path)
+    }
+
+    /// Lists a page of the objects of a kind. `take` gets each as it arrives, with the fields that the command line reads. Returns the
+    /// token of the next page; empty after the last one.
+    pub(crate) async fn page(
+        &self,
+        kind: &Kind,
+        params: &ListParams,
+        take: &mut impl FnMut(Value) -> Result<(), CliError>,
+    ) -> Result<Got<String>, CliError> {
+        let (path, mut taken) = (kind.path(), Ok(()));
+        let call = async {
+            let mut page = Page::request(&self.client, &path, params).await?;
+            while taken.is_ok()
+                && let Some(object) = page.next_value(kind).await?
+            {
+                taken = take(object);
+            }
+            Ok::<_, kube::Error>(page.next_page().unwrap_or_default().to_owned())
+        };
+        let next = self.limited(call).await;
+        taken?;
+        got(next, &path)
     }
 
     /// Sends one call with an object as its body.
@@ -193,7 +214,11 @@ impl Api {
     ) -> Result<T, RequestError> {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body);
         let request = request.map_err(|error| RequestError::Failed(error.to_string()))?;
-        let call = self.client.request::<T>(request);
+        self.limited(self.client.request::<T>(request)).await
+    }
+
+    /// Waits for an answer as long as `--request-timeout` says.
+    async fn limited<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, RequestError> {
         let answer = if self.timeout.is_zero() {
             call.await
         } else {
@@ -204,6 +229,16 @@ impl Api {
             kube::Error::Api(status) => RequestError::Refused(status),
             other => RequestError::Failed(chain(&other)),
         })
+    }
+}
+
+/// Returns the result of a GET at this path.
+fn got<T>(answer: Result<T, RequestError>, path: &str) -> Result<Got<T>, CliError> {
+    match answer {
+        Ok(value) => Ok(Got::Found(value)),
+        Err(RequestError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
+        Err(RequestError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
+        Err(error) => Err(CliError::Cluster { what: format!("GET {path}"), problem: error.to_string() }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors. Every message about input names the file and, if there is one, the object, field and value.
 
+use crate::nesting::DEEPEST;
 use giveway_planner::{ModelError, Preemptor};
 
 /// Why a command failed.
@@ -9,6 +10,8 @@ pub(crate) enum CliError {
     Read { file: String, source: std::io::Error },
     #[error("{file}: is neither JSON nor YAML: {problem}")]
     Syntax { file: String, problem: String },
+    #[error("{file}: is nested too deeply: at most {DEEPEST} levels are read")]
+    TooDeep { file: String },
     #[error(
         "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses -A -o yaml` prints it"
     )]

@@ -1,60 +1,247 @@
 //! Files in JSON or YAML: texts, documents, and the objects of a snapshot.
+//!
+//! A snapshot in JSON that is larger than a limit is read as a stream, object by object; so are JSON lines. Of YAML, and of smaller files,
+//! the text is in memory, but of each object only the fields that the planner reads.
 
 use crate::error::CliError;
-use crate::live::Objects;
-use serde::Deserialize;
+use crate::nesting;
+use giveway_cluster::list::split::{NoList, Part, Splitter};
+use giveway_cluster::objects::document::{Document, decode};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
+
+/// Size from which on JSON is read as a stream, in bytes.
+const LARGE: u64 = 64 << 20;
+
+/// Size of the pieces of a stream, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// Returns the name of a file in messages; `-` is standard input.
+pub(crate) fn title(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
+    if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
+}
 
 /// Reads a file; `-` is standard input. Returns its name for messages, and its text.
 pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
-    let (file, text) = if path == Path::new("-") {
-        let mut text = String::new();
-        ("standard input".to_owned(), std::io::stdin().read_to_string(&mut text).map(|_| text))
-    } else {
-        (path.display().to_string(), std::fs::read_to_string(path))
-    };
-    match text {
-        Ok(text) => Ok((file, text)),
+    let (file, mut text) = (title(path), String::new());
+    match open(path).and_then(|mut reader| reader.read_to_string(&mut text)) {
+        Ok(_) => Ok((file, text)),
         Err(source) => Err(CliError::Read { file, source }),
     }
 }
 
 /// Returns the documents of a text in JSON or YAML.
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
-    let syntax = |problem: String| CliError::Syntax { file: file.to_owned(), problem };
-    let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<_>, _>>();
-    if !text.trim_start().starts_with(['{', '[']) {
-        return yaml().map_err(|error| syntax(error.to_string()));
+    parsed(file, text)
+}
+
+fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<T>, CliError> {
+    let too_deep = || CliError::TooDeep { file: file.to_owned() };
+    if nesting::is_too_deep(text.as_bytes()) {
+        return Err(too_deep());
+    }
+    let failed = |problem: String| match problem.contains("recursion limit exceeded") {
+        true => too_deep(),
+        false => CliError::Syntax { file: file.to_owned(), problem },
+    };
+    let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(T::deserialize).collect::<Result<Vec<_>, _>>();
+    if !is_json(text.as_bytes()) {
+        return yaml().map_err(|error| failed(error.to_string()));
     }
     // YAML may start with a brace or bracket too. JSON is tried first because parsing YAML is slow.
-    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    let json: Result<Vec<T>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     json.or_else(|error| {
-        // A text that ends too early as JSON does so as YAML too. For a text that is nested too deeply, parsing YAML
-        // would take time quadratic in the depth.
-        let hopeless = error.is_eof() || error.to_string().starts_with("recursion limit exceeded");
-        if hopeless { Err(syntax(error.to_string())) } else { yaml().map_err(|_| syntax(error.to_string())) }
+        // A text that ends too early as JSON does so as YAML too.
+        let problem = error.to_string();
+        let is_hopeless = error.is_eof() || problem.contains("recursion limit exceeded");
+        if is_hopeless { Err(failed(problem)) } else { yaml().map_err(|_| failed(problem)) }
     })
 }
 
-/// Reads the objects of a snapshot file.
-pub(crate) fn read(path: &Path) -> Result<Objects, CliError> {
-    let (file, text) = read_text(path)?;
-    let mut list = documents(&file, &text)?.into_iter().next().unwrap_or_default();
-    let kind = match &list {
-        Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),
+/// Returns true if a text may be JSON.
+fn is_json(text: &[u8]) -> bool {
+    matches!(text.trim_ascii_start(), [b'{' | b'[', ..])
+}
+
+/// Reads a snapshot: `take` gets each object, with the fields that the planner reads.
+pub(crate) fn each(path: &Path, take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
+    let file = title(path);
+    match open(path) {
+        Ok(reader) => Stream { file: &file, reader, large: LARGE }.each(take),
+        Err(source) => Err(CliError::Read { file, source }),
+    }
+}
+
+/// A snapshot that is read.
+struct Stream<'f, R> {
+    file: &'f str,
+    reader: R,
+    /// Size from which on JSON is read as a stream, in bytes.
+    large: u64,
+}
+
+impl<R: Read> Stream<'_, R> {
+    fn each(mut self, mut take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
+        let file = self.file;
+        let failed = |source| CliError::Read { file: file.to_owned(), source };
+        let mut start = Vec::new();
+        self.reader.by_ref().take(self.large).read_to_end(&mut start).map_err(failed)?;
+        let is_large = u64::try_from(start.len()).is_ok_and(|length| length >= self.large);
+        if is_large && is_json(&start) {
+            let is_plain_list = start.trim_ascii_start().starts_with(b"[");
+            let is_lines = has_a_document_in_its_first_line(&start);
+            let reader = Cursor::new(start).chain(self.reader);
+            return match is_lines {
+                true => lines(file, BufReader::new(reader), take),
+                false => list(file, reader, is_plain_list, take),
+            };
+        }
+        self.reader.read_to_end(&mut start).map_err(failed)?;
+        let not_a_text = |_| std::io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+        let text = String::from_utf8(start).map_err(not_a_text).map_err(failed)?;
+        let documents: Vec<Document> = parsed(file, &text)?;
+        drop(text);
+        objects(file, documents.into_iter().map(|document| document.0).collect())?.into_iter().try_for_each(&mut take)
+    }
+}
+
+/// Returns true if the first line of a longer text is a complete document: each line is one.
+fn has_a_document_in_its_first_line(start: &[u8]) -> bool {
+    let start = start.trim_ascii_start();
+    let end = start.iter().position(|byte| *byte == b'\n');
+    end.and_then(|end| start.get(..end)).is_some_and(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok())
+}
+
+/// Returns the objects of documents: the items of Lists, and, if there are several documents, objects.
+fn objects(file: &str, mut documents: Vec<Value>) -> Result<Vec<Value>, CliError> {
+    documents.retain(|document| !document.is_null());
+    if documents.len() <= 1 {
+        let items = items_of(documents.pop().unwrap_or_default());
+        let items = items.map_err(|other| CliError::NotAList { file: file.to_owned(), kind: kind_of(&other) })?;
+        for (index, item) in items.iter().enumerate() {
+            check(item, file, || format!("items[{index}]"))?;
+        }
+        return Ok(items);
+    }
+    let mut found = Vec::new();
+    for (index, document) in documents.into_iter().enumerate() {
+        add_document(file, &format!("document {}", index + 1), document, &mut |object| {
+            found.push(object);
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// Delivers a document that is one of several: an object, or the items of a List.
+fn add_document(
+    file: &str,
+    place: &str,
+    document: Value,
+    take: &mut impl FnMut(Value) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    match items_of(document) {
+        Ok(items) => {
+            for (index, item) in items.into_iter().enumerate() {
+                check(&item, file, || format!("{place}, items[{index}]"))?;
+                take(item)?;
+            }
+            Ok(())
+        }
+        Err(object) => {
+            check(&object, file, || place.to_owned())?;
+            take(object)
+        }
+    }
+}
+
+/// Returns the items of a List, or the document if it is none.
+fn items_of(mut document: Value) -> Result<Vec<Value>, Value> {
+    if document["kind"] != "List" {
+        return Err(document);
+    }
+    match document.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(document),
+    }
+}
+
+fn kind_of(document: &Value) -> String {
+    match document {
+        Value::Object(fields) => fields.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),
         Value::Array(_) => "a plain list".to_owned(),
         other => other.to_string(),
-    };
-    let items = match list.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) if kind == "List" => items,
-        _ => return Err(CliError::NotAList { file, kind }),
-    };
-    for (index, item) in items.iter().enumerate() {
-        check(item, &file, || format!("items[{index}]"))?;
     }
-    Ok(Objects { source: file, live: false, items, notes: Vec::new() })
+}
+
+/// Reads JSON lines: each is an object or a List.
+fn lines(
+    file: &str,
+    mut reader: impl BufRead,
+    mut take: impl FnMut(Value) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut line = Vec::new();
+    for number in 1_usize.. {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line);
+        if length.map_err(|source| CliError::Read { file: file.to_owned(), source })? == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if nesting::is_too_deep(&line) {
+            return Err(CliError::TooDeep { file: file.to_owned() });
+        }
+        let document: Document = serde_json::from_slice(&line)
+            .map_err(|error| CliError::Syntax { file: file.to_owned(), problem: format!("line {number}: {error}") })?;
+        add_document(file, &format!("document {number}"), document.0, &mut take)?;
+    }
+    Ok(())
+}
+
+/// Reads a List in JSON while it arrives.
+fn list(
+    file: &str,
+    mut reader: impl Read,
+    is_plain_list: bool,
+    mut take: impl FnMut(Value) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let no_list = |error: NoList| match error {
+        NoList::TooDeep => CliError::TooDeep { file: file.to_owned() },
+        other => CliError::Syntax { file: file.to_owned(), problem: other.to_string() },
+    };
+    // An object is in two brackets, those of the list and of its items.
+    let (mut splitter, mut parts, mut piece) = (Splitter::limited(nesting::DEEPEST + 2), Vec::new(), vec![0_u8; PIECE]);
+    let mut index = 0_usize;
+    loop {
+        let length = match reader.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(source) => return Err(CliError::Read { file: file.to_owned(), source }),
+        };
+        splitter.read(piece.get(..length).unwrap_or_default(), &mut parts).map_err(no_list)?;
+        for part in parts.drain(..) {
+            let Part::Item(text) = part else { continue };
+            let object = decode(&text).map_err(|error| CliError::Syntax {
+                file: file.to_owned(),
+                problem: format!("items[{index}]: {error}"),
+            })?;
+            check(&object, file, || format!("items[{index}]"))?;
+            take(object)?;
+            index += 1;
+        }
+    }
+    splitter.end().map_err(no_list)?;
+    let kind = if is_plain_list { "a plain list".to_owned() } else { splitter.kind() };
+    if kind == "List" { Ok(()) } else { Err(CliError::NotAList { file: file.to_owned(), kind }) }
 }
 
 /// Rejects a value that is not an object with `apiVersion`, `kind` and name.
@@ -69,4 +256,88 @@ pub(crate) fn check(item: &Value, file: &str, place: impl Fn() -> String) -> Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Returns the names of the objects of a text, which is read as a stream if it has this size.
+    fn names(text: &str, large: u64) -> Result<Vec<String>, String> {
+        let mut found = Vec::new();
+        let stream = Stream { file: "file", reader: text.as_bytes(), large };
+        let outcome = stream.each(|object| {
+            assert!(object.get("data").is_none(), "no program reads it: {object}");
+            found.push(object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            Ok(())
+        });
+        outcome.map(|()| found).map_err(|error| error.to_string())
+    }
+
+    fn object(name: &str) -> Value {
+        json!({"apiVersion": "v1", "data": {"secret": "x"}, "kind": "Secret", "metadata": {"name": name}})
+    }
+
+    #[test]
+    fn a_list_is_read_the_same_whether_it_is_large_or_not() {
+        let list = json!({"apiVersion": "v1", "items": [object("a"), object("b")], "kind": "List", "metadata": {}});
+        let yaml = serde_yaml_ng::to_string(&list).unwrap();
+        for text in [list.to_string(), format!("{list:#}"), format!("\n {list:#}\n"), yaml] {
+            for large in [1, 20, 1 << 20] {
+                assert_eq!(names(&text, large), Ok(vec!["a".to_owned(), "b".to_owned()]), "{large}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_documents_are_objects_or_lists() {
+        let list = json!({"kind": "List", "items": [object("b"), object("c")]});
+        let lines = format!("{}\n\n{list}\n{}\n", object("a"), object("d"));
+        let yaml = format!(
+            "{}---\n{}",
+            serde_yaml_ng::to_string(&list).unwrap(),
+            serde_yaml_ng::to_string(&object("d")).unwrap()
+        );
+        for large in [100, 1 << 20] {
+            assert_eq!(names(&lines, large).unwrap(), ["a", "b", "c", "d"], "{large}");
+            assert_eq!(names(&yaml, large).unwrap(), ["b", "c", "d"], "{large}");
+        }
+        let wrong = format!("{}\n{}\n", object("a"), json!({"kind": "Pod", "apiVersion": "v1"}));
+        for large in [100, 1 << 20] {
+            let words = "file: document 2: metadata.name: Required value: every object has one";
+            assert_eq!(names(&wrong, large).unwrap_err(), words);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_stream_names_the_file() {
+        let rows = [
+            (
+                json!({"kind": "List", "items": [object("")]}).to_string(),
+                "file: items[0]: metadata.name: Required value: every object has one",
+            ),
+            (
+                json!({"kind": "List", "items": [7]}).to_string(),
+                "file: is neither JSON nor YAML: an element of the list is no object",
+            ),
+            (
+                json!({"kind": "PodList", "items": []}).to_string(),
+                "file: kind: Invalid value: \"PodList\": must be a v1 List",
+            ),
+            ("[\n{}]".to_owned(), "file: kind: Invalid value: \"a plain list\": must be a v1 List"),
+            (
+                "{\"kind\": \"List\",\n \"items\": [{".to_owned(),
+                "file: is neither JSON nor YAML: the list ends in the middle of its text",
+            ),
+            (
+                format!("{{\"items\": [{{\"a\": {}", "[".repeat(200_000)),
+                "file: is nested too deeply: at most 128 levels are read",
+            ),
+        ];
+        for (text, words) in rows {
+            let said = names(&text, 2).unwrap_err();
+            assert!(said.starts_with(words), "{said}");
+        }
+    }
 }

@@ -9,8 +9,8 @@
 //! args, connect, error   command line, kubeconfig, what can go wrong
 //! names                  validation of names
 //! output/                texts, tables and notes on the terminal
-//! live, mask             objects from the API server, trimmed to what the planner reads
-//! files                  objects and manifests from files
+//! live                   objects from the API server, one by one, with the fields that the planner reads
+//! files, nesting         objects and manifests from files
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
@@ -43,8 +43,8 @@ mod history;
 mod job;
 mod live;
 mod manual;
-mod mask;
 mod names;
+mod nesting;
 mod not_evicted;
 mod output;
 mod plan;

@@ -6,7 +6,7 @@ use crate::connect::{ClusterConnection, block_on};
 use crate::decide;
 use crate::error::CliError;
 use crate::world::World;
-use crate::{critical, files, live, submit};
+use crate::{critical, submit};
 use std::path::Path;
 
 /// Runs the planner and prints the answer.
@@ -17,14 +17,13 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
     if args.snapshot.as_deref() == Some(Path::new("-")) && args.files.iter().any(|file| file == "-") {
         return Err(CliError::StandardInputTwice);
     }
-    let (objects, namespace) = match &args.snapshot {
-        Some(file) => (files::read(file)?, connection.namespace()),
+    let (mut world, namespace) = match &args.snapshot {
+        Some(file) => (World::of_file(file)?, connection.namespace()),
         None => block_on(async {
             let api = connection.api().await?;
-            Ok((live::read(&api).await?, api.namespace.clone()))
+            Ok((World::of_cluster(&api, |_| true).await?, api.namespace.clone()))
         })?,
     };
-    let mut world = World::new(objects)?;
     world.cluster.spare_critical_addons(Some(args.critical_flags.terms().namespaces));
     let strategy = args.strategy;
     let mut answer = match &args.preemptor {

@@ -1,8 +1,10 @@
 //! The objects as the planner's model, with what the commands need besides: pending pods (to continue from a decision),
 //! Workloads, and the operator's plans in progress.
 
+use crate::connect::Api;
 use crate::error::CliError;
 use crate::live::Objects;
+use crate::{files, live};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
@@ -19,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// State of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -46,34 +49,85 @@ pub(crate) struct World {
     pub(crate) notes: Vec<String>,
 }
 
-impl World {
-    /// Reads the objects.
-    ///
-    /// # Errors
-    /// An object of a file cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
-    pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
-        let mut world = Self { source: objects.source, notes: objects.notes, ..Self::default() };
+/// A world whose objects arrive one by one.
+struct Gathering {
+    world: World,
+    /// The parts of stored plans, by name of the plan.
+    parts: BTreeMap<String, Vec<Preemption>>,
+    /// For a live cluster: pods that had to terminate before this time are overdue.
+    latest: Option<Timestamp>,
+}
+
+impl Gathering {
+    fn new(source: String, live: bool) -> Self {
+        let mut world = World { source, ..World::default() };
         // Pods of classes that are not managed have their policy only in their spec.
         world.cluster.trust_pod_policy = true;
         world.cluster.spare_critical_addons(Some([critical::NAMESPACE.to_owned()].into()));
-        let mut parts: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
-        for item in &objects.items {
-            match world.add(item, &mut parts) {
-                Err(error) if objects.live => world.notes.push(format!("Left out: {error}")),
-                outcome => outcome?,
-            }
+        let latest = live.then(|| Timestamp::now() - SignedDuration::from_secs(30));
+        Self { world, parts: BTreeMap::new(), latest }
+    }
+
+    /// Adds an object.
+    ///
+    /// # Errors
+    /// It is from a file, and cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
+    fn add(&mut self, item: &Value) -> Result<(), CliError> {
+        match self.world.add(item, &mut self.parts) {
+            Err(error) if self.latest.is_some() => self.world.notes.push(format!("Left out: {error}")),
+            outcome => outcome?,
         }
-        if objects.live {
-            world.note_overdue(&objects.items, Timestamp::now());
+        if let Some(latest) = self.latest {
+            self.world.note_overdue(item, latest);
         }
-        for (name, parts) in parts {
+        Ok(())
+    }
+
+    /// Returns the world when all objects were added; with these notes first.
+    fn end(self, mut notes: Vec<String>) -> World {
+        let mut world = self.world;
+        notes.append(&mut world.notes);
+        world.notes = notes;
+        for (name, parts) in self.parts {
             match assemble(parts) {
                 Ok(plan) => drop(world.plans.insert(name, plan)),
                 Err(why) => world.notes.push(format!("Left out: Preemption {name}: {why}.")),
             }
         }
         world.reserve_placements();
-        Ok(world)
+        world
+    }
+}
+
+impl World {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    /// An object of a file cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
+    pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
+        let mut gathering = Gathering::new(objects.source, objects.live);
+        objects.items.iter().try_for_each(|item| gathering.add(item))?;
+        Ok(gathering.end(objects.notes))
+    }
+
+    /// Reads the kinds of a live cluster for which `wanted` returns true. Each object is added as it arrives.
+    ///
+    /// # Errors
+    /// A list fails.
+    pub(crate) async fn of_cluster(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Self, CliError> {
+        let mut gathering = Gathering::new("cluster".to_owned(), true);
+        let notes = live::each(api, wanted, |item| gathering.add(&item)).await?;
+        Ok(gathering.end(notes))
+    }
+
+    /// Reads a snapshot.
+    ///
+    /// # Errors
+    /// The file is no snapshot, or an object of it cannot be read.
+    pub(crate) fn of_file(path: &Path) -> Result<Self, CliError> {
+        let mut gathering = Gathering::new(files::title(path), false);
+        files::each(path, |item| gathering.add(&item))?;
+        Ok(gathering.end(Vec::new()))
     }
 
     /// Reserves the placements of the plans in progress. The reservation of a critical add-on counts with the priority of critical pods.
@@ -87,16 +141,13 @@ impl World {
         }
     }
 
-    /// Fills `overdue`: pods that are still terminating 30 s after their grace period, as in the operator. Not for
+    /// Adds a pod to `overdue` if its grace period ended before this time and it is still terminating, as in the operator. Not for
     /// files, whose current time is unknown.
-    fn note_overdue(&mut self, items: &[Value], now: Timestamp) {
-        let latest = now - SignedDuration::from_secs(30);
-        for pod in items.iter().filter(|item| item["kind"] == "Pod") {
-            let metadata = &pod["metadata"];
-            let at = metadata["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
-            if at.is_some_and(|at| at < latest) {
-                self.overdue.extend(metadata["uid"].as_str().map(SmolStr::new));
-            }
+    fn note_overdue(&mut self, item: &Value, latest: Timestamp) {
+        let metadata = &item["metadata"];
+        let at = metadata["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        if item["kind"] == "Pod" && at.is_some_and(|at| at < latest) {
+            self.overdue.extend(metadata["uid"].as_str().map(SmolStr::new));
         }
     }
 

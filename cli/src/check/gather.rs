@@ -344,7 +344,7 @@ async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>
 /// Reads pods, budgets and classes into the planner's model.
 async fn world(api: &Api) -> Result<Known<World>, CliError> {
     let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
-    match live::read_kinds(api, |kind| wanted.contains(&kind)).await.and_then(World::new) {
+    match World::of_cluster(api, |kind| wanted.contains(&kind)).await {
         Ok(world) => Ok(Ok(world)),
         Err(CliError::Cluster { problem, .. }) => Ok(Err(problem)),
         Err(error) => Err(error),

@@ -4,8 +4,8 @@ use super::node::NodeClient;
 use super::own;
 use crate::connect::{Api, Got, RequestError, page_of};
 use crate::error::CliError;
-use crate::mask;
 use crate::output;
+use giveway_cluster::objects::fields::keep_only;
 use giveway_crds::critical;
 use giveway_crds::preemption::PreemptionSpec;
 use http::Method;
@@ -30,7 +30,7 @@ impl TaintStore {
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
         // Keeps only the fields that are needed; a whole node is a hundred times as large.
         let taints = |mut node: Value| {
-            mask::cut(&mut node, "metadata(name uid resourceVersion) spec(taints)");
+            keep_only(&mut node, "metadata(name uid resourceVersion) spec(taints)");
             Some(node)
         };
         let nodes = list_of(&self.api, NODES, taints).await?;

@@ -1,6 +1,6 @@
 //! What Giveway added to objects that it does not own, and the patches that remove it.
 
-use crate::mask;
+use giveway_cluster::objects::fields::keep_only;
 use giveway_crds::keys::{
     FINALIZER_PROTECTION, GATE, GROUP, LABEL_PLACEHOLDER, LABEL_POD_GROUP, LABEL_PROVISIONING, PREFIX,
 };
@@ -40,7 +40,7 @@ const PART: &str = "metadata(name namespace uid resourceVersion deletionTimestam
 
 /// Returns those fields of an object, without labels and annotations of other components, which can be large.
 pub(super) fn part_of(mut object: Value) -> Value {
-    mask::cut(&mut object, PART);
+    keep_only(&mut object, PART);
     for map in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = object.pointer_mut(map).and_then(Value::as_object_mut) {
             map.retain(|key, _| key.starts_with(PREFIX));

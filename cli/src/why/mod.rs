@@ -13,7 +13,6 @@ use crate::answer::PlanAnswer;
 use crate::args::{WhyArgs, WhyTarget};
 use crate::connect::{Api, ClusterConnection, Got, block_on};
 use crate::error::CliError;
-use crate::live;
 use crate::output::{self, style};
 use crate::role::Role;
 use crate::world::{World, preemptor_of};
@@ -57,7 +56,7 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
         let text = match &args.target {
             None => {
                 let namespace = (!args.all_namespaces).then(|| api.namespace.clone());
-                let world = World::new(live::read(&api).await?)?;
+                let world = World::of_cluster(&api, |_| true).await?;
                 list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
             }
             Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace), None).await?,
@@ -98,7 +97,7 @@ async fn gather(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Resu
         }
     };
     let events = events::of(api, &namespace, kind, &name).await?;
-    let world = World::new(live::read(api).await?)?;
+    let world = World::of_cluster(api, |_| true).await?;
     let failed = match &target {
         Preemptor::Group(key) if !group.as_ref().is_some_and(creation::is_scheduled) => {
             let owner = owner.or_else(|| GroupOwner::of(group.as_ref()?));

@@ -335,12 +335,17 @@ fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
 }
 
 #[test]
-fn what_is_nested_too_deeply_is_no_json_and_is_not_tried_as_yaml() {
-    let deep = format!("{{\"a\": {}", "[".repeat(200_000));
-    snapshot(&deep, "standard input: is neither JSON nor YAML: recursion limit exceeded at line 1 column 133");
-    snapshot(
-        &"[".repeat(200_000),
-        "standard input: is neither JSON nor YAML: recursion limit exceeded at line 1 column 128",
-    );
+fn what_is_nested_too_deeply_is_refused_at_once() {
+    let open = "[".repeat(200_000);
+    let words = "standard input: is nested too deeply: at most 128 levels are read";
+    for deep in
+        [format!("{{\"a\": {open}"), open.clone(), format!("a: {open}"), format!("{{a: {open}"), format!("- - {open}")]
+    {
+        snapshot(&deep, words);
+        manifest(&deep, words);
+    }
+    let levels = |count: usize| format!("{{\"kind\": {}1{}}}", "[".repeat(count), "]".repeat(count));
+    snapshot(&levels(130), words);
+    snapshot(&levels(100), &format!("standard input: kind: Invalid value: \"\": {A_LIST}"));
     snapshot("{\"a\": [1,", "standard input: is neither JSON nor YAML: EOF while parsing a value at line 1 column 9");
 }

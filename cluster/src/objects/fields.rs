@@ -85,6 +85,12 @@ impl Field {
     }
 }
 
+/// Removes all fields of an object except those of this notation.
+pub fn keep_only(object: &mut Value, notation: &'static str) {
+    // Decoding a value cannot fail.
+    *object = Field::parse(notation).for_daemons().deserialize(object.take()).unwrap_or_default();
+}
+
 /// Decodes only some fields of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Trimmed<'f> {
@@ -220,6 +226,14 @@ mod tests {
         assert_eq!(trimmed("a(x) c(x z) d e f(g)", &object), kept);
         assert_eq!(trimmed("a(x(y))", &json!({"a": {"x": true}})), json!({"a": {"x": true}}), "no object, as it is");
         assert_eq!(trimmed("a(none)", &json!({"a": {"x": 1}})), json!({"a": {}}), "only that it exists");
+    }
+
+    #[test]
+    fn other_fields_of_an_object_are_removed() {
+        let mut object =
+            json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"taints": [{"key": "k"}]}, "status": 1});
+        keep_only(&mut object, "metadata(name) spec(taints)");
+        assert_eq!(object, json!({"metadata": {"name": "a"}, "spec": {"taints": [{"key": "k"}]}}));
     }
 
     #[test]
