@@ -190,7 +190,7 @@ pub static POD_GROUP: Kind = Kind::new(
 /// Preemptions. Their names identify nothing. Sentences contain names of others, and have no mark.
 pub static PREEMPTION: Kind = Kind::new(
     ("scheduling.giveway.dev/v1alpha1", "Preemption", "preemptions"),
-    "metadata(name= uid@uid -creationTimestamp) spec(cause= strategy= reason part parts domain@domain(key value) \
+    "metadata(name= uid@uid creationTimestamp=) spec(cause= strategy= reason part parts domain@domain(key value) \
      preemptor(kind= namespace@namespace name@unit uid@uid priority) placements(pod@unit uid@uid node@node) \
      victims(kind= namespace@namespace name@group priority violatesBudget guaranteed owner pods(name@unit uid@uid node@node)) \
      cost(budgetViolations highestVictimPriority victimPods victimGroups) criticalAddon(step taint)) \
