@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_necessary_kind_is_listed() {
-        let listed = |name: &&str| IN_SNAPSHOTS.iter().any(|kind| kind.kind == **name);
+        let listed = |name: &&str| IN_SNAPSHOTS.iter().any(|kind| kind.kind == *name);
         assert!(NECESSARY.iter().all(listed));
     }
 }

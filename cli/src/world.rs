@@ -3,6 +3,7 @@
 
 use crate::connect::Api;
 use crate::error::CliError;
+#[cfg(test)]
 use crate::live::Objects;
 use crate::{files, live};
 use giveway_crds::native::{self, NativeGroup};
@@ -104,6 +105,7 @@ impl World {
     ///
     /// # Errors
     /// An object of a file cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
+    #[cfg(test)]
     pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
         let mut gathering = Gathering::new(objects.source, objects.live);
         objects.items.iter().try_for_each(|item| gathering.add(item))?;

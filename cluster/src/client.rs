@@ -88,7 +88,8 @@ fn logged(request: Request<Body>) -> Request<Body> {
     request
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use kube::Client;

@@ -57,6 +57,7 @@ impl ApiServer {
         Self { runtime, admission, view }
     }
 
+    #[expect(clippy::unwrap_in_result, reason = "the result is what the webhook says")]
     /// Sends a review, changes the object as the answer says, and returns the warnings.
     fn review(&self, endpoint: Endpoint, (group, resource): (&str, &str), object: &mut Value) -> Said {
         let request = json!({
@@ -139,6 +140,7 @@ impl ApiServer {
     }
 }
 
+#[expect(clippy::unwrap_in_result, reason = "the result is what the command says")]
 /// What `plan -f` says in a cluster with these objects and a node.
 fn planned(case: &Case, directory: &tempfile::TempDir, snapshot: &str, index: usize) -> Said {
     let file = directory.path().join(format!("{index}.json")).display().to_string();

@@ -3,10 +3,11 @@
 #[path = "../../../cluster/tests/maximal/mod.rs"]
 mod maximal;
 
+use giveway_admission::rules::guard::facts::PodObject;
+use giveway_admission::view::Settings;
 use giveway_crds::native::NativeGroup;
 use giveway_crds::{PodGroup, Workload, keys};
-use giveway_webhook::view::facts::PodObject;
-use giveway_webhook::view::{Settings, View};
+use giveway_webhook::view::View;
 use giveway_webhook::watch::Viewed;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;

@@ -53,7 +53,9 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
                 gang::same_owner(origin, group.as_deref())?;
             }
             changes.label(&pod.metadata, LABEL_POD_GROUP, &member.group);
-            if spark::is_driver(pod.metadata.label(spark::LABEL_ROLE)) && group.as_deref().is_none_or(|group| group.gang) {
+            if spark::is_driver(pod.metadata.label(spark::LABEL_ROLE))
+                && group.as_deref().is_none_or(|group| group.gang)
+            {
                 notes.warn(spark::warning(&member.group));
             }
             hold(&pod, group.as_deref(), &mut changes);

@@ -2,8 +2,10 @@
 //! groups of that namespace.
 
 use super::fixtures::*;
+use giveway_admission::verdict::Outcome;
+use giveway_admission::view::Group;
 use giveway_crds::keys::{LABEL_GANG, LABEL_POD_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD};
-use giveway_webhook::view::{Group, View};
+use giveway_webhook::view::View;
 use serde_json::{Value, json};
 
 /// A part of every name that no forged review may learn.
@@ -61,8 +63,6 @@ fn no_verdict_on_a_forged_review_names_owners_templates_or_other_groups() {
             assert!(!told.contains(SECRET), "{}: {told}", request.object);
         }
     }
-    let refused = requests
-        .iter()
-        .filter(|request| matches!(mutate(request, &view).outcome, giveway_webhook::verdict::Outcome::Refused(_)));
+    let refused = requests.iter().filter(|request| matches!(mutate(request, &view).outcome, Outcome::Refused(_)));
     assert!(refused.count() >= 4, "the rules with messages about other objects ran");
 }

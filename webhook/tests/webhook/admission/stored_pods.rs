@@ -1,8 +1,8 @@
 //! Pods as they are to be stored: members of groups that another admission plugin changed after Giveway's webhook.
 
 use super::fixtures::*;
+use giveway_admission::verdict::Reference;
 use giveway_crds::keys::*;
-use giveway_webhook::verdict::Reference;
 use giveway_webhook::view::View;
 use serde_json::{Value, json};
 
