@@ -60,6 +60,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
         guaranteed,
         protected: problem.cluster.protected_below(demand.priority),
         critical: problem.cluster.critical_below(demand.priority),
+        barred: problem.cluster.barred_below(demand.priority),
         domain: None,
         cut_short: false,
         flaw: None,

@@ -36,6 +36,9 @@ pub struct Shortfall {
     pub protected: usize,
     /// Number of pods of lower priority that are not evicted because they are critical add-ons, on all nodes.
     pub critical: usize,
+    /// Number of pods of lower priority that this preemptor may not evict, because their threshold is above its priority and the Eviction
+    /// API rejects a pod that several budgets select, on all nodes.
+    pub barred: usize,
     /// The domain in which most members fit, if a group must be placed within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
     /// True if the search ended early because its effort was used up.
@@ -99,7 +102,7 @@ pub enum Help {
     NobodyBelow,
     /// There are workloads of lower priority, and none of them may be evicted now.
     NobodyMayGo,
-    /// There are workloads of lower priority, all of them in protected namespaces or critical add-ons.
+    /// There are workloads of lower priority, all of them in protected namespaces, critical add-ons, or barred by several budgets.
     Protected,
     /// After the eviction of all units of lower priority, this many pods would fit.
     NotEnough(usize),
@@ -130,10 +133,15 @@ impl Help {
     pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
             0 => Self::NobodyBelow,
-            pods if pods == cluster.protected_below(priority) + cluster.critical_below(priority) => Self::Protected,
+            pods if pods == excluded_below(cluster, priority) => Self::Protected,
             _ => Self::NobodyMayGo,
         }
     }
+}
+
+/// Returns how many pods below a priority no plan for a preemptor of this priority may evict.
+fn excluded_below(cluster: &Cluster, priority: i32) -> usize {
+    cluster.protected_below(priority) + cluster.critical_below(priority) + cluster.barred_below(priority)
 }
 
 impl fmt::Display for Shortfall {
@@ -218,7 +226,8 @@ impl Shortfall {
         self.write_budgets(f)
     }
 
-    /// Writes how many pods are not evicted because their namespaces are protected or they are critical add-ons. It names no namespace,
+    /// Writes how many pods are not evicted because their namespaces are protected, they are critical add-ons, or several budgets select
+    /// them. It names no namespace,
     /// which not every reader may know.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let priority = self.priority;
@@ -231,6 +240,15 @@ impl Shortfall {
         if self.critical > 0 {
             let are = agree(self.critical, "is a critical add-on, which is", "are critical add-ons, which are");
             write!(f, " {} below priority {priority} {are} not evicted.", pods(self.critical))?;
+        }
+        if self.barred > 0 {
+            let (count, are) = (pods(self.barred), agree(self.barred, "is", "are"));
+            let (it, its) = (agree(self.barred, "it", "them"), agree(self.barred, "its", "their"));
+            write!(
+                f,
+                " {count} below priority {priority} {are} not evicted: several budgets select {it} or a pod of {its} group, \
+                 which the Eviction API rejects, and {its} threshold is above {priority}."
+            )?;
         }
         Ok(())
     }

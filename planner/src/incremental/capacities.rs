@@ -263,7 +263,7 @@ impl Capacities {
             if self.best_nodes.iter().any(Option::is_some) {
                 // The violations of the units with pods under it may have changed.
                 let pods = cluster.budget_at(budget).into_iter().flat_map(|(_, pods)| pods);
-                units.extend(pods.filter_map(|pod| InFlight::default().unit_of(*pod, &cluster.row(*pod))));
+                units.extend(pods.filter_map(|pod| cluster.row(*pod).role.unit(*pod)));
             }
         }
         units.sort_unstable();

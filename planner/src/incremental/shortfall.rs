@@ -46,6 +46,7 @@ impl Incremental<'_> {
             guaranteed: Box::default(),
             protected: if never { 0 } else { self.question.cluster.protected_below(demand.priority) },
             critical: if never { 0 } else { self.question.cluster.critical_below(demand.priority) },
+            barred: if never { 0 } else { self.question.cluster.barred_below(demand.priority) },
             domain: None,
             cut_short: false,
             flaw: None,

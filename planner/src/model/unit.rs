@@ -85,6 +85,8 @@ pub(crate) struct GroupUnit {
     pub(crate) started: Option<i64>,
     /// The highest threshold among them.
     pub(crate) threshold: Option<i32>,
+    /// See [`Row::barred_below`].
+    pub(crate) barred_below: i32,
 }
 
 /// Summary of a pod that decisions read, stored contiguously for all pods.
@@ -106,6 +108,9 @@ pub(crate) struct Row {
     pub(crate) ready: bool,
     /// Its class of eviction for a critical add-on.
     pub(crate) given: Given,
+    /// No preemptor of a lower priority may evict its unit: the threshold of the unit, if several budgets select one of the unit's pods,
+    /// because the Eviction API rejects such a pod whatever its budgets allow. `i32::MIN` for all other units.
+    pub(crate) barred_below: i32,
 }
 
 /// Classification of a pod for the rescue of a critical add-on, known without reading the pod.
@@ -157,6 +162,7 @@ impl Default for Row {
             unstarted: false,
             ready: false,
             given: Given::Special,
+            barred_below: i32::MIN,
         }
     }
 }

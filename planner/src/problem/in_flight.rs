@@ -84,6 +84,9 @@ impl InFlight {
     /// The unit that a pod may be evicted with.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
         let unit = row.role.unit(pod).filter(|_| row.role != Role::CriticalAddon || self.displaces_critical)?;
+        if row.barred_below > self.reserved.priority {
+            return None;
+        }
         let nothing = self.departing.is_empty() && self.exempt.is_empty();
         (nothing || (!self.departing.contains(&pod) && !self.exempt.contains(&unit))).then_some(unit)
     }

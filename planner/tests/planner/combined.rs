@@ -149,7 +149,7 @@ impl World {
         }
         for (b, allowed) in self.budgets.iter().enumerate() {
             let built = budget(&format!("b-{b}"), &b.to_string(), i32::try_from(*allowed).unwrap());
-            let both = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["0", "1"]}]});
+            let both = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["1", "2"]}]});
             all.push(if b == 2 { built.set("/spec/selector", both) } else { built });
         }
         for low in &self.pods {
@@ -265,14 +265,20 @@ impl World {
             !pod.leaving && !pod.shielded && !pod.is_member
         };
         let whole = |p: &usize| self.pods[*p].group.filter(|g| self.groups[*g].1);
+        // The Eviction API rejects a pod that two budgets select, so that a guarded unit with such a pod is not available.
+        let tangled = |p: &usize| !self.budgets.is_empty() && self.pods[*p].app == 1 && !self.pods[*p].shielded;
+        let barred = |unit: &[usize]| unit.iter().any(|p| self.pods[*p].guarded) && unit.iter().any(tangled);
         let mut units: Vec<(Vec<usize>, i32)> = (0..self.pods.len())
             .filter(evictable)
-            .filter(|p| whole(p).is_none() && !self.pods[*p].departing)
+            .filter(|p| whole(p).is_none() && !self.pods[*p].departing && !barred(&[*p]))
             .map(|p| (vec![p], self.priority_of(&self.pods[p])))
             .collect();
         for g in 0..self.groups.len() {
             let pods: Vec<usize> = (0..self.pods.len()).filter(evictable).filter(|p| whole(p) == Some(g)).collect();
             let priority = pods.iter().map(|p| self.priority_of(&self.pods[*p])).min().unwrap_or(0);
+            if barred(&pods) {
+                continue;
+            }
             let pods: Vec<usize> = pods.into_iter().filter(|p| !self.pods[*p].departing).collect();
             if !pods.is_empty() {
                 units.push((pods, priority));
@@ -284,7 +290,7 @@ impl World {
 
     fn under(&self, budget: usize, pod: usize) -> bool {
         let pod = &self.pods[pod];
-        !pod.shielded && if budget == 2 { pod.app < 2 } else { pod.app == budget }
+        !pod.shielded && (pod.app == budget || (pod.app == 1 && budget == 2))
     }
 
     fn guarantees_hold(&self, victims: &[&(Vec<usize>, i32)]) -> bool {

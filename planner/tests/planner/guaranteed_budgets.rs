@@ -1,7 +1,7 @@
 //! Guaranteed budgets (KEP-3280): below its threshold a budget is a law, not a preference.
 
 use crate::common::*;
-use giveway_planner::{Context, Decision, Reservation};
+use giveway_planner::{Cluster, Context, Decision, Reservation, Strategy, spared};
 use serde_json::json;
 
 fn guarded(name: &str, node: &str) -> Built {
@@ -18,17 +18,27 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     );
 }
 
-/// A user can create any number of budgets for the same pods.
+/// A user can create any number of budgets.
 #[test]
-fn of_a_thousand_budgets_on_one_pod_eight_are_named() {
-    let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];
-    all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), "db", 0)));
+fn of_a_thousand_budgets_eight_are_named() {
+    let mut all = vec![node("a", 1000).offers("pods", "2000"), pod("p").priority(999).asks("cpu", "1000")];
+    all.extend((0..1000).map(|n| pod(&format!("db-{n:03}")).on("a").label("app", &format!("db-{n}")).threshold(1000)));
+    all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), &format!("db-{number}"), 0)));
     let text = shortfall(decide(&cluster(&all), &for_pod("p")));
     assert!(text.contains("1 of 1 place would need pods of budget default/b000, which allows 0 more"), "{text}");
     assert!(
         text.ends_with("default/b007, which allows 0 more disruptions to preemptors below 1000, or of 992 more."),
         "{text}"
     );
+}
+
+/// A user can create any number of budgets for the same pods.
+#[test]
+fn of_a_thousand_budgets_on_one_pod_none_is_named() {
+    let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];
+    all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), "db", 0)));
+    let text = shortfall(decide(&cluster(&all), &for_pod("p")));
+    assert_eq!(text, format!("1 pod needed, 0 fit now. Missing 1 cpu. {SEVERAL}"));
 }
 
 #[test]
@@ -74,17 +84,100 @@ fn an_unguarded_victim_uses_the_budget_up_as_well() {
     assert_eq!(planned(decide(&cluster(&all), &for_group("g"))).victims.len(), 2);
 }
 
+/// What a preemptor of priority 999 is told of a pod with threshold 1000 under several budgets.
+const SEVERAL: &str = "1 pod below priority 999 is not evicted: several budgets select it or a pod of its group, which the \
+    Eviction API rejects, and its threshold is above 999.";
+
+/// Two budgets of the pods of app `db`, both of which allow an eviction.
+fn two_open() -> [Built; 2] {
+    ["db", "db-again"].map(|name| budget(name, "db", 1))
+}
+
+/// Each preemptor with its strategy: a single pod and a gang of one, on few nodes and on many.
+fn asked_in_every_way(objects: &[Built], priority: i32, check: impl Fn(Decision)) {
+    for more in [0, 100] {
+        let closed = (0..more).map(|n| node(&format!("closed-{n}"), 1).set("/spec/unschedulable", json!(true)));
+        let mut all: Vec<Built> = objects.iter().cloned().chain(closed).collect();
+        all.push(pod("p").priority(priority));
+        all.extend(waiting_gang("g", priority, 1));
+        let mut differing = waiting_gang("h", priority, 2);
+        differing[2] = differing[2].clone().asks("cpu", "5m");
+        all.extend(differing);
+        let cluster = cluster(&all);
+        for strategy in Strategy::ALL {
+            let context = Context { strategy, ..Context::default() };
+            for preemptor in [for_pod("p"), for_group("g"), for_group("h")] {
+                check(plan(&cluster, &preemptor, &context));
+            }
+        }
+    }
+}
+
+/// The Eviction API answers 500 for a pod that several budgets select, whatever they allow.
 #[test]
-fn every_budget_that_matches_a_pod_counts() {
-    let mut all = vec![node("a", 1), guarded("db", "a"), budget("db", "db", 1), pod("p").priority(999)];
-    all.push(budget("db-again", "db", 0));
-    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
-    let words = "1 of 1 place would need pods of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
-    assert!(sentence.ends_with(words), "the budget that allows it is no reason: {sentence}");
-    all[2] = budget("db", "db", 0);
-    let sentence = shortfall(decide(&cluster(&all), &for_pod("p")));
-    let words = "would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000, or of budget default/db-again, which allows 0 more disruptions to preemptors below 1000.";
-    assert!(sentence.ends_with(words), "{sentence}");
+fn a_guarded_pod_under_two_open_budgets_is_no_victim_below_its_threshold() {
+    let mut all = vec![node("a", 2), node("b", 2), guarded("db", "a").asks("cpu", "2")];
+    all.push(pod("other").priority(500).asks("cpu", "2").on("b"));
+    all.extend(two_open());
+    asked_in_every_way(&all, 999, |decision| assert_eq!(victims(&planned(decision)), ["other"]));
+    asked_in_every_way(&all, 1000, |decision| assert_eq!(victims(&planned(decision)), ["db"]));
+    all[2] = pod("db").label("app", "db").on("a").asks("cpu", "2");
+    asked_in_every_way(&all, 999, |decision| assert_eq!(victims(&planned(decision)), ["db"], "it is not guarded"));
+    all[2] = guarded("db", "a").asks("cpu", "2").set("/status/phase", json!("Pending"));
+    asked_in_every_way(&all, 999, |decision| {
+        assert_eq!(
+            victims(&planned(decision)),
+            ["db"],
+            "the Eviction API asks no budget for a pod that has not started"
+        );
+    });
+}
+
+#[test]
+fn what_stands_under_several_budgets_is_told() {
+    let mut all = vec![node("a", 1), guarded("db", "a"), pod("p").priority(999)];
+    all.extend(two_open());
+    assert_eq!(
+        shortfall(decide(&cluster(&all), &for_pod("p"))),
+        format!("1 pod needed, 0 fit now. Missing 1 cpu. {SEVERAL}")
+    );
+    all[2] = pod("p").priority(999).asks("cpu", "10m");
+    all.extend([node("b", 1), pod("other").priority(500).on("b"), guarded("db-b", "b").asks("cpu", "0")]);
+    let (cluster, context) = (cluster(&all), Context::default());
+    let plan = planned(decide(&cluster, &for_pod("p")));
+    let told = spared(&cluster, &for_pod("p"), &context, &plan);
+    let why: Vec<(&str, &str)> = told.units.iter().map(|unit| (unit.key.name.as_str(), unit.why.as_str())).collect();
+    let words = "Several budgets select it, which the Eviction API rejects, and only a preemptor of priority 1000 or higher may evict it.";
+    assert_eq!(why, [("db-b", words)]);
+}
+
+#[test]
+fn a_whole_group_with_a_pod_under_two_budgets_is_no_victim_below_its_threshold() {
+    let mut all = vec![node("a", 2), node("b", 2), gang("low", 0, 2).whole()];
+    all.push(pod("low-0").group("low").label("app", "db").on("a"));
+    all.push(pod("low-1").group("low").threshold(1000).on("a"));
+    all.push(pod("other").priority(500).asks("cpu", "2").on("b"));
+    all.extend(two_open());
+    asked_in_every_way(&all, 999, |decision| assert_eq!(victims(&planned(decision)), ["other"]));
+    asked_in_every_way(&all, 1000, |decision| assert_eq!(victims(&planned(decision)), ["low"]));
+}
+
+/// A budget that comes and goes bars the pods of a group, and a model that has decided before knows.
+#[test]
+fn a_second_budget_that_comes_and_goes_bars_and_frees_the_whole_group() {
+    let mut all = vec![node("a", 2), node("b", 2), gang("low", 0, 2).whole()];
+    all.push(pod("low-0").group("low").label("app", "db").on("a"));
+    all.push(pod("low-1").group("low").threshold(1000).on("a"));
+    all.push(pod("other").priority(500).asks("cpu", "2").on("b"));
+    let [first, second] = two_open();
+    all.extend([first, pod("p").priority(999)]);
+    let mut cluster = cluster(&all);
+    let decided = |cluster: &Cluster| victims(&planned(decide(cluster, &for_pod("p")))).join(" ");
+    assert_eq!(decided(&cluster), "low");
+    add(&mut cluster, &second);
+    assert_eq!(decided(&cluster), "other");
+    assert!(cluster.remove_budget(&key("db")));
+    assert_eq!(decided(&cluster), "low");
 }
 
 #[test]

@@ -319,7 +319,7 @@ fn every_unit_is_listed(world: &World, plan: &Plan, sparing: &Sparing) -> Result
         Some(group) => format!("low-{group:02}"),
         None => world.pods[unit[0]].name.clone(),
     };
-    let units = world.units();
+    let units = world.units_below();
     let (here, elsewhere): (Vec<_>, Vec<_>) = units
         .iter()
         .filter(|unit| !is_victim(unit))
@@ -347,6 +347,10 @@ fn every_unit_is_listed(world: &World, plan: &Plan, sparing: &Sparing) -> Result
     };
     for unit in here {
         let listed = sparing.units.iter().find(|listed| *listed.key.name == name(unit)).unwrap();
+        prop_assert_eq!(world.is_barred(unit), listed.why.contains("everal budgets select"), "{}", listed.why);
+        if world.is_barred(unit) {
+            continue;
+        }
         let mut together = world.chosen(&uids);
         together.push(unit.clone());
         let may = world.guarantees_hold(&together.iter().collect::<Vec<_>>());

@@ -98,6 +98,10 @@ fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
 /// Returns why a unit must not be evicted by this decision.
 fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
     let Context { exempt, departing, .. } = scene.context;
+    let barred = |pod: &PodIndex| scene.cluster.row(*pod).barred_below > scene.demand.priority;
+    if unit.pods.iter().any(barred) {
+        return barred_by_several(scene.cluster, unit);
+    }
     let meant = |pod: &&Pod| exempt.contains(&*pod.uid) && !departing.contains(&*pod.uid);
     match (unit.pods.iter().filter_map(|index| scene.cluster.pod_at(*index)).find(meant), unit.kind) {
         (None, _) => "It belongs to the preemptor's own group.".to_owned(),
@@ -109,6 +113,21 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
             )
         }
     }
+}
+
+/// Returns why a guarded unit with a pod that several budgets select is not evicted.
+fn barred_by_several(cluster: &Cluster, unit: &Unit<'_>) -> String {
+    let threshold = unit.threshold.unwrap_or_default();
+    let tangled = unit.pods.iter().find(|pod| cluster.is_tangled(**pod)).and_then(|pod| cluster.pod_at(*pod));
+    let what = match (unit.kind, tangled) {
+        (UnitKind::PodGroup, Some(pod)) => {
+            format!("All its pods are disrupted together, several budgets select its pod {}", pod.key)
+        }
+        _ => "Several budgets select it".to_owned(),
+    };
+    format!(
+        "{what}, which the Eviction API rejects, and only a preemptor of priority {threshold} or higher may evict it."
+    )
 }
 
 /// Returns why a unit in a protected namespace is not evicted.

@@ -1,8 +1,8 @@
 //! Budgets and priority classes of the model.
 
-use super::{BudgetSlot, Cluster};
+use super::{BudgetSlot, Cluster, PodSlot};
 use crate::model::ModelError;
-use crate::model::{Budget, BudgetIndex, Change, ObjectKey, PodIndex, Row};
+use crate::model::{Budget, BudgetIndex, Change, ObjectKey, PodIndex};
 use giveway_crds::priority::{Class, Classes};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -34,12 +34,12 @@ impl Cluster {
         let key = budget.key.clone();
         let index = self.budgets.insert(BudgetSlot { budget, pods: pods.clone() });
         self.budget_index.insert(key, index);
-        for pod in pods {
-            if let Some(slot) = self.pods.get_mut(pod) {
+        for pod in &pods {
+            if let Some(slot) = self.pods.get_mut(*pod) {
                 slot.budgets.push(index);
             }
-            self.mark_budgeted(pod);
         }
+        self.renew_budgeted(&pods);
         self.changes.note(Change::Budget(index));
         Ok(true)
     }
@@ -70,9 +70,22 @@ impl Cluster {
         }
     }
 
-    fn mark_budgeted(&mut self, pod: PodIndex) {
-        let budgeted = self.pods.get(pod).is_some_and(|slot| !slot.budgets.is_empty());
-        self.set_row(pod, Row { budgeted, ..self.row(pod) });
+    /// Updates the rows of pods whose budgets changed, and of the pods that are disrupted together with them.
+    fn renew_budgeted(&mut self, pods: &BTreeSet<PodIndex>) {
+        let mut groups = BTreeSet::new();
+        for pod in pods {
+            let group = self.pods.get(*pod).and_then(|slot| slot.group);
+            match group.filter(|group| self.is_disrupted_together(*group)) {
+                Some(group) => drop(groups.insert(group)),
+                None => self.renew_pod(*pod, self.row(*pod).class),
+            }
+        }
+        groups.into_iter().for_each(|group| self.renew_group(group));
+    }
+
+    /// Returns true if the Eviction API rejects a pod because several budgets select it.
+    pub(crate) fn is_tangled(&self, pod: PodIndex) -> bool {
+        self.row(pod).budgeted && self.pods.get(pod).is_some_and(PodSlot::is_tangled)
     }
 
     /// Returns the budgets that a pod is under, in no defined order.
@@ -94,15 +107,15 @@ impl Cluster {
     pub fn remove_budget(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.budget_index.remove(key) else { return false };
         let Some(removed) = self.budgets.remove(index) else { return false };
-        for pod in removed.pods {
-            if let Some(slot) = self.pods.get_mut(pod) {
+        for pod in &removed.pods {
+            if let Some(slot) = self.pods.get_mut(*pod) {
                 slot.budgets.retain(|budget| *budget != index);
             }
-            self.mark_budgeted(pod);
-            if let Some(node) = self.row(pod).node {
+            if let Some(node) = self.row(*pod).node {
                 self.changes.note(Change::Pods(node));
             }
         }
+        self.renew_budgeted(&removed.pods);
         self.changes.note(Change::Budget(index));
         true
     }

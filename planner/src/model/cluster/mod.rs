@@ -109,6 +109,13 @@ struct PodSlot {
     budgets: Vec<BudgetIndex>,
 }
 
+impl PodSlot {
+    /// Returns true if several budgets select the pod and it has started: the Eviction API rejects such a pod, whatever they allow.
+    fn is_tangled(&self) -> bool {
+        self.budgets.len() > 1 && !self.pod.unstarted()
+    }
+}
+
 #[derive(Clone, Debug)]
 struct BudgetSlot {
     budget: Budget,

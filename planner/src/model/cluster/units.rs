@@ -20,11 +20,13 @@ pub(super) struct Levels {
     protected: BTreeMap<i32, usize>,
     /// Those of them that are critical add-ons.
     critical: BTreeMap<i32, usize>,
+    /// Those that preemptors below a priority may not evict, by the priority of their unit and that priority ([`Row::barred_below`]).
+    barred: BTreeMap<(i32, i32), usize>,
     /// Units.
     units: BTreeMap<i32, usize>,
 }
 
-fn count(levels: &mut BTreeMap<i32, usize>, level: i32, more: bool) {
+fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
     let pods = levels.entry(level).or_default();
     *pods = if more { *pods + 1 } else { pods.saturating_sub(1) };
     if *pods == 0 {
@@ -42,6 +44,9 @@ impl Levels {
         }
         if row.role == Role::CriticalAddon {
             count(&mut self.critical, row.priority, more);
+        }
+        if matches!(row.role, Role::Goes(_)) && row.barred_below > row.priority {
+            count(&mut self.barred, (row.priority, row.barred_below), more);
         }
         if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
             count(&mut self.units, row.priority, more);
@@ -77,6 +82,7 @@ impl Cluster {
             unstarted: pod.unstarted(),
             ready: pod.ready,
             given: pod.given(),
+            barred_below: pod.threshold.filter(|_| slot.is_tangled()).unwrap_or(i32::MIN),
         })
     }
 
@@ -85,7 +91,7 @@ impl Cluster {
         self.renew_group_for(group, None);
     }
 
-    /// The same; if only one pod of the group changed, the rows of the others are recomputed only if the unit's priority changed.
+    /// The same; if only one pod of the group changed, the rows of the others are recomputed only if what they share changed.
     pub(super) fn renew_group_for(&mut self, group: GroupIndex, changed: Option<PodIndex>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
@@ -93,13 +99,14 @@ impl Cluster {
         // A group that is disrupted as a whole is as critical as its most critical pod.
         let critical = whole && self.running(&members).any(|(_, slot)| self.is_critical_addon(&slot.pod));
         let unit = if whole && !critical { self.group_unit(&key, &members) } else { None };
-        let priority = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| unit.priority);
-        let all = changed.is_none() || priority(&unit) != priority(&old);
+        let shared = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| (unit.priority, unit.barred_below));
+        let all = changed.is_none() || shared(&unit) != shared(&old);
         for index in members.iter().filter(|index| all || Some(**index) == changed) {
             let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
             match (&unit, row.role) {
                 (Some(unit), Role::Goes(_)) => {
                     (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
+                    row.barred_below = unit.barred_below;
                 }
                 (None, Role::Goes(_) | Role::CriticalAddon) if critical => row.role = Role::Stays,
                 _ => {}
@@ -128,13 +135,17 @@ impl Cluster {
         if self.protection(&key.namespace).is_some() {
             return None;
         }
-        let mut unit = GroupUnit { pods: Vec::new(), priority: i32::MAX, started: None, threshold: None };
+        let (pods, priority, barred_below) = (Vec::new(), i32::MAX, i32::MIN);
+        let mut unit = GroupUnit { pods, priority, started: None, threshold: None, barred_below };
+        let mut tangled = false;
         for (index, slot) in self.running(members) {
             unit.pods.push(index);
             unit.priority = unit.priority.min(self.priority_at(index));
             unit.threshold = unit.threshold.max(slot.pod.threshold);
             unit.started = [unit.started, slot.pod.start_time].into_iter().flatten().min();
+            tangled |= slot.is_tangled();
         }
+        unit.barred_below = unit.threshold.filter(|_| tangled).unwrap_or(i32::MIN);
         (!unit.pods.is_empty()).then_some(unit)
     }
 
@@ -243,6 +254,13 @@ impl Cluster {
     /// How many of them are critical add-ons.
     pub(crate) fn critical_below(&self, priority: i32) -> usize {
         self.levels.critical.range(..priority).map(|(_, pods)| pods).sum()
+    }
+
+    /// How many of them a preemptor of this priority may not evict, because their threshold is higher and several budgets select a pod of
+    /// their unit.
+    pub(crate) fn barred_below(&self, priority: i32) -> usize {
+        let below = self.levels.barred.range(..(priority, i32::MIN));
+        below.filter(|((_, barred), _)| *barred > priority).map(|(_, pods)| pods).sum()
     }
 
     /// How many of them are not evicted because their namespace is protected.

@@ -270,7 +270,7 @@ impl<'a> Search<'_, 'a> {
         let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
         let held = !budgets.is_empty()
             && pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
-        let tangled = pods.iter().any(|pod| self.is_tangled(*pod));
+        let tangled = pods.iter().any(|pod| self.problem.cluster.is_tangled(*pod));
         let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
         let requests = pods.iter().map(|pod| self.share(*pod)).fold(0, i128::saturating_add);
         Price { step: Step::needed(usize::from(held || tangled), shortened), requests }
@@ -289,11 +289,6 @@ impl<'a> Search<'_, 'a> {
             self.groups.insert(unit, Group { price, freed });
         }
         &self.groups[&unit]
-    }
-
-    /// Whether several budgets select a pod. The eviction API refuses such a pod whatever they allow.
-    fn is_tangled(&self, pod: PodIndex) -> bool {
-        self.problem.cluster.row(pod).budgeted && self.problem.cluster.budgets_at(pod).len() > 1
     }
 
     fn is_shortened(&self, index: PodIndex) -> bool {
@@ -351,7 +346,7 @@ impl<'a> Search<'_, 'a> {
         };
         for index in &found.pods {
             let pod = cluster.pod_at(*index)?;
-            class.tangled += usize::from(self.is_tangled(*index));
+            class.tangled += usize::from(self.problem.cluster.is_tangled(*index));
             class.shortened += usize::from(self.is_shortened(*index));
             class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
@@ -421,7 +416,7 @@ impl<'a> Search<'_, 'a> {
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
-        violating.extend(pods().filter(|pod| self.is_tangled(*pod)));
+        violating.extend(pods().filter(|pod| self.problem.cluster.is_tangled(*pod)));
         let violations = violating.len();
         let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
         names.sort();

@@ -23,7 +23,8 @@ pub struct Low {
     pub start: i64,
 }
 
-/// Nodes, pods, and a preemptor of priority 50. Budget `b` covers the pods of app `b`, the last one those of apps 0 and 1.
+/// Nodes, pods, and a preemptor of priority 50. Budget `b` covers the pods of app `b`, the last one also those of
+/// app 1, which are under two budgets.
 #[derive(Clone, Debug)]
 pub struct World {
     pub nodes: Vec<usize>,
@@ -203,7 +204,7 @@ impl World {
         for (b, allowed) in self.budgets.iter().enumerate() {
             let allowed = i32::try_from(*allowed).unwrap();
             let built = budget(&format!("budget-{b}"), &b.to_string(), allowed);
-            let both = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["0", "1"]}]});
+            let both = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["1", "2"]}]});
             all.push(if b + 1 == self.budgets.len() { built.set("/spec/selector", both) } else { built });
         }
         for low in &self.pods {
@@ -276,8 +277,13 @@ impl World {
         pod.group.map_or(i32::MAX, |group| self.groups[group].0).min(self.own_priority(pod))
     }
 
-    /// The units of eviction: indexes of pods.
+    /// The units of eviction that are available to the preemptor: indexes of pods.
     pub fn units(&self) -> Vec<Vec<usize>> {
+        self.units_below().into_iter().filter(|unit| !self.is_barred(unit)).collect()
+    }
+
+    /// The units of eviction of lower priority.
+    pub fn units_below(&self) -> Vec<Vec<usize>> {
         let below = |p: &usize| !self.pods[*p].leaving && self.priority_of(&self.pods[*p]) < 50;
         let whole = |p: &usize| self.pods[*p].group.filter(|group| self.groups[*group].1);
         let candidates: Vec<usize> = (0..self.pods.len()).filter(below).collect();
@@ -289,6 +295,12 @@ impl World {
         units
     }
 
+    /// Returns true if a unit is guarded, and the Eviction API rejects one of its pods because two budgets select it.
+    pub fn is_barred(&self, unit: &[usize]) -> bool {
+        let budgets = |pod: usize| (0..self.budgets.len()).filter(|budget| self.under(*budget, pod)).count();
+        unit.iter().any(|pod| self.pods[*pod].guarded) && unit.iter().any(|pod| budgets(*pod) > 1)
+    }
+
     /// The units that these victims are.
     pub fn chosen(&self, uids: &BTreeSet<SmolStr>) -> Vec<Vec<usize>> {
         let is_chosen = |unit: &Vec<usize>| uids.contains(format!("uid-{}", self.pods[unit[0]].name).as_str());
@@ -297,7 +309,7 @@ impl World {
 
     fn under(&self, budget: usize, pod: usize) -> bool {
         let app = self.pods[pod].app;
-        if budget + 1 == self.budgets.len() { app < 2 } else { app == budget }
+        app == budget || (app == 1 && budget + 1 == self.budgets.len())
     }
 
     /// Returns true if these victims violate no guaranteed budget.

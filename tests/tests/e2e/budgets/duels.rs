@@ -54,25 +54,18 @@ const DUELS: [Duel; 12] = [
     Duel { allows: 1, ..duel("above-one", "guarded-1000", "urgent-1001") },
     Duel { requests: FORCED, ..duel("without-none", "plain", "urgent-999") },
     Duel { allows: 1, ..duel("without-one", "plain", "urgent-999") },
-    // Two guaranteed budgets that would both allow the eviction. The Eviction API rejects such pods, so Giveway tries each of the
-    // two pods once and evicts neither.
+    // Two guaranteed budgets that would both allow the eviction. The Eviction API rejects such pods, so Giveway chooses none of them.
     Duel {
         allows: 1,
         twice: true,
-        requests: &[(How::Evict, 500), (How::Evict, 500)],
+        requests: &[],
         succeeds: false,
         ..duel("two-budgets-below", "guarded-1000", "urgent-999")
     },
     Duel { allows: 1, twice: true, requests: FORCED_TWICE, ..duel("two-budgets-equal", "guarded-1000", "urgent-1000") },
     Duel { allows: 1, twice: true, requests: FORCED_TWICE, ..duel("two-budgets-without", "plain", "urgent-999") },
-    // The two cheapest victims cannot be evicted, so Giveway evicts the next one.
-    Duel {
-        allows: 1,
-        twice: true,
-        other: true,
-        requests: &[(How::Evict, 500), (How::Evict, 500), (How::Evict, 201)],
-        ..duel("two-budgets-around", "guarded-1000", "urgent-999")
-    },
+    // The two cheapest victims cannot be evicted, so Giveway evicts the next one at once.
+    Duel { allows: 1, twice: true, other: true, ..duel("two-budgets-around", "guarded-1000", "urgent-999") },
 ];
 
 async fn a_budget_is_violated_only_by_preemptors_that_reach_the_threshold() {
