@@ -9,6 +9,9 @@
 //! `filters` scheduler filters, `problem` one preemption problem, `search` strategies, `incremental` cached results per equivalence class,
 //! `answer` decisions with their explanations.
 
+#[cfg(test)]
+extern crate self as giveway_planner;
+
 mod answer;
 pub mod api;
 mod filters;
@@ -16,6 +19,10 @@ mod incremental;
 pub mod model;
 mod problem;
 mod search;
+/// Random worlds and their oracle, which the tests of bounds share with the tests from outside.
+#[cfg(test)]
+#[path = "../tests/planner/common/mod.rs"]
+mod worlds;
 
 pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, mutually_exclusive, plan, spared, still_fits};
 pub use api::sentence;

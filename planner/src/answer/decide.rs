@@ -97,7 +97,7 @@ fn anywhere(question: &Question<'_>) -> Decision {
         return decision;
     }
     let patient = question.waits().then(|| question.fit_then(&all)).flatten();
-    match patient.or_else(|| question.preempts().then(|| question.preempt(&all)).flatten()) {
+    match patient.or_else(|| question.preempts().then(|| question.preempt(&all).told(question.context)).flatten()) {
         Some(plan) => Decision::Preempt(Box::new(plan)),
         None => question.shortfall(&all),
     }

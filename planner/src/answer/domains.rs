@@ -6,7 +6,7 @@
 //! Domains that are too small whatever is evicted are left out; the others are searched in ascending order of a lower bound, until that is
 //! no lower than the cost of the best plan.
 
-use super::question::{EVERYBODY, Question};
+use super::question::{Attempt, EVERYBODY, Question};
 use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::incremental::When;
@@ -24,12 +24,12 @@ const MOST_TRIED: usize = 32;
 const ROOMIEST_TRIED: usize = 8;
 
 /// A domain, and its nodes.
-struct Part {
+pub(super) struct Part {
     /// Name of the domain in explanations.
-    name: String,
+    pub(super) name: String,
     /// The domain of the group's topology constraint; `None` if pod affinity keeps the members together.
     domain: Option<Domain>,
-    ranks: Vec<Rank>,
+    pub(super) ranks: Vec<Rank>,
     /// Upper bound on the members that fit after the eviction of all units that may be evicted.
     at_most: u64,
     /// Upper bound on the capacity for members then, summed over classes: less is tighter.
@@ -48,7 +48,7 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
 }
 
 /// Returns the domains that the group's topology constraint permits, by name.
-fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
+pub(super) fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
     let domains = question.demand.domains.as_ref()?;
     let mut values = by_value(question, &domains.key);
     if let Some(pin) = &domains.pinned {
@@ -160,16 +160,22 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     }
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
-    let mut tried = 0;
+    let (mut tried, mut open) = (0, Open::default());
     let most = if question.prospects.is_none() { large.len() } else { MOST_TRIED };
     // The lower bounds of a level are computed only when the search reaches it.
     for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
         let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
         if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
+            // No bound after this one is lower.
+            open.note(least);
             break;
         }
         tried += 1;
-        let Some(plan) = question.preempt(&part.ranks) else {
+        let Attempt { plan, proven } = question.preempt(&part.ranks);
+        if !proven {
+            open.note(least);
+        }
+        let Some(plan) = plan else {
             trace.push(format!("{}: not enough members fit, even with every potential victim evicted.", part.name));
             continue;
         };
@@ -181,9 +187,11 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         }
     }
     let (plan, part) = best?;
+    let proven = !open.may_be_below(&plan.cost);
     if tried < large.len() {
-        let were = ("other domain was not searched: it promises", "other domains were not searched: they promise");
-        trace.push(format!("{} nothing cheaper.", counted(large.len() - tried, were.0, were.1)));
+        let others = counted(large.len() - tried, "other domain was", "other domains were");
+        let why = if proven { "no plan there costs less" } else { "too many could cost less" };
+        trace.push(format!("{others} not searched: {why}."));
     }
     if large.len() < parts.len() {
         let small = counted(parts.len() - large.len(), "domain is", "domains are");
@@ -191,18 +199,41 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     }
     let mut plan = within(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);
-    Some(plan)
+    Attempt { plan: Some(plan), proven }.told(question.context)
 }
 
-/// Lower bounds on the number of budget violations and on the highest priority of a victim, if a victim is needed; `None` if all nodes are
+/// Lower bounds on the number of budget violations and on the highest priority of a victim ([`Prospects::least`]); `None` if all nodes are
 /// searched anyway.
+///
+/// [`Prospects::least`]: crate::incremental::Prospects::least
 type Level = Option<(usize, Option<i32>)>;
 
 fn level(question: &Question<'_>, part: &Part) -> Level {
-    let wanted = question.wanted(&part.ranks) as u64;
-    let ceiling = question.prospects?.ceilings(&part.ranks, wanted, &[1]).first().copied();
-    let nobody = ceiling.is_none() && question.could_fit(&part.ranks, When::Then);
-    Some((usize::from(ceiling.is_none() && !nobody), ceiling))
+    question.prospects.map(|prospects| prospects.least(&part.ranks))
+}
+
+/// Returns a lower bound on the cost of victims in a domain; `None` if all nodes are searched anyway.
+#[cfg(test)]
+pub(super) fn bound(question: &Question<'_>, part: &Part) -> Option<Cost> {
+    level(question, part).map(|level| least(question, part, level))
+}
+
+/// Domains in which a plan may have been missed, by the lowest of their lower bounds.
+#[derive(Default)]
+struct Open(Option<Cost>);
+
+impl Open {
+    /// Notes a domain with a lower bound on the cost of the plans there; `None`: any cost.
+    fn note(&mut self, least: Option<Cost>) {
+        let least = least.unwrap_or_default();
+        self.0 = Some(self.0.map_or(least, |known| known.min(least)));
+    }
+
+    /// Returns true if a plan in one of them may cost less, apart from tie-breaks.
+    fn may_be_below(&self, cost: &Cost) -> bool {
+        let main = |cost: &Cost| (cost.budget_violations, cost.highest_priority, cost.priority_sum);
+        self.0.is_some_and(|least| main(&least) < main(cost))
+    }
 }
 
 /// Returns the domains of a level with lower bounds on the cost of victims there, in ascending order of that bound; then the tighter domain
@@ -218,10 +249,12 @@ fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> 
 
 /// Returns a lower bound on the cost of victims in a domain.
 fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Option<i32>)) -> Cost {
+    let &Question { cluster, nodes, in_flight, demand, .. } = question;
     match ceiling {
-        Some(ceiling) => {
-            lower_bound(question.cluster, question.nodes, question.in_flight, question.demand, &part.ranks, ceiling)
-        }
+        Some(ceiling) => Cost {
+            budget_violations: violations,
+            ..lower_bound(cluster, nodes, in_flight, demand, &part.ranks, ceiling)
+        },
         None => Cost { budget_violations: violations, ..Cost::default() },
     }
 }

@@ -3,6 +3,8 @@
 mod assembly;
 mod decide;
 mod domains;
+#[cfg(test)]
+mod domains_tests;
 mod hopeless;
 mod mutual_exclusion;
 mod question;

@@ -8,7 +8,7 @@ use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{Prospects, When};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, InFlight, Problem, placements};
-use crate::search::{Found, fill, kep5710, least_cost, try_everything};
+use crate::search::{Found, fill, greedy_is_exact, kep5710, least_cost, outcome_in_words, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 pub(super) struct Question<'q> {
     pub(super) cluster: &'q Cluster,
     pub(super) demand: &'q Demand,
-    context: &'q Context,
+    pub(super) context: &'q Context,
     /// All nodes.
     pub(super) nodes: &'q Nodes<'q>,
     pub(super) in_flight: &'q InFlight,
@@ -28,6 +28,25 @@ pub(super) struct Question<'q> {
     pub(super) effort: Effort,
     /// Why verification rejected a plan, if it rejected one.
     flaw: RefCell<Option<String>>,
+}
+
+/// The outcome of a search for victims on some nodes.
+pub(super) struct Attempt {
+    /// The plan that was found.
+    pub(super) plan: Option<Plan>,
+    /// Whether it is proven that there is no cheaper plan for as many members, or no plan at all if none was found.
+    pub(super) proven: bool,
+}
+
+impl Attempt {
+    /// Returns the plan, whose explanation tells whether it is proven to be the cheapest. Only `least-cost` searches for that.
+    pub(super) fn told(self, context: &Context) -> Option<Plan> {
+        let mut plan = self.plan?;
+        if context.strategy == Strategy::LeastCost {
+            plan.trace.push(outcome_in_words(self.proven).to_owned());
+        }
+        Some(plan)
+    }
 }
 
 /// Ceiling that admits all units of lower priority.
@@ -72,8 +91,17 @@ impl<'q> Question<'q> {
 
     /// Returns those of some nodes where members could fit; all of them if there are no upper bounds.
     fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
+        self.useful_and_whether_all(ranks, when).0
+    }
+
+    /// The same, and whether no other node matters for a choice of victims.
+    fn useful_and_whether_all(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
         let around = |ranks: &[Rank]| self.now.around(&self.demand.members, ranks);
-        self.prospects.map_or_else(|| ranks.to_vec(), |prospects| prospects.useful(ranks, when, around))
+        let Some(prospects) = self.prospects else { return (ranks.to_vec(), true) };
+        let (useful, all) = prospects.useful(ranks, when, around);
+        // Inter-pod constraints can refer to victims on nodes where no member fits.
+        let all = all && (useful.len() == ranks.len() || !self.now.looks_around());
+        (useful, all)
     }
 
     /// Returns false if upper bounds exclude that enough members fit on some nodes.
@@ -105,29 +133,32 @@ impl<'q> Question<'q> {
         self.checked(&problem, room, Found::by_waiting(placed))
     }
 
-    /// Returns a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
+    /// Searches a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
     /// enough, then among more of them: a plan of the first search without budget violations has the least possible highest priority. As
     /// many members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
-    pub(super) fn preempt(&self, ranks: &[Rank]) -> Option<Plan> {
+    pub(super) fn preempt(&self, ranks: &[Rank]) -> Attempt {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
-            return None;
+            return Attempt { plan: None, proven: true };
         }
         let mut tried = None;
-        let mut best: Option<Plan> = None;
+        let mut best = Attempt { plan: None, proven: false };
         let wanted = self.wanted(ranks);
         let rank = |plan: &Plan| (Reverse(plan.placements.len()), plan.cost);
         for ceiling in self.ceilings(ranks, wanted) {
-            if tried.replace(ceiling) == Some(ceiling) || (best.is_some() && self.effort.spent()) {
+            if tried.replace(ceiling) == Some(ceiling) || (best.plan.is_some() && self.effort.spent()) {
                 continue;
             }
             let found = self.preempt_up_to(ranks, ceiling);
-            if let Some(plan) = found
-                && best.as_ref().is_none_or(|best| rank(&plan) < rank(best))
-            {
-                best = Some(plan);
+            match (&best.plan, &found.plan) {
+                (Some(known), Some(plan)) if rank(plan) >= rank(known) => {
+                    // Nothing is cheaper than the later plan, which is not cheaper than the earlier one.
+                    best.proven |= found.proven && plan.placements.len() == known.placements.len();
+                }
+                (Some(_), None) => {}
+                _ => best = found,
             }
             let complete = |best: &Plan| best.placements.len() >= wanted && best.cost.budget_violations == 0;
-            if best.as_ref().is_some_and(complete) {
+            if best.plan.as_ref().is_some_and(complete) {
                 break;
             }
         }
@@ -150,8 +181,9 @@ impl<'q> Question<'q> {
         ceilings
     }
 
-    fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Option<Plan> {
-        let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(ceiling)));
+    fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Attempt {
+        let (useful, all) = self.useful_and_whether_all(ranks, When::Without(ceiling));
+        let nodes = Nodes::some(self.cluster, useful);
         let mut problem = self.on(&nodes, ranks, &self.effort);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
@@ -159,7 +191,14 @@ impl<'q> Question<'q> {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         };
-        self.checked(&problem, room, found?)
+        let Some(found) = found else {
+            // Of members of one class, without guaranteed budgets, it is known how many fit after all evictions.
+            let known = greedy_is_exact(&problem) && !problem.budgets.any_guaranteed() && !self.effort.spent();
+            return Attempt { plan: None, proven: all && known && ceiling == EVERYBODY };
+        };
+        // Victims of a higher priority could avoid a budget violation, and nothing else.
+        let proven = found.proven && all && (ceiling == EVERYBODY || found.cost.budget_violations == 0);
+        Attempt { plan: self.checked(&problem, room, found), proven }
     }
 
     fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {

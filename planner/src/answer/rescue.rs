@@ -139,7 +139,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     if looked.0 < looked.1 {
         trace.push(format!("{} looked at.", counted(looked.0, "of them was", "of them were")));
     }
-    let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace };
+    let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace, proven: false };
     let mut plan = assemble(problem, problem.room_then(), found);
     plan.strategy = critical::STRATEGY;
     for victim in &mut plan.victims {

@@ -58,6 +58,8 @@ pub(super) struct Totals {
     pub(super) candidates: usize,
     /// By priority: how many more fit after the eviction of its units whose budgets are not violated.
     pub(super) gains: BTreeMap<i32, u64>,
+    /// By priority: how many more fit at most after evictions without budget violations.
+    pub(super) lawful_gains: BTreeMap<i32, u64>,
     /// Pods that may be evicted.
     pub(super) movable: u64,
     /// Number of infeasible nodes, by reason.
@@ -71,6 +73,16 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// Returns the lowest priority P such that `wanted` members fit after gains up to P; `None` if no priority is enough.
+    pub(super) fn ceiling(&self, gains: &BTreeMap<i32, u64>, wanted: u64) -> Option<i32> {
+        let mut fit = self.then;
+        let enough = |(priority, gain): (&i32, &u64)| {
+            fit += gain;
+            (fit >= wanted).then_some(*priority)
+        };
+        gains.iter().find_map(enough)
+    }
+
     fn count(&mut self, answer: &NodeCapacity, more: bool) {
         let add = |sum: &mut u64, amount: u32| {
             *sum = if more { *sum + u64::from(amount) } else { sum.saturating_sub(u64::from(amount)) };
@@ -93,13 +105,15 @@ impl Totals {
         add(&mut self.most, answer.most());
         one(&mut self.candidates, answer.most() > 0);
         one(&mut self.usable, true);
-        for (priority, more) in answer.mild_gains() {
-            let gain = self.gains.entry(priority).or_default();
+        let sum = |gains: &mut BTreeMap<i32, u64>, (priority, more): (i32, u32)| {
+            let gain = gains.entry(priority).or_default();
             add(gain, more);
             if *gain == 0 {
-                self.gains.remove(&priority);
+                gains.remove(&priority);
             }
-        }
+        };
+        answer.mild_gains().for_each(|gain| sum(&mut self.gains, gain));
+        answer.gains_at_most(true).for_each(|gain| sum(&mut self.lawful_gains, gain));
         if answer.large {
             one(&mut self.large, true);
             self.freed.resize(answer.freed.len(), 0);

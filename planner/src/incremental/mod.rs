@@ -3,6 +3,8 @@
 //! strategies as elsewhere; what cannot be decided this way is left to the general algorithm.
 
 mod best_node;
+#[cfg(test)]
+mod best_node_tests;
 mod capacities;
 mod kept;
 mod node_capacity;
@@ -12,7 +14,7 @@ mod violations;
 
 use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
-use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex};
+use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, greedy_matrix, kep5710, least_cost};
 use best_node::{BestNode, Choice, bound};
@@ -21,6 +23,7 @@ use giveway_crds::policy::PreemptionPolicy;
 use kept::Kept;
 pub(crate) use prospects::{Prospects, When};
 use std::sync::Arc;
+use violations::Risk;
 
 /// Turns the result of a search into a decision with its explanation.
 pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Decision;
@@ -161,18 +164,40 @@ impl Incremental<'_> {
         let totals = &self.capacities.totals;
         let members = self.question.demand.members.len();
         let most = usize::try_from(totals.most).unwrap_or(usize::MAX).min(members);
-        let (mut fit, mut ceiling) = (totals.then, None);
-        for (priority, gain) in &totals.gains {
-            fit += gain;
-            if fit >= most as u64 {
-                ceiling = Some(*priority);
-                break;
+        let ceiling = totals.ceiling(&totals.gains, most as u64);
+        let least = totals.ceiling(&totals.lawful_gains, most as u64);
+        if self.question.context.strategy == Strategy::LeastCost
+            && let Some(least) = least.filter(|least| ceiling.is_none_or(|ceiling| *least < ceiling))
+        {
+            // Anti-affinity among the members is counted here, and the search must not put several of them on a node.
+            if self.capacities.apart {
+                return None;
+            }
+            if let Some(decision) = self.within_budgets(least, most) {
+                return Some(decision);
             }
         }
-        let ceiling = ceiling?;
-        let answers = self.capacities.nodes.iter().enumerate();
-        let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
-        let nodes = Nodes::suitable(self.question.cluster, places);
+        self.beside_units_at_risk(ceiling?, most)
+    }
+
+    /// Searches victims up to a priority below which no choice violates no budget, counting what the budgets allow; `None` if the search
+    /// finds no choice without a violation.
+    fn within_budgets(&self, ceiling: i32, most: usize) -> Option<Decision> {
+        let nodes = self.useful_nodes(ceiling);
+        let mut problem = self.problem(&nodes);
+        problem.consider_victims(ceiling);
+        let room = problem.room_then();
+        let mut found = least_cost::search(&problem, &room)?;
+        if found.cost.budget_violations > 0 || found.placed.len() < most {
+            return None;
+        }
+        found.tell_outcome(Strategy::LeastCost);
+        Some((self.question.assemble)(&problem, room, found))
+    }
+
+    /// Searches victims among the units that violate no budget if all of them are evicted, the most important first (step 6).
+    fn beside_units_at_risk(&self, ceiling: i32, most: usize) -> Option<Decision> {
+        let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
         let room = problem.room_then();
@@ -185,16 +210,24 @@ impl Incremental<'_> {
             trace.push(kep5710::spared_in_words(self.capacities.violations.units()));
         }
         trace.push(kep5710::ceiling_in_words(ceiling));
-        let available: Vec<bool> =
-            problem.potential.refs.iter().map(|unit| !self.capacities.violations.concerns(*unit)).collect();
+        let at_risk = |unit: &UnitRef| self.capacities.violations.risk(*unit) > Risk::Nothing;
+        let available: Vec<bool> = problem.potential.refs.iter().map(|unit| !at_risk(unit)).collect();
         let units: Vec<UnitIndex> = (0..available.len()).collect();
         let mut matrix = Matrix::new(&problem, &room, &units, most, self.capacities.scale.cap as usize)?;
         let first = greedy_matrix::find(&problem, &mut matrix, &available, trace);
-        let found = match self.question.context.strategy {
+        let mut found = match self.question.context.strategy {
             Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(matrix)),
             Strategy::Kep5710 => first,
         };
+        found.tell_outcome(self.question.context.strategy);
         Some((self.question.assemble)(&problem, room, found))
+    }
+
+    /// The nodes where members fit without the units up to a priority.
+    fn useful_nodes(&self, ceiling: i32) -> Nodes<'_> {
+        let answers = self.capacities.nodes.iter().enumerate();
+        let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
+        Nodes::suitable(self.question.cluster, places)
     }
 
     /// Decides for a single pod: searches the best node.
@@ -213,10 +246,8 @@ impl Incremental<'_> {
         let candidates = self.capacities.totals.candidates;
         on_one_node(cluster, demand, context, in_flight, &effort, best.rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
-            let mut found = Found { trace, ..found };
-            if context.strategy == Strategy::LeastCost {
-                found.trace.push(least_cost::outcome_in_words(best.proven));
-            }
+            let mut found = Found { trace, proven: best.proven, ..found };
+            found.tell_outcome(context.strategy);
             assemble(problem, room, found)
         })
     }
@@ -248,10 +279,10 @@ fn on_one_node<T>(
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
     let first = kep5710::search(&problem, &room);
-    let (found, proven) = match context.strategy {
+    let found = match context.strategy {
         Strategy::LeastCost => least_cost::one_pod(&problem, &room, first)?,
-        Strategy::Kep5710 => (first?, true),
+        Strategy::Kep5710 => first?,
     };
-    let choice = Choice { cost: found.cost, proven };
+    let choice = Choice { cost: found.cost, proven: found.proven };
     Some(then(&problem, found, choice, room))
 }

@@ -1,7 +1,7 @@
 //! Capacity of a node for pods of one class: how many fit now, how many after the pods that are leaving anyway have terminated, and how
 //! many after the units of lower priority are evicted, priority by priority.
 
-use super::violations::Violations;
+use super::violations::{Risk, Violations};
 use crate::api::Refusal;
 use crate::filters::{Nodes, Rank, about};
 use crate::model::{ClassId, Cluster, EquivalenceClass, Node, PodIndex, ResourceId, Row};
@@ -48,8 +48,10 @@ pub(super) struct Step {
     pub(super) priority: i32,
     /// Without all of these units.
     pub(super) all: u32,
-    /// Without these units except those whose budgets would be violated.
+    /// Without these units except those whose budgets would be violated if all of lower priority were evicted.
     pub(super) mild: u32,
+    /// Without these units except those that violate a budget by themselves: no plan without budget violations lets more members fit.
+    pub(super) lawful: u32,
 }
 
 impl NodeCapacity {
@@ -64,6 +66,17 @@ impl NodeCapacity {
         self.steps.iter().filter_map(move |step| {
             let gain = step.mild.saturating_sub(before);
             before = before.max(step.mild);
+            (gain > 0).then_some((step.priority, gain))
+        })
+    }
+
+    /// By priority: how many more fit at most after evictions up to it, all of them or only those without budget violations.
+    pub(super) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
+        let mut before = self.then;
+        self.steps.iter().filter_map(move |step| {
+            let now = if lawful { step.lawful } else { step.all };
+            let gain = now.saturating_sub(before);
+            before = before.max(now);
             (gain > 0).then_some((step.priority, gain))
         })
     }
@@ -194,7 +207,7 @@ pub(super) struct Reader<'s> {
     pub(super) class: &'s Arc<EquivalenceClass>,
     pub(super) priority: i32,
     /// Buffer that is reused for every node.
-    pub(super) movable: Vec<(i32, ClassId, bool)>,
+    pub(super) movable: Vec<(i32, ClassId, Risk)>,
 }
 
 impl Reader<'_> {
@@ -237,20 +250,25 @@ impl Reader<'_> {
         }
         let risky = self.find_movable(rank, &free, &answer);
         self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
-        let mut mild = if risky { free.clone() } else { Amounts::new() };
-        let mut step = Step { priority: 0, all: answer.then, mild: answer.then };
+        let (mut mild, mut lawful) =
+            if risky { (free.clone(), free.clone()) } else { (Amounts::new(), Amounts::new()) };
+        let mut step = Step { priority: 0, all: answer.then, mild: answer.then, lawful: answer.then };
         for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
             let before = step;
             step.priority = level[0].0;
-            for (_, class, at_risk) in level {
+            for (_, class, risk) in level {
                 add(&mut free, self.scale.of(*class), 1);
-                if risky && !at_risk {
+                if risky && *risk == Risk::Nothing {
                     add(&mut mild, self.scale.of(*class), 1);
+                }
+                if risky && *risk < Risk::Alone {
+                    add(&mut lawful, self.scale.of(*class), 1);
                 }
             }
             step.all = self.scale.fit_from(&free, step.all);
             step.mild = if risky { self.scale.fit_from(&mild, step.mild) } else { step.all };
-            if (step.all, step.mild) != (before.all, before.mild) {
+            step.lawful = if risky { self.scale.fit_from(&lawful, step.lawful) } else { step.all };
+            if (step.all, step.mild, step.lawful) != (before.all, before.mild, before.lawful) {
                 answer.steps.push(step);
             }
         }
@@ -272,9 +290,9 @@ impl Reader<'_> {
         for (index, row) in self.cluster.rows_at(self.nodes.index(rank)) {
             let helps = row.priority < self.priority && scarce.iter().any(|at| scale.of(row.class)[*at] > 0);
             if helps && let Some(unit) = self.in_flight.unit_of(index, &row) {
-                let at_risk = self.violations.concerns(unit);
-                risky |= at_risk;
-                self.movable.push((row.priority, row.class, at_risk));
+                let risk = self.violations.risk(unit);
+                risky |= risk > Risk::Nothing;
+                self.movable.push((row.priority, row.class, risk));
             }
         }
         risky

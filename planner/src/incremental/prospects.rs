@@ -111,16 +111,32 @@ impl Prospects {
         self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
 
-    /// For each factor of `times`, returns the lowest priority P such that, after the eviction of all units up to P whose budgets are not
-    /// violated, capacity for `wanted` members multiplied by the factor exists on some nodes, in every class. Factors for which no
+    /// Returns lower bounds on the number of budget violations, and on the highest priority of a victim, of all plans that place as many
+    /// members as are needed on some nodes. A plan with more violations than that may have victims of lower priority.
+    pub(crate) fn least(&self, ranks: &[Rank]) -> (usize, Option<i32>) {
+        if self.could_fit(ranks, When::Then) {
+            return (0, None);
+        }
+        match self.ceilings_of(ranks, self.need, &[1], true).first() {
+            Some(ceiling) => (0, Some(*ceiling)),
+            None => (1, self.ceilings_of(ranks, self.need, &[1], false).first().copied()),
+        }
+    }
+
+    /// For each factor of `times`, returns the lowest priority P such that, after the eviction of all units up to P that violate no budget by
+    /// themselves, capacity for `wanted` members multiplied by the factor exists on some nodes, in every class. Factors for which no
     /// priority is enough are left out. `times` must be in ascending order.
     pub(crate) fn ceilings(&self, ranks: &[Rank], wanted: u64, times: &[u64]) -> Vec<i32> {
+        self.ceilings_of(ranks, wanted, times, true)
+    }
+
+    fn ceilings_of(&self, ranks: &[Rank], wanted: u64, times: &[u64], lawful: bool) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
         for (number, (known, _)) in self.classes.iter().enumerate() {
             for node in ranks.iter().map(|rank| &known.nodes[*rank]) {
                 fit[number] += u64::from(node.then);
-                for (priority, gain) in node.mild_gains() {
+                for (priority, gain) in node.gains_at_most(lawful) {
                     gains.entry(priority).or_insert_with(|| vec![0; fit.len()])[number] += u64::from(gain);
                 }
             }
@@ -139,15 +155,15 @@ impl Prospects {
         ceilings
     }
 
-    /// Returns those of some nodes where a member could fit; if there are very many, those with the most promising capacity. `around`
-    /// returns for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key
+    /// Returns those of some nodes where a member could fit, and whether these are all of them; if there are very many, those with the most
+    /// promising capacity. `around` returns for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key
     /// take turns.
     pub(crate) fn useful(
         &self,
         ranks: &[Rank],
         when: When,
         around: impl Fn(&[Rank]) -> Vec<(bool, Domains)>,
-    ) -> Vec<Rank> {
+    ) -> (Vec<Rank>, bool) {
         let fits =
             |rank: &Rank| self.others > 0 || self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
@@ -155,7 +171,7 @@ impl Prospects {
         let many = if self.others > 0 { MANY_NODES * MORE } else { MANY_NODES };
         let most = many.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
         if useful.len() <= most {
-            return useful;
+            return (useful, true);
         }
         useful.sort_by_cached_key(|rank| {
             let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
@@ -175,7 +191,7 @@ impl Prospects {
         // Stable: within a turn the most promising nodes come first. The first node of any domain is among the first nodes.
         order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
         let order: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
-        self.in_turn(&order, when, most).into_iter().collect()
+        (self.in_turn(&order, when, most).into_iter().collect(), false)
     }
 
     /// Returns the first nodes of an order, with a share for every class where it fits: the nodes of a small pool, which only one class of

@@ -2,31 +2,49 @@
 //! priority, and computed again only for budgets that changed.
 //!
 //! Evictions are counted from the most important unit on, so that the violating units of each budget do not depend on other budgets.
+//!
+//! That depends on all units of the cluster, and tells nothing of a plan that evicts few of them. Lower bounds read which units violate a
+//! budget [by themselves](Risk::Alone): every plan that evicts one of those violates it.
 
 use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
 use std::cmp::Reverse;
 
+/// Whether the eviction of a unit violates a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Risk {
+    /// It does not if all units of lower priority than the preemptor's are evicted, the most important first.
+    Nothing,
+    /// It does then.
+    Together,
+    /// It does by itself.
+    Alone,
+}
+
 /// The units that would violate a budget.
 #[derive(Debug, Default)]
 pub(super) struct Violations {
-    /// By budget: the units that would violate it, sorted by reference.
-    by_budget: Vec<Vec<UnitRef>>,
-    /// By pod and by group: how many budgets they would violate.
-    pods: Vec<u32>,
-    groups: Vec<u32>,
+    /// By budget: the units that would violate it, sorted by reference, and whether by themselves.
+    by_budget: Vec<Vec<(UnitRef, bool)>>,
+    /// By pod and by group: how many budgets they would violate, and how many of them by themselves.
+    pods: Vec<(u32, u32)>,
+    groups: Vec<(u32, u32)>,
     /// How many units would violate any.
     units: usize,
 }
 
 impl Violations {
     /// Whether a unit would violate a budget.
-    pub(super) fn concerns(&self, unit: UnitRef) -> bool {
+    pub(super) fn risk(&self, unit: UnitRef) -> Risk {
         let count = match unit {
             UnitRef::Pod(index) => self.pods.get(index as usize),
             UnitRef::Group(index) => self.groups.get(index as usize),
         };
-        count.is_some_and(|count| *count > 0)
+        match count.copied().unwrap_or_default() {
+            (0, _) => Risk::Nothing,
+            (_, 0) => Risk::Together,
+            _ => Risk::Alone,
+        }
     }
 
     /// Returns how many units would violate a budget.
@@ -34,7 +52,7 @@ impl Violations {
         self.units
     }
 
-    /// Evaluates a budget again. Returns the units that were at risk by it before or are now, but not both.
+    /// Evaluates a budget again. Returns the units whose risk by it changed.
     pub(super) fn renew(
         &mut self,
         cluster: &Cluster,
@@ -48,24 +66,27 @@ impl Violations {
         }
         let new = violating(cluster, in_flight, priority, budget);
         let old = std::mem::replace(&mut self.by_budget[at], new.clone());
-        let gone: Vec<UnitRef> = old.iter().copied().filter(|unit| new.binary_search(unit).is_err()).collect();
-        let come: Vec<UnitRef> = new.iter().copied().filter(|unit| old.binary_search(unit).is_err()).collect();
+        let gone: Vec<_> = old.iter().copied().filter(|unit| new.binary_search(unit).is_err()).collect();
+        let come: Vec<_> = new.iter().copied().filter(|unit| old.binary_search(unit).is_err()).collect();
         gone.iter().for_each(|unit| self.count(*unit, false));
         come.iter().for_each(|unit| self.count(*unit, true));
-        gone.into_iter().chain(come).collect()
+        gone.into_iter().chain(come).map(|(unit, _)| unit).collect()
     }
 
-    fn count(&mut self, unit: UnitRef, more: bool) {
+    fn count(&mut self, (unit, alone): (UnitRef, bool), more: bool) {
         let (list, index) = match unit {
             UnitRef::Pod(index) => (&mut self.pods, index as usize),
             UnitRef::Group(index) => (&mut self.groups, index as usize),
         };
         if list.len() <= index {
-            list.resize(index + 1, 0);
+            list.resize(index + 1, (0, 0));
         }
-        let before = list[index] > 0;
-        list[index] = if more { list[index] + 1 } else { list[index].saturating_sub(1) };
-        match (before, list[index] > 0) {
+        let (any, by_itself) = &mut list[index];
+        let before = *any > 0;
+        let one = u32::from(alone);
+        *any = if more { *any + 1 } else { any.saturating_sub(1) };
+        *by_itself = if more { *by_itself + one } else { by_itself.saturating_sub(one) };
+        match (before, *any > 0) {
             (false, true) => self.units += 1,
             (true, false) => self.units -= 1,
             _ => {}
@@ -74,8 +95,8 @@ impl Violations {
 }
 
 /// Returns, sorted by reference, the units below a priority that would violate a budget if all of them were evicted, the most important
-/// ones first.
-fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<UnitRef> {
+/// ones first, and whether each does by itself.
+fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<(UnitRef, bool)> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
     let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.evicting(index));
     if pods.len() <= allowed {
@@ -106,7 +127,8 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
             level.chunk_by(|a, b| a.1 == b.1).map(|pods| (pods[0].1, pods.len())).collect();
         let early = if counted < allowed { early(cluster, &units, allowed - counted) } else { Vec::new() };
         let is_late = |at: &usize| !early.get(*at).is_some_and(|early| *early);
-        late.extend((0..units.len()).filter(is_late).map(|at| units[at].0));
+        // A unit that is not late has at most as many pods as evictions are allowed.
+        late.extend((0..units.len()).filter(is_late).map(|at| (units[at].0, units[at].1 > allowed)));
         counted += level.len();
     }
     // The units of one priority are sorted already, so this is fast.

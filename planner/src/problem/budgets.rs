@@ -95,6 +95,11 @@ impl<'a> Budgets<'a> {
         self.list.is_empty()
     }
 
+    /// Whether a budget of a potential victim is guaranteed against the preemptor.
+    pub(crate) fn any_guaranteed(&self) -> bool {
+        self.guarding
+    }
+
     /// Returns a tally of evictions by budget, before the first eviction.
     pub(crate) fn tally(&self) -> Tally {
         Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }

@@ -24,11 +24,12 @@ pub(crate) const ON_ONE_NODE: usize = 20_000;
 pub(crate) struct Effort {
     left: Rc<Cell<usize>>,
     kept: Rc<Cell<usize>>,
+    given_up: Rc<Cell<usize>>,
 }
 
 impl Effort {
     fn new(left: usize, kept: usize) -> Self {
-        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)) }
+        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)), given_up: Rc::default() }
     }
 
     /// The effort for a decision.
@@ -66,6 +67,16 @@ impl Effort {
     /// Adds the looks that are reserved for the last placement, once.
     pub(crate) fn last_resort(&self) {
         self.left.set(self.left() + self.kept.take());
+    }
+
+    /// Notes that a search that tries everything ended before it had.
+    pub(crate) fn give_up(&self) {
+        self.given_up.set(self.given_up.get() + 1);
+    }
+
+    /// Returns how many searches that try everything ended before they had: what these did not find may exist.
+    pub(crate) fn given_up(&self) -> usize {
+        self.given_up.get()
     }
 
     /// Returns true if no looks are left.

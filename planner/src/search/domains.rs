@@ -6,8 +6,8 @@ use crate::model::{Cluster, ResourceId, UnitRef};
 use crate::problem::{Demand, InFlight};
 use std::collections::BTreeMap;
 
-/// Returns a lower bound on the cost of a plan that places the members of a demand on these nodes. `ceiling` is the lowest sufficient
-/// priority of the victims, if no budget is violated.
+/// Returns a lower bound on the cost of a plan that places the members of a demand on these nodes. No victim has a lower
+/// highest priority than `ceiling`, unless more budgets are violated than necessary.
 pub(crate) fn lower_bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,

@@ -77,7 +77,7 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
     victims.iter().for_each(|unit| gone[*unit] = true);
     let stay = gang.doomed.iter().filter(|unit| !gone[gang.matrix.units[**unit].number]).count();
     trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
-    Found { placed: gang.placed, victims, cost, trace }
+    Found { placed: gang.placed, victims, cost, trace, proven: false }
 }
 
 impl Gang<'_, '_> {

@@ -15,6 +15,7 @@ pub(crate) mod rescue;
 pub(crate) mod victim_sets;
 
 pub(crate) use found::Found;
+pub(crate) use found::outcome_in_words;
 pub(crate) use greedy::{Layout, fill};
 pub(crate) use matrix::Matrix;
-pub(crate) use packing::try_everything;
+pub(crate) use packing::{greedy_is_exact, try_everything};

@@ -30,13 +30,18 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
         return Some(attempt.placed);
     }
     if !room.looks_around() {
+        attempt.tell_end();
         return None;
     }
     // A member with inter-pod constraints may have to be placed before or after the others.
     attempt.tries = TRIES;
     let mut waiting: Vec<(&[PodIndex], &MemberClass)> =
         problem.classes.iter().map(|class| (class.members.as_slice(), class)).collect();
-    attempt.place_in_any_order(&mut waiting).then_some(attempt.placed)
+    if attempt.place_in_any_order(&mut waiting) {
+        return Some(attempt.placed);
+    }
+    attempt.tell_end();
+    None
 }
 
 /// Returns true if there are so few members and nodes that every placement is tried.
@@ -44,12 +49,13 @@ pub(super) fn small(problem: &Problem<'_>) -> bool {
     problem.demand.members.len() * problem.nodes.len() <= FEW
 }
 
-/// Returns true if [`pack`] finds a placement whenever one exists (apart from the limit on tries).
+/// Returns true if [`pack`] finds a placement whenever one exists, unless it [gave up](crate::problem::Effort::given_up).
 pub(super) fn exact(problem: &Problem<'_>) -> bool {
     greedy_is_exact(problem) || small(problem)
 }
 
-fn greedy_is_exact(problem: &Problem<'_>) -> bool {
+/// Returns true if the greedy placement finds one whenever one exists.
+pub(crate) fn greedy_is_exact(problem: &Problem<'_>) -> bool {
     problem.classes.len() == 1 && !problem.now.looks_around()
 }
 
@@ -86,6 +92,13 @@ impl<'p> Attempt<'p, '_> {
             }
         }
         self.place(rest)
+    }
+
+    /// Notes that not every placement was tried, if that is so.
+    fn tell_end(&self) {
+        if self.tries == 0 || self.problem.effort.spent() {
+            self.problem.effort.give_up();
+        }
     }
 
     /// Counts a try. Returns false if the limit of this attempt or the effort of the decision is used up.

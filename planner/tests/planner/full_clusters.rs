@@ -110,3 +110,31 @@ fn groups_that_run_on_every_node_are_evicted_together_for_members_that_differ() 
         assert_eq!(check_plan(&cluster, &for_group("high"), &plan), Ok(()), "{kind}");
     }
 }
+
+/// 80 nodes of one CPU in racks of 10, full of pods of priorities 10 and 40, rack by rack; one budget selects all of them and allows 10
+/// evictions. Counted from the most important pod on, those of priority 40 use it up.
+fn under_one_budget(rack: usize) -> Cluster {
+    let place = |number: usize| node(&format!("node-{number:02}"), 1).label("rack", &format!("r{}", number / rack));
+    let mut all: Vec<Built> = (0..80).map(place).collect();
+    let low = |number: usize| pod(&format!("low-{number:02}")).priority([40, 10][number / 10 % 2]);
+    all.extend((0..80).map(|number| low(number).label("app", "web").on(&format!("node-{number:02}"))));
+    all.push(budget("web", "web", 10));
+    cluster(&all)
+}
+
+/// What a budget allows is not used up by pods that stay.
+#[test]
+fn the_pods_of_lowest_priority_are_evicted_whatever_else_their_budget_selects() {
+    for (rack, domain, members) in [(80, false, 10), (80, false, 1), (10, true, 10), (20, true, 10), (80, true, 4)] {
+        let mut cluster = under_one_budget(rack);
+        for object in waiting_gang("g", 50, members) {
+            let topology = serde_json::json!({"topology": [{"key": "rack"}]});
+            let constrained = domain && object.0["kind"] == "PodGroup";
+            add(&mut cluster, &if constrained { object.set("/spec/schedulingConstraints", topology) } else { object });
+        }
+        let plan = planned(decide(&cluster, &for_group("g")));
+        let cost = (plan.cost.budget_violations, plan.cost.highest_priority, plan.cost.victim_pods);
+        assert_eq!(cost, (0, Some(10), members), "racks of {rack}: {:?}", plan.trace);
+        assert_eq!(plan.trace.last().map(String::as_str), Some("Nothing cheaper exists."), "{:?}", plan.trace);
+    }
+}

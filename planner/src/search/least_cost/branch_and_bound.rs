@@ -57,7 +57,7 @@ impl<'p, 'a> Exact<'p, 'a> {
             self.decide(least, most, &order, &tally);
         }
         order.iter().for_each(|unit| most.put(*unit));
-        self.checks > 0
+        self.checks > 0 && !self.problem.effort.spent()
     }
 
     /// Branches on the first unit of `rest`: first kept, then evicted. The chosen units are removed from `least`, and those of `rest` from

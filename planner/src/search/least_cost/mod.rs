@@ -10,6 +10,8 @@ mod branch_and_bound;
 mod chance;
 mod completion;
 mod lower_bound;
+#[cfg(test)]
+mod lower_bound_tests;
 mod one_pod;
 mod restarts;
 mod ruin_and_recreate;
@@ -52,7 +54,7 @@ struct Candidate {
 pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let first = kep5710::search(problem, room);
     if problem.demand.single {
-        return one_pod(problem, room, first).map(|(found, _)| found);
+        return one_pod(problem, room, first);
     }
     match first {
         Some(first) => Some(improve(problem, room, first, None)),
@@ -87,15 +89,8 @@ fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
     }
-    trace.push(outcome_in_words(outcome == Outcome::Proven));
-    Found { placed: best.placed, victims: best.victims, cost: best.cost, trace }
-}
-
-/// Returns whether the plan is proven to be the cheapest, as a sentence.
-pub(crate) fn outcome_in_words(proven: bool) -> String {
-    let sentence =
-        if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." };
-    sentence.to_owned()
+    let proven = outcome == Outcome::Proven;
+    Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, proven }
 }
 
 /// Returns the units that a plan cheaper than this cost can contain: none above its highest priority, unless that avoids a budget
@@ -108,7 +103,7 @@ fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
 
 /// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes.
 fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> Outcome {
-    let bound = Bound::new(matrix, best);
+    let mut bound = Bound::new(matrix, best);
     if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
         return Outcome::Proven;
     }
@@ -122,9 +117,13 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
         }
     }
     if !bound.negligible(&best.cost) {
+        let highest = best.cost.highest_priority;
         let victims = ruin_and_recreate::run(problem, matrix, &best.victims, bound.weight(), bound.ceiling_is_tight());
         matrix.clear();
         take_better(victims.and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
+        if best.cost.highest_priority != highest {
+            bound = Bound::new(matrix, best);
+        }
     }
     if bound.reached(&best.cost) { Outcome::Proven } else { Outcome::Searched }
 }
@@ -134,12 +133,13 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= VERY_FEW_UNITS {
+        let given_up = problem.effort.given_up();
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) =
             (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
         let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
         take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
-        if ended && packing::exact(problem) {
+        if ended && packing::exact(problem) && problem.effort.given_up() == given_up {
             return Outcome::Proven;
         }
     }
@@ -175,7 +175,7 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
             problem.demand.priority,
             best.cost
         )];
-        return Some(Found { placed: best.placed, victims: best.victims, cost: best.cost, trace });
+        return Some(Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, proven: false });
     }
     None
 }

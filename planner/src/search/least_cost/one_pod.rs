@@ -20,8 +20,8 @@ const CHECKS: usize = 30_000;
 const FEW_NODES: usize = 16;
 
 /// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
-/// (guaranteed budgets). Also returns whether nothing cheaper exists.
-pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<(Found, bool)> {
+/// (guaranteed budgets).
+pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<Found> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let trace = first.as_ref().map(|found| found.trace.clone());
     let known = first.as_ref().map(|found| found.cost);
@@ -35,7 +35,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let useful = useful(problem, room, member, rank);
-        let Some(units) = promising(problem, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
+        let Some(units) = promising(problem, room, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
         if units.len() > FEW_UNITS || checks == 0 {
             complete = false;
             continue;
@@ -66,7 +66,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     let best = best?;
     let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
     let trace = trace.unwrap_or_default();
-    Some((found(best, trace, &known.unwrap_or_default(), outcome), complete))
+    Some(found(best, trace, &known.unwrap_or_default(), outcome))
 }
 
 /// Returns the units of a node whose eviction can help: if only amounts decide, those that free a resource of which the pod lacks some.
@@ -85,15 +85,21 @@ fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: R
 }
 
 /// Returns the units of a node of which a cheaper choice than `cost` can consist; `None` if there can be none.
-fn promising(problem: &Problem<'_>, units: &[UnitIndex], cost: Option<&Cost>) -> Option<Vec<UnitIndex>> {
+fn promising(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    units: &[UnitIndex],
+    cost: Option<&Cost>,
+) -> Option<Vec<UnitIndex>> {
     let unit = |number: &UnitIndex| &problem.potential.units[*number];
     let Some(cost) = cost else { return Some(units.to_vec()) };
     let Some(ceiling) = cost.highest_priority.filter(|_| cost.budget_violations == 0) else {
         return Some(units.to_vec());
     };
     let budgeted = |number: &UnitIndex| unit(number).pods.iter().any(|pod| !problem.budgets.of_pod(*pod).is_empty());
-    // Without budgets the node's lowest sufficient priority is known, and no choice has fewer than one pod.
+    // Without budgets and inter-pod constraints the node's lowest sufficient priority is known, and no choice has fewer than one pod.
     if cost.victim_pods == 1
+        && !room.looks_around()
         && problem.nodes.len() > FEW_NODES
         && (problem.budgets.is_empty() || !units.iter().any(budgeted))
     {

@@ -41,6 +41,8 @@ pub struct World {
     pub single: bool,
     /// The inter-pod constraints of the members.
     pub around: Around,
+    /// Further nodes, which are cordoned: with them the cluster is too large for every node to be evaluated.
+    pub cordoned: usize,
 }
 
 /// Inter-pod constraints of members. Node `n` is in zone `n % 3`, and the pods of app 3 are peers.
@@ -59,6 +61,11 @@ pub enum Around {
 }
 
 const ZONES: usize = 3;
+/// 2026-01-01T00:00:00Z, from which the starts of pods are counted, in seconds.
+const START: i64 = 1_767_225_600;
+
+/// What plans are compared by, without ties: violations, highest priority, sum of priorities, pods.
+pub type MainCost = (usize, Option<i32>, u64, usize);
 
 /// How large worlds get.
 #[derive(Clone, Copy)]
@@ -71,6 +78,9 @@ pub struct Size {
 }
 
 pub const TINY: Size = Size { nodes: 4, cpus: 4, pods: 8, groups: 3, members: 4 };
+pub const RACKS: Size = Size { nodes: 7, cpus: 4, pods: 11, groups: 3, members: 3 };
+/// More nodes than the planner evaluates one by one.
+pub const MANY_NODES: usize = 70;
 pub const LARGER: Size = Size { nodes: 14, cpus: 8, pods: 60, groups: 12, members: 9 };
 
 fn priorities() -> impl Strategy<Value = i32> {
@@ -118,6 +128,7 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
                 apart,
                 single,
                 around: Around::Nothing,
+                cordoned: 0,
             }
         },
     )
@@ -139,6 +150,22 @@ pub fn worlds_around(size: Size) -> impl Strategy<Value = World> {
         }
         World { apart: false, single, around, members, ..world }
     })
+}
+
+/// Random worlds with budgets over several racks, priorities and whole groups, in a cluster with many cordoned nodes: for a gang in one
+/// rack, or anywhere.
+pub fn worlds_of_racks(size: Size, around: Around) -> impl Strategy<Value = World> {
+    let budgets = vec(0..4usize, 3);
+    (worlds(size), budgets, 1..=4usize, prop_oneof![Just(0), Just(MANY_NODES)]).prop_map(
+        move |(world, budgets, apps, cordoned)| {
+            let pods = world.pods.iter().map(|low| Low { app: low.app % apps, ..low.clone() }).collect();
+            let single = world.single && around == Around::Nothing;
+            let alike = || vec![world.members[0]; world.members.len()];
+            let members = if matches!(around, Around::Spread(_)) { alike() } else { world.members.clone() };
+            let apart = world.apart && around == Around::Nothing;
+            World { apart, single, pods, members, around, budgets, cordoned, ..world }
+        },
+    )
 }
 
 /// Those of the pods that fit, each on its node.
@@ -197,6 +224,10 @@ impl World {
     /// The objects of this world.
     pub fn objects(&self) -> Vec<Built> {
         let mut all: Vec<Built> = self.nodes.iter().enumerate().map(|(n, cpus)| self.node(n, *cpus)).collect();
+        let cordoned = |n: usize| node(&format!("closed-{n:02}"), 4).set("/spec/unschedulable", json!(true));
+        all.extend(
+            (0..self.cordoned).map(|n| cordoned(n).label("zone", &format!("z{}", n % self.nodes.len().min(ZONES)))),
+        );
         for (g, (priority, whole)) in self.groups.iter().enumerate() {
             let built = gang(&format!("low-{g:02}"), *priority, 1);
             all.push(if *whole { built.whole() } else { built });
@@ -348,6 +379,11 @@ impl World {
 
     /// The most members that fit together without these pods and those that are leaving, at most `enough`.
     pub fn most(&self, gone: &[&Vec<usize>], only: Option<usize>, enough: usize) -> usize {
+        self.most_in(gone, only, None, enough)
+    }
+
+    /// The same within one domain, if there is a domain.
+    fn most_in(&self, gone: &[&Vec<usize>], only: Option<usize>, within: Option<usize>, enough: usize) -> usize {
         let mut free: Vec<i64> = self.nodes.iter().map(|cpus| i64::try_from(*cpus).unwrap()).collect();
         for (p, pod) in self.pods.iter().enumerate() {
             if !pod.leaving && !gone.iter().any(|unit| unit.contains(&p)) {
@@ -360,12 +396,59 @@ impl World {
         (0..self.pods.len())
             .filter(|p| stays(p) && self.is_peer(&self.pods[*p]))
             .for_each(|p| zones[self.pods[p].node % ZONES] += 1);
-        if self.around != Around::Domain {
-            return self.place(&self.members, &mut (free, here, zones), only, None, enough);
-        }
         let mut state = (free, std::mem::take(&mut here), zones);
-        let zones = 0..self.nodes.len().min(ZONES);
-        zones.map(|zone| self.place(&self.members, &mut state, only, Some(zone), enough)).max().unwrap_or(0)
+        let zones = self.domains().into_iter().filter(|zone| within.is_none() || *zone == within);
+        zones.map(|zone| self.place(&self.members, &mut state, only, zone, enough)).max().unwrap_or(0)
+    }
+
+    /// The domains, in one of which all members must be placed; `None` stands for the whole cluster.
+    pub fn domains(&self) -> Vec<Option<usize>> {
+        match self.around {
+            Around::Domain => (0..self.nodes.len().min(ZONES)).map(Some).collect(),
+            _ => vec![None],
+        }
+    }
+
+    /// The least cost of a plan, without ties: of those that place as many members in a domain as any permitted evictions allow, at least
+    /// as many as are needed.
+    pub fn least_cost(&self) -> Option<MainCost> {
+        let choices = self.choices();
+        self.domains().into_iter().filter_map(|domain| self.least_cost_in(&choices, domain)).min()
+    }
+
+    /// The same in one domain; `choices` are all of them, the cheapest first.
+    pub fn least_cost_in(&self, choices: &[Vec<Vec<usize>>], domain: Option<usize>) -> Option<MainCost> {
+        let fits = |victims: &Vec<Vec<usize>>| {
+            self.most_in(&victims.iter().collect::<Vec<_>>(), None, domain, self.members.len())
+        };
+        let reach: Vec<usize> = choices.iter().map(fits).collect();
+        let most = reach.iter().copied().max().filter(|most| *most >= self.need)?;
+        let victims = &choices[reach.iter().position(|count| *count == most)?];
+        let cost = self.cost(&victims.iter().collect::<Vec<_>>());
+        Some((cost.0, cost.1, cost.2, cost.3))
+    }
+
+    /// The costs of all choices with which a single pod fits on a node, with the start and the number of whole groups.
+    pub fn costs_on(&self, node: usize) -> Vec<(MainCost, Option<i64>, usize)> {
+        let touches = |unit: &&Vec<usize>| unit.iter().any(|p| self.pods[*p].node == node);
+        let fits = |victims: &&Vec<Vec<usize>>| {
+            let units: Vec<&Vec<usize>> = victims.iter().collect();
+            units.iter().all(touches) && self.most(&units, Some(node), 1) > 0
+        };
+        let cost = |victims: &Vec<Vec<usize>>| {
+            let cost = self.cost(&victims.iter().collect::<Vec<_>>());
+            let whole = |unit: &&Vec<usize>| self.pods[unit[0]].group.is_some_and(|group| self.groups[group].1);
+            let start = (!victims.is_empty()).then_some((START + cost.4.0) * 1_000_000_000);
+            ((cost.0, cost.1, cost.2, cost.3), start, victims.iter().filter(whole).count())
+        };
+        self.choices().iter().filter(fits).map(cost).collect()
+    }
+
+    /// The same for a single pod.
+    pub fn least_cost_of_one(&self) -> Option<MainCost> {
+        let cost = |victims: &Vec<Vec<usize>>| self.cost(&victims.iter().collect::<Vec<_>>());
+        let found = self.choices().into_iter().find(|victims| self.fits(victims, 1));
+        found.map(|victims| cost(&victims)).map(|cost| (cost.0, cost.1, cost.2, cost.3))
     }
 
     /// Returns true if inter-pod constraints, or the volume of the member, admit it to a zone; `rest` are the members after it.
