@@ -1,5 +1,8 @@
-//! The best node for a single pod: each node is a domain of its own, and its best choice of victims is computed only if a lower bound
-//! permits that it is the best of all (step 9). The result is cached until something changes on that node.
+//! The best node for a single pod: each node is a domain of its own, and its best choice of victims is searched only if a lower bound
+//! permits that it is the best of all (step 9).
+//!
+//! Bounds and choices are cached until something changes on their node. A choice depends on its node alone, and what it took to search it is
+//! counted whether it is cached or not, so that the result does not depend on earlier decisions.
 
 use super::node_capacity::{NodeCapacity, Scale, add, free_now};
 use crate::api::{Cost, offset_priority};
@@ -9,26 +12,33 @@ use crate::problem::InFlight;
 use crate::search::domains::fractional;
 use std::collections::BTreeSet;
 
-/// Nodes by the cost of evictions there, or by a lower bound on it.
+/// Nodes by a lower bound on the cost of evictions there.
 #[derive(Debug, Default)]
 pub(super) struct BestNode {
     order: BTreeSet<(Cost, Rank)>,
     entries: Vec<Entry>,
-    /// Nodes where a cheaper choice than the one found may exist, by the lower bound on its cost.
-    unsure: BTreeSet<(Cost, Rank)>,
     forgotten: BTreeSet<Rank>,
 }
 
-/// Cached result of a node.
+/// Cached results of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    cost: Option<Cost>,
-    exact: bool,
-    /// The lower bound, if a cheaper choice may exist.
-    unsure: Option<Cost>,
+    /// The lower bound; `None` if the pod does not fit there whatever is evicted.
+    least: Option<Cost>,
+    /// What a search found; `None` if there was no search.
+    searched: Option<Searched>,
+}
+
+/// The outcome of a search on a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Searched {
+    pub(super) choice: Option<Choice>,
+    /// How many looks it took.
+    pub(super) looks: usize,
 }
 
 /// The best choice on a node.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub(super) cost: Cost,
     /// Whether nothing cheaper exists there.
@@ -48,46 +58,47 @@ impl BestNode {
         Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
     }
 
-    /// Discards the cached result of a node.
+    /// Discards the cached results of a node.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.forgotten.insert(rank);
     }
 
-    /// Returns the best node. `bound` returns a lower bound for the cost of a node, `choose` its cost, and `spent` true if the effort is
-    /// used up: the result is then the best of the evaluated nodes.
+    /// Returns the best node. `bound` returns a lower bound for the cost of a node, and `search` searches it. At most `looks` are used: the
+    /// result is then the best of the searched nodes.
     pub(super) fn best(
         &mut self,
         mut bound: impl FnMut(Rank) -> Option<Cost>,
-        mut choose: impl FnMut(Rank) -> Option<Choice>,
-        spent: impl Fn() -> bool,
+        mut search: impl FnMut(Rank) -> Searched,
+        mut looks: usize,
     ) -> Option<Best> {
-        for rank in std::mem::take(&mut self.forgotten) {
+        let Self { order, entries, forgotten } = self;
+        for rank in std::mem::take(forgotten) {
             let least = bound(rank);
-            self.put(rank, Entry { cost: least, exact: false, unsure: None });
+            let old = std::mem::replace(&mut entries[rank], Entry { least, searched: None });
+            old.least.map(|cost| order.remove(&(cost, rank)));
+            least.map(|cost| order.insert((cost, rank)));
         }
-        loop {
-            let (cost, rank) = *self.order.first()?;
-            if self.entries[rank].exact {
-                let proven = self.unsure.first().is_none_or(|(least, _)| *least >= cost);
-                return Some(Best { rank, proven });
+        let mut best: Option<(Cost, Rank)> = None;
+        // The lowest bound of a node where a cheaper choice than the one found may exist.
+        let mut unsure: Option<Cost> = None;
+        for (least, rank) in order.iter() {
+            if best.is_some_and(|best| best <= (*least, *rank)) {
+                break;
             }
-            if spent()
-                && let Some((_, rank)) = self.order.iter().find(|(_, rank)| self.entries[*rank].exact)
-            {
-                return Some(Best { rank: *rank, proven: false });
+            if looks == 0 {
+                unsure.get_or_insert(*least);
+                break;
             }
-            let choice = choose(rank);
-            let unsure = choice.as_ref().is_none_or(|choice| !choice.proven).then_some(cost);
-            self.put(rank, Entry { cost: choice.map(|choice| choice.cost), exact: true, unsure });
+            let searched = *entries[*rank].searched.get_or_insert_with(|| search(*rank));
+            looks = looks.saturating_sub(searched.looks);
+            if searched.choice.is_none_or(|choice| !choice.proven) {
+                unsure.get_or_insert(*least);
+            }
+            let found = searched.choice.map(|choice| (choice.cost, *rank));
+            best = [best, found].into_iter().flatten().min();
         }
-    }
-
-    fn put(&mut self, rank: Rank, entry: Entry) {
-        let old = std::mem::replace(&mut self.entries[rank], entry);
-        for (set, old, new) in [(&mut self.order, old.cost, entry.cost), (&mut self.unsure, old.unsure, entry.unsure)] {
-            old.map(|cost| set.remove(&(cost, rank)));
-            new.map(|cost| set.insert((cost, rank)));
-        }
+        let (cost, rank) = best?;
+        Some(Best { rank, proven: unsure.is_none_or(|least| least >= cost) })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, greedy_matrix, kep5710, least_cost};
-use best_node::{BestNode, Choice, bound};
+use best_node::{BestNode, Choice, Searched, bound};
 use capacities::Capacities;
 use giveway_crds::policy::PreemptionPolicy;
 use kept::Kept;
@@ -233,17 +233,23 @@ impl Incremental<'_> {
     /// Decides for a single pod: searches the best node.
     fn single(&mut self) -> Option<Decision> {
         let &Question { cluster, demand, context, assemble, nodes, in_flight, .. } = self.question;
-        let effort = self.effort.clone();
         let at = usize::from(context.strategy == Strategy::Kep5710);
         let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;
         let best_nodes = best_nodes[at].get_or_insert_with(|| BestNode::new(nodes.len()));
+        let search = |rank| {
+            let effort = Effort::of_node();
+            let before = effort.left();
+            let choice = on_one_node(cluster, demand, context, in_flight, &effort, rank, |_, _, choice, _| choice);
+            Searched { choice, looks: LOOKS_AT_A_NODE + before - effort.left() }
+        };
         let best = best_nodes.best(
             |rank| bound(cluster, nodes, scale, in_flight, &answers[rank], rank),
-            |rank| on_one_node(cluster, demand, context, in_flight, &effort, rank, |_, _, choice, _| choice),
-            || effort.spent(),
+            search,
+            self.effort.left(),
         );
         let best = best?;
         let candidates = self.capacities.totals.candidates;
+        let effort = Effort::of_node();
         on_one_node(cluster, demand, context, in_flight, &effort, best.rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
             let mut found = Found { trace, proven: best.proven, ..found };
@@ -259,7 +265,7 @@ fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlig
     Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
 }
 
-/// Looks that choosing the victims on one node may use, in addition to an exact search.
+/// Looks that choosing the victims on one node takes, in addition to its searches.
 const LOOKS_AT_A_NODE: usize = 200;
 
 /// Returns what a strategy chooses on one node; `None` if there is no choice.
@@ -273,7 +279,6 @@ fn on_one_node<T>(
     then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
 ) -> Option<T> {
     let nodes = Nodes::suitable(cluster, vec![rank]);
-    effort.take(LOOKS_AT_A_NODE);
     let mut problem =
         Problem::new(cluster, &nodes, demand, context, in_flight, of_amounts(cluster, &nodes, in_flight), effort);
     problem.consider_victims(i32::MAX);

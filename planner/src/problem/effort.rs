@@ -10,6 +10,9 @@ const DECISION: usize = 320_000;
 /// Further looks, reserved to place the members with all potential victims removed, if it is known that they fit then but the looks above
 /// were used up before a placement was found.
 const LAST_RESORT: usize = 80_000;
+/// Looks that the choice of victims on one of the nodes for a single pod may use. It does not depend on what other nodes took, so that the
+/// choice can be kept from one decision to the next.
+const NODE: usize = 40_000;
 /// Looks that the explanation of a shortfall may use.
 const WORDS: usize = 150_000;
 /// Looks that the search for one critical add-on may use.
@@ -35,6 +38,11 @@ impl Effort {
     /// The effort for a decision.
     pub(crate) fn of_decision() -> Self {
         Self::new(DECISION, LAST_RESORT)
+    }
+
+    /// The effort for the choice of victims on one node.
+    pub(crate) fn of_node() -> Self {
+        Self::new(NODE, 0)
     }
 
     /// The effort for the explanation of a shortfall.

@@ -254,3 +254,58 @@ fn a_pod_is_not_evicted_once_its_budget_allows_no_disruption() {
     add(&mut cluster, &budget("db", "db", 0));
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["other"]);
 }
+
+/// Nodes where the least that evictions cost is known only after a search: 2,000 with units that free one resource each, of which four must
+/// be evicted, and on the last ones by name two are enough. No decision has the effort to search all of them.
+fn hard_to_compare(members: usize) -> Vec<Built> {
+    let mut all = Vec::new();
+    for number in 0..2000 {
+        let name = format!("node-{number:04}");
+        all.push(node(&name, 15).offers("memory", "15Gi"));
+        let unit = |at: usize, cpu: &str, memory: &str| {
+            let built = pod(&format!("low-{number:04}-{at}")).asks("cpu", cpu).asks("memory", memory);
+            built.priority(1).on(&name)
+        };
+        match number {
+            1990.. => all.extend((0..3).map(|at| unit(at, "5", "5Gi"))),
+            _ => all.extend((0..6).map(|at| if at < 3 { unit(at, "5", "0") } else { unit(at, "0", "5Gi") })),
+        }
+    }
+    all.extend((0..members).map(|n| pod(&format!("p-{n:02}")).priority(50).asks("cpu", "10").asks("memory", "10Gi")));
+    all
+}
+
+/// Another leader has answered other questions before.
+#[test]
+fn a_plan_does_not_depend_on_what_was_decided_before() {
+    let all = hard_to_compare(51);
+    for strategy in Strategy::ALL {
+        let context = Context { strategy, ..Context::default() };
+        let answers = [0, 1, 50].map(|others| {
+            let cluster = cluster(&all);
+            for other in 1..=others {
+                plan(&cluster, &for_pod(&format!("p-{other:02}")), &context);
+            }
+            plan(&cluster, &for_pod("p-00"), &context)
+        });
+        assert!(matches!(answers[0], Decision::Preempt(_)), "{:?}", answers[0]);
+        assert_eq!(answers[0], answers[1], "{strategy:?} after one");
+        assert_eq!(answers[0], answers[2], "{strategy:?} after fifty");
+    }
+}
+
+/// What is searched once is not searched again, and a node that has changed is.
+#[test]
+fn after_a_change_the_plan_is_that_of_a_new_model() {
+    let mut all = hard_to_compare(2);
+    let mut warm = cluster(&all);
+    decide(&warm, &for_pod("p-01"));
+    for number in [3usize, 700, 1400, 1995] {
+        let change = pod(&format!("low-{number:04}-0")).asks("cpu", "5").asks("memory", "5Gi").priority(0);
+        let change = change.on(&format!("node-{number:04}"));
+        let at = all.iter().position(|object| object.0["metadata"]["name"] == change.0["metadata"]["name"]).unwrap();
+        add(&mut warm, &change);
+        all[at] = change;
+        assert_eq!(decide(&warm, &for_pod("p-00")), decide(&cluster(&all), &for_pod("p-00")), "{number}");
+    }
+}
