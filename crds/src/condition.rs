@@ -29,6 +29,8 @@ pub enum Reason {
     Unschedulable,
     /// The pods do not fit, and preemption would violate a guaranteed budget (KEP-3280).
     UnschedulableGuaranteedBudget,
+    /// The search for a plan reached its limit of effort: it is not known whether the pods fit.
+    SearchLimitReached,
     /// A plan exists; its victims have to terminate first.
     WaitingForPreemption,
     /// The pods will fit when pods that are already terminating have terminated; no eviction is needed.
@@ -130,6 +132,7 @@ impl Reason {
             Self::WaitingForPods => "WaitingForPods",
             Self::Unschedulable => "Unschedulable",
             Self::UnschedulableGuaranteedBudget => "UnschedulableGuaranteedBudget",
+            Self::SearchLimitReached => "SearchLimitReached",
             Self::WaitingForPreemption => "WaitingForPreemption",
             Self::WaitingForTermination => "WaitingForTermination",
             Self::SchedulerError => "SchedulerError",

@@ -205,9 +205,10 @@ impl PlanAnswer {
                 }
             }
             Decision::Unschedulable(shortfall) => {
-                let reason = match shortfall.is_for_budgets() {
-                    true => Reason::UnschedulableGuaranteedBudget,
-                    false => Reason::Unschedulable,
+                let reason = match (shortfall.is_exhausted(), shortfall.is_for_budgets()) {
+                    (true, _) => Reason::SearchLimitReached,
+                    (false, true) => Reason::UnschedulableGuaranteedBudget,
+                    (false, false) => Reason::Unschedulable,
                 };
                 answer.refuse(reason, shortfall.to_string());
             }

@@ -274,6 +274,11 @@ impl Arbiter {
                 let word = self.unschedulable(preemptor, &shortfall);
                 self.word(preemptor, Some(word), clock.now);
                 self.tell_budgets(preemptor, &shortfall, clock.now);
+                if shortfall.is_exhausted()
+                    && let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
+                {
+                    waiting.back_off(clock.now);
+                }
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
@@ -367,9 +372,10 @@ impl Arbiter {
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
         let waiting = self.preemption.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
-        let reason = match shortfall.is_for_budgets() || refusal.is_some() {
-            true => Reason::UnschedulableGuaranteedBudget,
-            false => Reason::Unschedulable,
+        let reason = match (shortfall.is_exhausted(), shortfall.is_for_budgets() || refusal.is_some()) {
+            (true, _) => Reason::SearchLimitReached,
+            (false, true) => Reason::UnschedulableGuaranteedBudget,
+            (false, false) => Reason::Unschedulable,
         };
         let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let shortfall = self.without_foreign_names(preemptor, shortfall);
@@ -450,6 +456,7 @@ impl Arbiter {
                 word.reason,
                 Reason::Unschedulable
                     | Reason::UnschedulableGuaranteedBudget
+                    | Reason::SearchLimitReached
                     | Reason::Rejected
                     | Reason::CircuitBreakerOpen
             );

@@ -45,11 +45,11 @@ pub struct Rejected {
 pub struct Waiting {
     /// [`Model::version`] when it was last examined.
     pub seen: Option<u64>,
-    /// When the next plan may be made, after a failed plan.
+    /// When the next plan may be made, after a failed plan, or after a search that reached its limit of effort.
     pub not_before: Option<Instant>,
     /// [`Model::version`] and time of the last search for free capacity during the back-off.
     pub peeked: Option<(u64, Instant)>,
-    /// Number of failed plans in a row.
+    /// Number of failed plans, and of searches that reached their limit of effort, in a row.
     pub failures: u32,
     /// True if the last plan failed and had no victims. Then free capacity does not end the back-off early.
     pub failed_without_victims: bool,
@@ -77,7 +77,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Records a failed plan. The next one is made after a delay of at most about a minute.
+    /// Records a failed plan, or a search that reached its limit of effort. The next one is made after a delay of at most about a minute.
     pub fn back_off(&mut self, now: Instant) {
         self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
         self.failures += 1;

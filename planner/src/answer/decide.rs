@@ -68,6 +68,8 @@ fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknow
         // The scheduler alone would not keep them within one domain.
         Decision::Unschedulable(shortfall) if demand.domains.is_some() => for_want_of(unknown, shortfall),
         decision if demand.domains.is_some() => decision,
+        // Nothing is ungated because a search ended early.
+        Decision::Unschedulable(shortfall) if shortfall.is_exhausted() => Decision::Unschedulable(shortfall),
         Decision::Unschedulable(_) | Decision::Preempt(_) => Decision::Unknown(unknown),
         decision => decision,
     }

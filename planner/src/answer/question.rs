@@ -8,10 +8,13 @@ use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{Prospects, When};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, InFlight, Problem, placements};
-use crate::search::{Found, fill, greedy_is_exact, kep5710, least_cost, outcome_in_words, try_everything};
+use crate::search::{
+    Found, count_kinds, fill, first_fit, greedy_is_exact, kep5710, least_cost, outcome_in_words, try_everything,
+};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// A preemption request, and the data that all attempts to satisfy it share.
 pub(super) struct Question<'q> {
@@ -26,6 +29,10 @@ pub(super) struct Question<'q> {
     /// Upper bounds on the members that fit on every node; `None` if all nodes are evaluated.
     pub(super) prospects: Option<&'q Prospects>,
     pub(super) effort: Effort,
+    /// The effort for plain greedy placements.
+    plain: Effort,
+    /// How many classes the members have.
+    kinds: usize,
     /// Why verification rejected a plan, if it rejected one.
     flaw: RefCell<Option<String>>,
 }
@@ -49,6 +56,9 @@ impl Attempt {
     }
 }
 
+/// The careful placement of members of several classes may take this part of the remaining effort.
+const CAREFUL: usize = 4;
+
 /// Ceiling that admits all units of lower priority.
 pub(super) const EVERYBODY: i32 = i32::MAX;
 
@@ -63,8 +73,9 @@ impl<'q> Question<'q> {
         prospects: Option<&'q Prospects>,
     ) -> Self {
         let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
-        let (effort, flaw) = (Effort::of_decision(), RefCell::default());
-        Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, flaw }
+        let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain(), RefCell::default());
+        let kinds = count_kinds(cluster, demand);
+        Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, plain, kinds, flaw }
     }
 
     /// Returns true if pods may be evicted for the members.
@@ -79,14 +90,39 @@ impl<'q> Question<'q> {
 
     /// Returns the problem on `nodes`, which are among `ranks`: all nodes of one domain, if the members must be placed within one.
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
+        let room = self.room(nodes, ranks);
+        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)
+    }
+
+    /// Returns the occupancy of `nodes`, which are among `ranks`.
+    fn room<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank]) -> Occupancy<'p> {
         let room = self.now.on(nodes);
-        let room = match (&self.demand.domains, ranks.first()) {
+        match (&self.demand.domains, ranks.first()) {
             (Some(domains), Some(first)) => {
                 room.within(&domains.key, self.nodes.place(*first), self.in_flight.held(self.cluster))
             }
             _ => room,
-        };
-        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)
+        }
+    }
+
+    /// Places members of several classes one after the other on the first of some nodes where they fit; `leaving` pods there have terminated.
+    /// It is for those for which the careful placement finds nothing, or would take too much of the effort.
+    fn first_fit(&self, ranks: &[Rank], leaving: bool) -> Option<Vec<(PodIndex, Rank)>> {
+        if self.kinds < 2 {
+            return None;
+        }
+        let nodes = Nodes::some(self.cluster, ranks.to_vec());
+        let mut room = self.room(&nodes, ranks);
+        if leaving {
+            self.in_flight.leaving(self.cluster, &nodes).iter().for_each(|(pod, rank)| room.remove(*pod, *rank));
+        }
+        let placed = first_fit(self.cluster, &nodes, self.demand, room, &self.plain)?;
+        Some(placed.into_iter().map(|(pod, rank)| (pod, nodes.place(rank))).collect())
+    }
+
+    /// Returns false if the careful placement on some nodes would take so much effort that little is left for the rest of the decision.
+    fn affords(&self, nodes: &Nodes<'_>) -> bool {
+        self.kinds < 2 || self.kinds.saturating_mul(nodes.len()) <= self.effort.left() / CAREFUL
     }
 
     /// Returns those of some nodes where members could fit; all of them if there are no upper bounds.
@@ -115,10 +151,14 @@ impl<'q> Question<'q> {
             return None;
         }
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Now));
-        let problem = self.on(&nodes, ranks, &self.effort);
-        let placed = enough(&problem, &problem.now)?;
+        let careful = self.affords(&nodes).then(|| {
+            let problem = self.on(&nodes, ranks, &self.effort);
+            let everywhere = |(pod, rank): (PodIndex, Rank)| (pod, nodes.place(rank));
+            Some(enough(&problem, &problem.now)?.into_iter().map(everywhere).collect())
+        });
+        let placed: Vec<(PodIndex, Rank)> = careful.flatten().or_else(|| self.first_fit(ranks, false))?;
         let left = self.demand.members.len() - placed.len();
-        Some(Decision::Fits { placements: placements(self.cluster, &nodes, &placed), left, domain: None })
+        Some(Decision::Fits { placements: placements(self.cluster, self.nodes, &placed), left, domain: None })
     }
 
     /// The same after the pods that are leaving anyway have terminated.
@@ -127,10 +167,22 @@ impl<'q> Question<'q> {
             return None;
         }
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
-        let problem = self.on(&nodes, ranks, &self.effort);
-        let room = problem.room_then();
-        let placed = enough(&problem, &room)?;
-        self.checked(&problem, room, Found::by_waiting(placed))
+        if self.affords(&nodes) {
+            let problem = self.on(&nodes, ranks, &self.effort);
+            let room = problem.room_then();
+            if let Some(placed) = enough(&problem, &room) {
+                return self.checked(&problem, room, Found::by_waiting(placed));
+            }
+        }
+        if self.in_flight.leaving(self.cluster, self.nodes).is_empty() {
+            return None;
+        }
+        let placed = self.first_fit(ranks, true)?;
+        let places: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
+        let nodes = Nodes::some(self.cluster, places.into_iter().collect());
+        let problem = self.on(&nodes, ranks, &Effort::of_words());
+        let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
+        self.checked(&problem, problem.room_then(), Found::by_waiting(placed))
     }
 
     /// Searches a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
@@ -207,7 +259,13 @@ impl<'q> Question<'q> {
 
     /// Explains why not enough members fit on these nodes.
     pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
-        let cut_short = self.effort.spent();
+        let when = match (self.preempts(), self.waits()) {
+            (true, _) => When::Without(EVERYBODY),
+            (false, true) => When::Then,
+            (false, false) => When::Now,
+        };
+        // What an exhausted search did not find may exist, unless upper bounds exclude it.
+        let cut_short = (self.effort.spent() || self.plain.given_up() > 0) && self.could_fit(ranks, when);
         // The shortfall is explained even if the search has used up its effort.
         let effort = Effort::of_words();
         let mut problem = self.on(self.nodes, ranks, &effort);

@@ -41,7 +41,7 @@ pub struct Shortfall {
     pub barred: usize,
     /// The domain in which most members fit, if a group must be placed within one; the numbers are those of this domain.
     pub domain: Option<NearestDomain>,
-    /// True if the search ended early because its effort was used up.
+    /// True if the search ended early because its effort was used up: see [`Shortfall::is_exhausted`].
     pub cut_short: bool,
     /// What was wrong with a plan that was found and rejected by verification: an error of the planner, for which no pod is evicted.
     pub flaw: Option<Box<str>>,
@@ -122,6 +122,11 @@ impl Shortfall {
         }
     }
 
+    /// Whether the search reached its limit of effort: it is not known whether the members fit, now or after evictions.
+    pub fn is_exhausted(&self) -> bool {
+        self.cut_short
+    }
+
     /// Whether guaranteed budgets are the reason: without them there would be a plan.
     pub fn is_for_budgets(&self) -> bool {
         self.withheld > 0
@@ -153,6 +158,14 @@ impl fmt::Display for Shortfall {
                  with the output of `kubectl giveway snapshot`."
             );
         }
+        if self.cut_short {
+            return write!(
+                f,
+                "{} needed. The search reached its limit of effort, so it is not known whether they fit, now or after \
+                 evictions. No pod is evicted or ungated for them, and they are planned for again.",
+                pods(self.needed)
+            );
+        }
         write!(f, "{} needed, {} now.", pods(self.needed), counted(self.fit_now, "fits", "fit"))?;
         if self.nodes == 0 {
             f.write_str(" There is no node.")?;
@@ -168,9 +181,6 @@ impl fmt::Display for Shortfall {
             write!(f, " {}.", list.join(", "))?;
         }
         self.write_help(f)?;
-        if self.cut_short {
-            f.write_str(" There is too much to look at: not every choice was tried.")?;
-        }
         match &self.domain {
             Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
             None => Ok(()),

@@ -11,6 +11,7 @@ mod node_affinity;
 mod node_name;
 mod nodes;
 mod occupancy;
+mod pins;
 mod pod_affinity;
 mod ports;
 mod resources;
@@ -22,6 +23,7 @@ mod volumes;
 pub(crate) use neighbours::{Domains, Mood, Objector, Slack};
 pub(crate) use nodes::{Held, Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
+pub(crate) use pins::Pins;
 pub(crate) use pod_affinity::{about, repelled};
 pub(crate) use spread::is_peer;
 

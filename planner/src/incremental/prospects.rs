@@ -3,7 +3,7 @@
 
 use super::capacities::Capacities;
 use super::kept::Kept;
-use crate::filters::{Domains, Nodes, Rank, about};
+use crate::filters::{Domains, Nodes, Pins, Rank, about};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
@@ -40,6 +40,8 @@ pub(crate) struct Prospects {
     need: u64,
     /// Number of members of other classes, whose capacities are not computed: any node may be the one that they need.
     others: u64,
+    /// The nodes of members of other classes that can use few nodes.
+    pinned: BTreeSet<Rank>,
 }
 
 impl Prospects {
@@ -61,6 +63,7 @@ impl Prospects {
         let (fewest, most) = (MOST_CLASSES / 2, sized.len().saturating_sub(MOST_CLASSES / 2));
         let (known, others): (Vec<_>, Vec<_>) =
             sized.into_iter().enumerate().partition(|(number, _)| *number < fewest || *number >= most);
+        let pinned = pinned(cluster, nodes, others.iter().map(|(_, (id, _))| *id));
         let others: u64 = others.iter().map(|(_, (_, (_, count)))| *count).sum();
         let mut classes = Vec::new();
         for (_, (id, (example, count))) in known {
@@ -72,7 +75,7 @@ impl Prospects {
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
         }
-        Some(Self { classes, need: (demand.need as u64).saturating_sub(others), others })
+        Some(Self { classes, need: (demand.need as u64).saturating_sub(others), others, pinned })
     }
 
     /// Returns the capacities to the cache, for the next decision.
@@ -197,8 +200,9 @@ impl Prospects {
     /// Returns the first nodes of an order, with a share for every class where it fits: the nodes of a small pool, which only one class of
     /// members can use, are not left out for those of a large one.
     fn in_turn(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
-        let share = most / (self.classes.len() + 1);
-        let mut taken = BTreeSet::new();
+        let share = most / (self.classes.len() + 1 + usize::from(!self.pinned.is_empty()));
+        let mut taken: BTreeSet<Rank> =
+            order.iter().copied().filter(|rank| self.pinned.contains(rank)).take(share).collect();
         for (known, _) in &self.classes {
             let fits = order.iter().filter(|rank| Self::fit(known, **rank, when) > 0);
             taken.extend(fits.take(share));
@@ -211,6 +215,16 @@ impl Prospects {
         }
         taken
     }
+}
+
+/// Upper bound on the nodes that a class can use for all of them to be evaluated.
+const FEW_PINS: usize = 64;
+
+/// Returns the nodes of those of some classes that labels restrict to few nodes.
+fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = ClassId>) -> BTreeSet<Rank> {
+    let mut pins = Pins::new(cluster, nodes);
+    let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= FEW_PINS);
+    classes.filter_map(of).flatten().collect()
 }
 
 /// Whether members of a class need a node each: all of them are such as one of their anti-affinity terms keeps away, on every node.

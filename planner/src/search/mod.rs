@@ -1,6 +1,7 @@
 //! Search strategies: they choose placements and victims. No strategy writes explanations, and none keeps state for the next decision.
 
 pub(crate) mod domains;
+pub(crate) mod first_fit;
 pub(crate) mod found;
 pub(crate) mod greedy;
 pub(crate) mod greedy_matrix;
@@ -14,6 +15,7 @@ pub(crate) mod reprieve;
 pub(crate) mod rescue;
 pub(crate) mod victim_sets;
 
+pub(crate) use first_fit::{count_kinds, first_fit};
 pub(crate) use found::Found;
 pub(crate) use found::outcome_in_words;
 pub(crate) use greedy::{Layout, fill};

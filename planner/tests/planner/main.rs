@@ -18,6 +18,7 @@ mod large_gangs;
 mod layers;
 mod least_cost;
 mod lending;
+mod many_classes;
 mod model;
 mod mutants;
 mod native;

@@ -1,0 +1,78 @@
+//! The few nodes to which labels restrict a pod, found without looking at all nodes: a node selector, required node affinity, or the topology
+//! of a bound volume often names a node, a zone or a pool.
+
+use super::nodes::{Nodes, Rank};
+use crate::model::{Cluster, Constraints, NodeTerm, Requirement};
+use std::collections::BTreeMap;
+
+/// The nodes by label and value, for the labels that were asked for.
+pub(crate) struct Pins<'a> {
+    cluster: &'a Cluster,
+    nodes: &'a Nodes<'a>,
+    by_key: BTreeMap<String, BTreeMap<&'a str, Vec<Rank>>>,
+}
+
+impl<'a> Pins<'a> {
+    /// Returns an index of these nodes, in which no label was looked up.
+    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>) -> Self {
+        Self { cluster, nodes, by_key: BTreeMap::new() }
+    }
+
+    /// Returns nodes of which all that pass the filters of the constraints are part, ascending; `None` if that can be any node.
+    pub(crate) fn of(&mut self, constraints: &Constraints) -> Option<Vec<Rank>> {
+        let mut fewest: Option<Vec<Rank>> = None;
+        let mut note = |found: Option<Vec<Rank>>| {
+            if let Some(found) = found
+                && fewest.as_ref().is_none_or(|fewest| found.len() < fewest.len())
+            {
+                fewest = Some(found);
+            }
+        };
+        for (key, value) in &constraints.node_selector {
+            note(Some(self.with_value(key, value).to_vec()));
+        }
+        for terms in constraints.node_affinity.iter().chain(&constraints.volumes) {
+            note(self.of_terms(terms));
+        }
+        fewest
+    }
+
+    /// The nodes for which any term can hold.
+    fn of_terms(&mut self, terms: &[NodeTerm]) -> Option<Vec<Rank>> {
+        let mut all = Vec::new();
+        for term in terms {
+            let label = term.labels.iter().find(|rule| rule.operator == "In");
+            let field = term.fields.iter().find(|rule| rule.operator == "In" && rule.key == "metadata.name");
+            match (field, label) {
+                (Some(rule), _) => all.extend(rule.values.iter().filter_map(|name| self.named(name))),
+                (None, Some(Requirement { key, values, .. })) => {
+                    values.iter().for_each(|value| all.extend(self.with_value(key, value)));
+                }
+                // A term without requirements matches no node.
+                (None, None) if term.labels.is_empty() && term.fields.is_empty() => {}
+                (None, None) => return None,
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        Some(all)
+    }
+
+    fn named(&self, name: &str) -> Option<Rank> {
+        self.nodes.rank(self.cluster.node_index(name)?)
+    }
+
+    fn with_value(&mut self, key: &str, value: &str) -> &[Rank] {
+        let nodes = self.nodes;
+        let by_value = self.by_key.entry(key.to_owned()).or_insert_with(|| {
+            let mut by_value: BTreeMap<&'a str, Vec<Rank>> = BTreeMap::new();
+            for rank in 0..nodes.len() {
+                if let Some(value) = nodes.at(rank).labels.get(key) {
+                    by_value.entry(value).or_default().push(rank);
+                }
+            }
+            by_value
+        });
+        by_value.get(value).map_or(&[], Vec::as_slice)
+    }
+}
