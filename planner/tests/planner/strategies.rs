@@ -88,3 +88,23 @@ fn a_plan_is_called_the_cheapest_only_where_every_choice_was_tried() {
         assert_eq!(plan.trace.last().map(String::as_str), Some(sentence), "{pods} pods");
     }
 }
+
+/// Members of several classes among many units are placed by a bounded search, and each of them needs more than the bound says.
+#[test]
+fn a_plan_in_a_rack_that_was_not_searched_to_the_end_is_not_called_the_cheapest() {
+    let name = |number: usize| format!("node-{number:02}");
+    let place = |number: usize| node(&name(number), 4).label("rack", &format!("r{}", number / 40));
+    let mut all: Vec<Built> = (0..80).map(place).collect();
+    let low = |number: usize| pod(&format!("low-{number:03}")).asks("cpu", "2").on(&name(number / 2));
+    all.extend((0..160).map(low));
+    for (number, object) in waiting_gang("g", 50, 3).into_iter().enumerate() {
+        all.push(match object.0["kind"] == "Pod" {
+            true => object.asks("cpu", "3").asks("memory", &format!("{number}Mi")),
+            false => object.set("/spec/schedulingConstraints", serde_json::json!({"topology": [{"key": "rack"}]})),
+        });
+    }
+    let plan = planned(decide(&cluster(&all), &for_group("g")));
+    assert_eq!(plan.cost.victim_pods, 6);
+    let last = plan.trace.last().map(String::as_str);
+    assert_eq!(last, Some("Nothing cheaper was found; a cheaper plan may exist."), "{:?}", plan.trace);
+}
