@@ -12,7 +12,7 @@ PROMTOOL := target/promtool/bin
 HELM := $(CONTROLPLANE)/helm
 NODE := target/node/bin
 # Test binaries that need no control plane.
-UNIT := admission cli crds hostile offline operator planner server webhook
+UNIT := admission cli crds fields hostile offline operator planner reader server webhook
 VERSIONS := $(sort $(notdir $(wildcard tests/controlplane/versions/*)))
 # A test waits more than it works: four at a time keep two cores busy.
 E2E_THREADS ?= 4

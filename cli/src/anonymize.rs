@@ -444,7 +444,7 @@ mod tests {
             let names: Vec<String> =
                 items[..2].iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect();
             let items = items.to_vec();
-            let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap();
+            let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }, false).unwrap();
             let unserved = |name: &String| world.is_unserved(&Preemptor::Group(ObjectKey::new(name, "g")));
             assert_eq!(world.notes, Vec::<String>::new());
             (names.iter().map(unserved).collect::<Vec<_>>(), world.cluster.protection(&names[0]).is_some())
@@ -457,7 +457,7 @@ mod tests {
     }
 
     fn decision(items: Vec<Value>, key: ObjectKey) -> Decision {
-        let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap();
+        let world = World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }, false).unwrap();
         decide::once(&world, &Preemptor::Pod(key), Strategy::default()).decision
     }
 

@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn world(items: Vec<Value>) -> World {
-        World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap()
+        World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }, false).unwrap()
     }
 
     fn decided(world: &World, name: &str) -> Value {

@@ -21,8 +21,6 @@ const NECESSARY: [&str; 4] = ["Node", "Pod", "PodDisruptionBudget", "PriorityCla
 pub(crate) struct Objects {
     /// Source: a file, or `cluster`.
     pub(crate) source: String,
-    /// True if they are from a live cluster, of which unreadable objects are skipped, as by the operator.
-    pub(crate) live: bool,
     /// The objects.
     pub(crate) items: Vec<Value>,
     /// What is missing, as sentences.
@@ -42,7 +40,7 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
         Ok(())
     })
     .await?;
-    Ok(Objects { source: "cluster".to_owned(), live: true, items, notes })
+    Ok(Objects { source: "cluster".to_owned(), items, notes })
 }
 
 /// Reads the kinds for which `wanted` returns true: `take` gets each object as it arrives. Returns what is missing, as sentences.

@@ -101,13 +101,13 @@ impl Gathering {
 }
 
 impl World {
-    /// Reads the objects.
+    /// Reads the objects, of a live cluster or of a file.
     ///
     /// # Errors
     /// An object of a file cannot be read. Such objects of a live cluster are skipped, as by the operator, and noted.
     #[cfg(test)]
-    pub(crate) fn new(objects: Objects) -> Result<Self, CliError> {
-        let mut gathering = Gathering::new(objects.source, objects.live);
+    pub(crate) fn new(objects: Objects, live: bool) -> Result<Self, CliError> {
+        let mut gathering = Gathering::new(objects.source, live);
         objects.items.iter().try_for_each(|item| gathering.add(item))?;
         Ok(gathering.end(objects.notes))
     }

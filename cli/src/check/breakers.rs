@@ -168,7 +168,7 @@ mod tests {
     /// Returns the findings with these objects, of which the pods and PodGroups with these names exist and are pending.
     fn found(pending: &[&str], mut objects: Vec<Value>) -> Vec<(Status, String)> {
         let items = pending.iter().map(|group| pod(group)).collect();
-        let world = World::new(Objects { live: true, items, ..Objects::default() }).unwrap();
+        let world = World::new(Objects { items, ..Objects::default() }, true).unwrap();
         objects.extend(pending.iter().map(|name| group(name)));
         let breakers = Ok(open(&objects, &world, NOW.parse().unwrap()));
         let findings = findings(&Installation { breakers, ..healthy() });

@@ -145,6 +145,6 @@ fn where_no_group_is_served_nothing_waits_for_a_gang() {
     });
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let items = vec![namespace, policy];
-    let objects = crate::live::Objects { source: "cluster".to_owned(), live: false, items, notes: Vec::new() };
-    assert_eq!(said_in(World::new(objects).unwrap(), &set("true", "OrderedReady")), None);
+    let objects = crate::live::Objects { source: "cluster".to_owned(), items, notes: Vec::new() };
+    assert_eq!(said_in(World::new(objects, false).unwrap(), &set("true", "OrderedReady")), None);
 }

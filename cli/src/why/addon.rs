@@ -171,7 +171,7 @@ mod tests {
         };
         Evidence {
             target: Preemptor::Pod(ObjectKey::new("kube-system", "dns")),
-            world: World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }).unwrap(),
+            world: World::new(Objects { source: "test".to_owned(), items, ..Objects::default() }, false).unwrap(),
             group: None,
             pod: Some(serde_json::from_value(pod.clone()).unwrap()),
             events: events.iter().map(happened).collect(),

@@ -197,7 +197,7 @@ mod tests {
             db.clone(),
             pod("p", 1000, None, None),
         ];
-        let world = World::new(Objects { source: "test".into(), live: false, items, notes: Vec::new() }).unwrap();
+        let world = World::new(Objects { source: "test".into(), items, notes: Vec::new() }, false).unwrap();
         let outcome = once(&world, &Preemptor::Pod(ObjectKey::new("default", "p")), Strategy::default());
         of(&world, &outcome, Strategy::default())
     }

@@ -365,7 +365,7 @@ mod tests {
         };
         let facts = Evidence {
             target: Preemptor::Pod(ObjectKey::new("team", "p")),
-            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }).unwrap(),
+            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }, false).unwrap(),
             group: None,
             pod: None,
             events: events.iter().map(happened).collect(),
@@ -388,7 +388,7 @@ mod tests {
         };
         let facts = Evidence {
             target: Preemptor::Group(ObjectKey::new("team", "train")),
-            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }).unwrap(),
+            world: World::new(Objects { source: "test".to_owned(), ..Objects::default() }, false).unwrap(),
             group: None,
             pod: None,
             events: Vec::new(),
