@@ -18,9 +18,10 @@ use tokio::sync::Notify;
 /// The phase of a connection, with its start (time since the start of the server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A request is unfinished: a part of the TLS handshake, of its headers or of its body is missing. The first request
-    /// starts with the connection.
+    /// A request is unfinished: a part of the TLS handshake, of its headers or of its body is missing.
     Unfinished(Duration),
+    /// Nothing has arrived since the TLS handshake. API servers open connections in advance, and send a request later or never.
+    Silent(Duration),
     /// A request is unfinished, and memory is reserved for its body. The time is that of the reservation, or of the last
     /// bytes.
     Reserved(Duration),
@@ -33,9 +34,9 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Returns true if a request has not arrived completely.
+    /// Returns true if a request has not arrived completely. The first one is awaited from the start of the connection.
     pub fn is_unfinished(self) -> bool {
-        matches!(self, Self::Unfinished(_) | Self::Reserved(_))
+        matches!(self, Self::Unfinished(_) | Self::Silent(_) | Self::Reserved(_))
     }
 }
 
@@ -49,6 +50,7 @@ impl From<Phase> for u64 {
             Phase::Idle(time) => since(time) | 2,
             Phase::Busy => 3,
             Phase::Dismissed => 4,
+            Phase::Silent(time) => since(time) | 5,
         }
     }
 }
@@ -61,6 +63,7 @@ impl From<u64> for Phase {
             1 => Self::Reserved(since),
             2 => Self::Idle(since),
             3 => Self::Busy,
+            5 => Self::Silent(since),
             _ => Self::Dismissed,
         }
     }
@@ -102,6 +105,11 @@ impl Connection {
         self.phase.load(Ordering::Acquire).into()
     }
 
+    /// The TLS handshake is complete.
+    pub fn begin_conversation(&self) {
+        self.change(|phase| matches!(phase, Phase::Unfinished(_)), Phase::Silent(self.room.now()));
+    }
+
     /// The headers of a request are complete. Returns the time for which the request has been unfinished, and a guard: the
     /// connection is idle again when it is dropped.
     pub fn begin_request(self: &Arc<Self>) -> (Duration, RequestGuard) {
@@ -131,8 +139,9 @@ impl Connection {
 
     fn bytes_arrived(&self) {
         match self.phase() {
-            Phase::Idle(_) => {
-                self.change(|phase| matches!(phase, Phase::Idle(_)), Phase::Unfinished(self.room.now()));
+            Phase::Idle(_) | Phase::Silent(_) => {
+                let is_quiet = |phase| matches!(phase, Phase::Idle(_) | Phase::Silent(_));
+                self.change(is_quiet, Phase::Unfinished(self.room.now()));
             }
             Phase::Reserved(_) => {
                 self.change(|phase| matches!(phase, Phase::Reserved(_)), Phase::Reserved(self.room.now()));
@@ -256,7 +265,8 @@ mod tests {
     #[test]
     fn a_phase_survives_being_a_number() {
         let time = Duration::from_millis(123_456);
-        let phases = [Phase::Unfinished(time), Phase::Reserved(time), Phase::Idle(time), Phase::Busy, Phase::Dismissed];
+        let (unfinished, silent, reserved) = (Phase::Unfinished(time), Phase::Silent(time), Phase::Reserved(time));
+        let phases = [unfinished, silent, reserved, Phase::Idle(time), Phase::Busy, Phase::Dismissed];
         for phase in phases {
             assert_eq!(Phase::from(u64::from(phase)), phase);
         }

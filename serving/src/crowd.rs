@@ -48,7 +48,7 @@ impl Crowd {
         });
         if unfinished > self.limits.unfinished {
             self.dismiss_longest(|member, phase| match phase {
-                Phase::Unfinished(since) | Phase::Reserved(since) => {
+                Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) => {
                     member.source == source && self.is_past(since, GRACE)
                 }
                 _ => false,
@@ -69,7 +69,7 @@ impl Crowd {
                 let phase = connection.phase();
                 let overdue = match phase {
                     Phase::Unfinished(since) | Phase::Reserved(since) => self.is_past(since, self.limits.arrival),
-                    Phase::Idle(since) => self.is_past(since, self.limits.idle),
+                    Phase::Silent(since) | Phase::Idle(since) => self.is_past(since, self.limits.idle),
                     Phase::Busy | Phase::Dismissed => false,
                 };
                 if overdue && connection.dismiss(phase) {
@@ -82,7 +82,7 @@ impl Crowd {
     /// Frees a connection slot. Returns false if every connection is busy or within [`GRACE`].
     pub fn dismiss_for_slot(&self) -> bool {
         self.dismiss_longest(|_, phase| match phase {
-            Phase::Unfinished(since) | Phase::Reserved(since) => self.is_past(since, GRACE),
+            Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) => self.is_past(since, GRACE),
             Phase::Idle(_) => true,
             Phase::Busy | Phase::Dismissed => false,
         })
@@ -106,7 +106,9 @@ impl Crowd {
             let candidates = members.values().filter_map(|member| {
                 let phase = member.phase();
                 let since = match phase {
-                    Phase::Unfinished(since) | Phase::Reserved(since) | Phase::Idle(since) => since,
+                    Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) | Phase::Idle(since) => {
+                        since
+                    }
                     Phase::Busy | Phase::Dismissed => return None,
                 };
                 eligible(member, phase).then_some((!phase.is_unfinished(), since, phase, member))

@@ -10,7 +10,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 pub struct Limits {
     /// Time limit of an unfinished request: handshake, headers, and body with its wait for memory.
     pub arrival: Duration,
-    /// Time limit of a connection without a request: longer than that of API servers (90 s).
+    /// Time limit of a connection without a request, also before its first one: longer than that of API servers (90 s).
     pub idle: Duration,
     /// Maximum number of connections served at once.
     pub connections: usize,

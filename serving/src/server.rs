@@ -210,6 +210,7 @@ where
     S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
+    connection.begin_conversation();
     let observed = TokioIo::new(Observed::new(stream, Arc::clone(connection)));
     let service = &service;
     let observed_service = service_fn(move |request| async move {

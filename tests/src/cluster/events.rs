@@ -21,7 +21,7 @@ pub struct EventRecord {
 ///
 /// # Errors
 /// If the API server does not answer.
-pub(super) async fn events_about(kit: &Kit, kind: &str, name: &str) -> Result<Vec<EventRecord>, kube::Error> {
+pub async fn events_about(kit: &Kit, kind: &str, name: &str) -> Result<Vec<EventRecord>, kube::Error> {
     let selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let list = kit.api::<Event>().list(&ListParams::default().fields(&selector)).await?;
     Ok(list.items.into_iter().map(record).collect())

@@ -20,7 +20,7 @@ mod shape;
 pub use budgets::BudgetBuilder;
 pub use classes::ClassBuilder;
 pub use deployments::DeploymentBuilder;
-pub use events::{EventRecord, wait_for_event};
+pub use events::{EventRecord, events_about, wait_for_event};
 pub use fill::FillBuilder;
 pub use groups::{Group, GroupBuilder};
 pub use kit::Kit;

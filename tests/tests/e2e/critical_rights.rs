@@ -485,7 +485,11 @@ async fn hook_account(world: &mut World) -> PathBuf {
     let (jobs, rights): (Vec<&str>, Vec<&str>) =
         manifests.split("\n---\n").partition(|document| document.contains("\nkind: Job\n"));
     assert_eq!((jobs.len(), rights.len()), (1, 3), "{manifests}");
-    assert!(jobs[0].contains("command: [kubectl-giveway, release, --taints]\n"), "{}", jobs[0]);
+    assert!(
+        jobs[0].contains("command: [kubectl-giveway, release, --taints, --own-binding=giveway-taints]\n"),
+        "{}",
+        jobs[0]
+    );
     world.apply(&rights.join("\n---\n")).await.unwrap();
     world.account(NAMESPACE, "giveway-taints").await
 }

@@ -344,6 +344,7 @@ async fn group_labels_in_excluded_namespaces_do_not_bypass_admission() {
     create_classes(&world).await;
     let strange = create_excluded_namespace(&world).await;
     let served = "Giveway serves no groups in this namespace";
+    let of_class = "must not be provided in pod annotations; priority class low gives no value";
     for (map, key, value) in [
         ("annotations", ANNOTATION_THRESHOLD, "2000000000"),
         ("annotations", ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority"),
@@ -353,7 +354,7 @@ async fn group_labels_in_excluded_namespaces_do_not_bypass_admission() {
             pod.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
             let pod = serde_json::to_value(&pod).unwrap();
             let call = Call::post("/api/v1/namespaces/strange/pods", &pod);
-            call.refused(&world.client(), &format!("{label} with {map} {key}"), served).await;
+            call.refused(&world.client(), &format!("{label} with {map} {key}"), of_class).await;
         }
     }
     let mut gated = PodBuilder::new(strange.clone(), "p").label(LABEL_POD_GROUP, "g").build();

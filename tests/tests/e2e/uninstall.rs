@@ -175,7 +175,7 @@ async fn a_job_of_the_uninstallation_that_fails_gives_up_its_rights_and_stays() 
         let binding = Call::get(&format!("{rbac}/{binding}/giveway-uninstall"));
         binding.refused(&admin, "the Job's binding", "not found").await;
     }
-    let account = world.client_of(&format!("system:serviceaccount:{NAMESPACE}:giveway-uninstall")).await;
+    let account = world.client_in(&format!("system:serviceaccount:{NAMESPACE}:giveway-uninstall"), &[]).await;
     let class = Call::delete("/apis/scheduling.k8s.io/v1/priorityclasses/high").dry();
     wait_for("the account has no rights", MINUTE, async || match class.make(&account).await {
         Err(said) if said.contains("cannot delete resource \"priorityclasses\"") => Ok(()),

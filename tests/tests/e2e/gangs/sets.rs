@@ -2,7 +2,7 @@
 
 use super::{apply, cluster, field, job, patch, template, wait_bound, wait_group};
 use crate::MINUTE;
-use giveway_tests::cluster::wait_for_event;
+use giveway_tests::cluster::events_about;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
@@ -128,8 +128,12 @@ async fn a_class_that_is_lowered_in_a_running_stateful_set_is_told_by_its_group_
         if is_told { Ok(()) } else { Err(text) }
     })
     .await;
-    let event = wait_for_event(&world.kit(), "PodGroup", "db", "WaitingForPods", MINUTE).await;
-    assert!(event.contains("StatefulSet db could not create a pod: "), "{event}");
+    wait_for("an event tells it, too", MINUTE, async || {
+        let events = events_about(&world.kit(), "PodGroup", "db").await.map_err(|error| error.to_string())?;
+        let told = events.iter().any(|event| event.message.contains("StatefulSet db could not create a pod: "));
+        if told { Ok(()) } else { Err(format!("{events:?}")) }
+    })
+    .await;
     let page = crate::cli::giveway(world, &["why", "statefulset/db"]).await;
     assert!(page.ok().contains("Last failure: FailedCreate of StatefulSet db"), "{}", page.out);
     patch(world, "statefulset/db", &json!({"spec": {"replicas": 0}})).await;
