@@ -235,7 +235,7 @@ impl PlanAnswer {
             }
             Decision::Nothing => {
                 answer.schedulable = true;
-                answer.message = "No pod of it waits for a place.".to_owned();
+                answer.message = "None of its pods is pending.".to_owned();
             }
         }
         answer
@@ -264,7 +264,7 @@ impl PlanAnswer {
     pub(crate) fn merge(answers: Vec<Self>) -> Self {
         let mut parts = answers.into_iter();
         let Some(first) = parts.next() else {
-            return Self { schedulable: true, message: "Nothing waits for a place.".to_owned(), ..Self::default() };
+            return Self { schedulable: true, message: "No pod is pending.".to_owned(), ..Self::default() };
         };
         let rest: Vec<Self> = parts.collect();
         if rest.is_empty() {

@@ -71,7 +71,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
 /// Returns the table.
 pub(super) fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     if waiting.is_empty() {
-        return "Nothing waits for a place.\n".to_owned();
+        return "No pod is pending.\n".to_owned();
     }
     let with = |namespace: &str, rest: [&str; 5]| {
         let mut row: Vec<String> = rest.iter().map(|text| (*text).to_owned()).collect();

@@ -269,7 +269,7 @@ impl Arbiter {
             Decision::Preempt(plan) => self.preempt(preemptor, &plan, clock),
             Decision::Unschedulable(shortfall) => {
                 if let Some(flaw) = &shortfall.flaw {
-                    tracing::error!(%preemptor, flaw, "a plan does not stand its own check and was dropped");
+                    tracing::error!(%preemptor, flaw, "a plan failed its own verification and was dropped");
                 }
                 let word = self.unschedulable(preemptor, &shortfall);
                 self.word(preemptor, Some(word), clock.now);
@@ -303,7 +303,7 @@ impl Arbiter {
     fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         if let Some(foreign) = self.foreign_scheduler(preemptor) {
             let message =
-                format!("Pods of scheduler {foreign} are placed by it alone; Giveway evicts nobody for them.");
+                format!("Scheduler {foreign} places these pods alone; Giveway does not preempt for them.");
             self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
             return;
         }
@@ -390,7 +390,7 @@ impl Arbiter {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let young = match self.model.spares_below(priority) {
             false => "",
-            true => " Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.",
+            true => " New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds.",
         };
         let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
         let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
@@ -416,7 +416,7 @@ impl Arbiter {
         (count >= most).then(|| {
             let plans = words::counted(count, "plan is", "plans are");
             format!(
-                "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them is over."
+                "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them has ended."
             )
         })
     }

@@ -51,7 +51,7 @@ impl Arbiter {
             waiting.wait_reason = Some(WaitReason {
                 reason: status::state_reason(ending.state),
                 message: format!(
-                    "{told} Room that becomes free is taken at once; the next plan is made at {}.",
+                    "{told} Capacity that becomes free is used at once; the next plan is made at {}.",
                     clock.at(until)
                 ),
             });

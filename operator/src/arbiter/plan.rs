@@ -44,7 +44,7 @@ impl Arbiter {
         let tainted = || -> BTreeSet<&str> { tainted_nodes(model).into_iter().map(|(_, uid)| uid).collect() };
         let step = self.keeper.pass(&model.plans, &self.plan_store, keep, tainted, clock);
         for (plan, last) in step.struck {
-            tracing::warn!(%plan, message = %last.message, "plan struck out");
+            tracing::warn!(%plan, message = %last.message, "plan cancelled before it was resumed");
             self.plan_store.strike(&plan, last);
         }
         let writes = self.plan_store.pass(clock.now).into_iter().chain(step.commands);
@@ -93,7 +93,7 @@ impl Arbiter {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
                     let so = if flight.resumed || flight.begun() > 0 {
-                        "it is not carried on"
+                        "it is not continued"
                     } else {
                         "nobody was evicted"
                     };
@@ -135,7 +135,7 @@ impl Arbiter {
                 Err(why) => {
                     self.strike(
                         &name,
-                        format!("An earlier leader ended while it stored this plan: {why}; nobody was evicted."),
+                        format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted."),
                         clock,
                     );
                     continue;
@@ -229,7 +229,7 @@ impl Arbiter {
             if summary.state.in_flight() && !self.model.plans.in_flight(&summary.name) {
                 let ended = self.model.plans.get(&summary.name).map(|plan| plan.status.state);
                 let state = ended.unwrap_or(PlanState::Cancelled);
-                let message = "The plan is over.".to_owned();
+                let message = "The plan has ended.".to_owned();
                 self.statuses.last_plans.insert(key.clone(), PreemptionSummary { state, message, ..summary.clone() });
                 self.statuses.dirty.insert(key.clone());
             }

@@ -54,7 +54,7 @@ impl Arbiter {
             if !self.scheduler.is_alive(since, clock.now) {
                 let seconds = clock.now.duration_since(since).as_secs();
                 let message = format!(
-                    "Waits for {seconds} s. Nobody is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
+                    "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
                     self.config.scheduler_lease
                 );
                 self.tell_waiting(&pod, Reason::SchedulerSilent, message, clock.now);
@@ -121,10 +121,10 @@ impl Arbiter {
                     let now = rescue::room_for(&self.model.cluster, &pod, &context).is_some();
                     let message = match now {
                         true => format!(
-                            "Node {node} has room for it; nobody is evicted. kube-scheduler has not bound it there yet."
+                            "The pod fits on node {node}; no pod is evicted. kube-scheduler has not bound it there yet."
                         ),
                         false => format!(
-                            "Node {node} will have room for it when pods that terminate there are gone; nobody is evicted."
+                            "The pod will fit on node {node} when terminating pods there have been deleted; no pod is evicted."
                         ),
                     };
                     self.tell_waiting(&pod, Reason::CriticalAddonHasRoom, message, clock.now);

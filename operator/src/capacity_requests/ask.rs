@@ -120,7 +120,7 @@ impl Ask {
             (_, Some((until, why))) => Word {
                 reason: Reason::CapacityFailed,
                 message: format!(
-                    "No room from the cluster autoscaler: {why}. It is asked again at {}.",
+                    "The cluster autoscaler added no capacity: {why}. It is asked again at {}.",
                     step.clock.at(*until)
                 ),
             },
@@ -136,7 +136,7 @@ impl Ask {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
-            return Err(format!("its pods are of {} sorts, and a request has {MOST_POD_SETS} at the most", sets.len()));
+            return Err(format!("its pods have {} different sets of requirements, and a request can have at most {MOST_POD_SETS}", sets.len()));
         }
         let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
         // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
@@ -161,16 +161,16 @@ impl Ask {
             step.commands.extend(step.calls.start(command, now));
         }
         let asked = format!(
-            "Room for {} is asked of the cluster autoscaler by ProvisioningRequest {name}",
+            "Capacity for {} is requested from the cluster autoscaler by ProvisioningRequest {name}",
             pods(members.len())
         );
         let (reason, message) = match found.map(|record| &record.progress) {
             None | Some(Progress::Pending) => {
-                (Reason::CapacityAsked, format!("{asked}, which nobody has accepted yet."))
+                (Reason::CapacityAsked, format!("{asked}, which has not been accepted yet."))
             }
             Some(Progress::Accepted) => (Reason::CapacityAccepted, format!("{asked}, which was accepted.")),
             Some(Progress::Provisioned) => {
-                (Reason::CapacityProvisioned, format!("{asked}: it says that there is room."))
+                (Reason::CapacityProvisioned, format!("{asked}: the autoscaler reports that the capacity exists."))
             }
             Some(Progress::Failed(why)) => {
                 self.give_up(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
@@ -225,7 +225,7 @@ impl Ask {
         Ok(Word {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
             message: format!(
-                "Room for {} is asked of the cluster autoscaler by {}, of which {} a node.",
+                "Capacity for {} is requested from the cluster autoscaler by {}, of which {} a node.",
                 pods(members.len()),
                 agree(members.len(), "a placeholder", "as many placeholders"),
                 counted(bound, "has", "have")
@@ -277,8 +277,8 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     };
     match class {
         Some(class) if class.scheduler_policy == PreemptionPolicy::Never => Ok(Some(class.name.clone())),
-        _ => Err("kube-scheduler would evict others for placeholders of a priority class that is not managed; \
-                  `kubectl giveway adopt priorityclass` makes it one that is"
+        _ => Err("kube-scheduler would preempt other pods for placeholders of a priority class that is not managed; \
+                  `kubectl giveway adopt priorityclass` makes it managed"
             .to_owned()),
     }
 }

@@ -122,7 +122,7 @@ impl Keeper {
             match self.step().await {
                 Ok(None) if steps < STEPS => steps += 1,
                 Ok(None) => {
-                    tracing::warn!(steps, "certificates: somebody else seems to write the same objects; waiting");
+                    tracing::warn!(steps, "certificates: another client seems to write the same objects; waiting");
                     tokio::time::sleep(back_off).await;
                     back_off = (back_off * 2).min(BACK_OFF[1]);
                     steps = 0;
@@ -241,9 +241,9 @@ impl Keeper {
                 self.publish(&leaf, Reason::CertificateRenewed, note).await;
             }
             Step::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
-                tracing::info!("certificates: API servers are told to trust the current authority alone");
+                tracing::info!("certificates: API servers trust the current authority alone from now on");
             }
-            Step::Publish(_) => tracing::info!("certificates: API servers are told whom to trust"),
+            Step::Publish(_) => tracing::info!("certificates: the authorities that API servers trust are changed"),
             Step::Published | Step::Retract | Step::Ask | Step::Rest { .. } => tracing::debug!(?step, "certificates"),
         }
     }

@@ -54,7 +54,7 @@ impl Taints {
     pub fn removed(&mut self, node: &str, uid: &str, failed: Option<&CallError>) {
         self.kept = failed.map(|error| {
             format!(
-                "Nobody is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
+                "No pod is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
             )
         });
     }

@@ -205,7 +205,7 @@ fn excess(mut over: Vec<Over<'_>>, keep: Keep, second: i64) -> Vec<Parts<'_>> {
 
 /// Returns the last status of a plan without a plan in memory.
 fn struck_out(first: &PlanRecord, clock: Clock) -> PreemptionStatus {
-    let message = "No decision stands behind this plan; nobody is evicted for it.".to_owned();
+    let message = "No decision belongs to this plan; no pod is evicted for it.".to_owned();
     PreemptionStatus { finished_at: Some(clock.time()), ..dropped(&first.status, message) }
 }
 
@@ -420,7 +420,7 @@ mod tests {
         let step = later(60);
         let (name, last) = &step.struck[0];
         assert_eq!((name.as_str(), last.state.as_str()), ("ghost", "Cancelled"));
-        assert_eq!(last.message, "No decision stands behind this plan; nobody is evicted for it.");
+        assert_eq!(last.message, "No decision belongs to this plan; no pod is evicted for it.");
     }
 
     #[test]

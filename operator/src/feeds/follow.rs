@@ -61,7 +61,7 @@ where
         // Only a list has a timeout, because a watch may have no events for a long time.
         let event = if listing { tokio::time::timeout(patience::PAGE, next).await } else { Ok(next.await) };
         let Ok(event) = event else {
-            tracing::warn!(%kind, "a list stands still; it begins anew");
+            tracing::warn!(%kind, "a list made no progress; it is started again");
             watches.failed(kind.clone(), Instant::now());
             return Outcome::Ended;
         };

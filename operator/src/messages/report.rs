@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The object with this UID does not exist any more.
-    #[error("the object is gone")]
+    #[error("the object does not exist any more")]
     Gone,
     /// This process is not the leader, or not any more.
     #[error("this process is not the leader")]

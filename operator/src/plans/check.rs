@@ -74,11 +74,11 @@ impl Flight {
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {
                 None if !released => {
-                    return without(format!("Pod {}, for which there was to be a place, was deleted.", member.pod));
+                    return without(format!("Pod {}, which has a placement in the plan, was deleted.", member.pod));
                 }
                 Some(pod) if !pod.live() && !released => {
                     return without(format!(
-                        "Pod {}, for which there was to be a place, has ended or is being deleted.",
+                        "Pod {}, which has a placement in the plan, has ended or is being deleted.",
                         member.pod
                     ));
                 }
@@ -91,7 +91,7 @@ impl Flight {
         }
         let bound = self.bound(cluster);
         Some(if self.plan.state == PlanState::Planned && self.evicts() {
-            ending(PlanState::Cancelled, "The scheduler found a place meanwhile; nobody was evicted.".to_owned())
+            ending(PlanState::Cancelled, "kube-scheduler bound the pods before the first eviction; no pod was evicted.".to_owned())
         } else {
             let were = part_of(bound, self.members.len(), ("placed pod", "placed pods"), ("was", "were"));
             ending(PlanState::Completed, format!("{were} bound."))
@@ -155,16 +155,16 @@ impl Flight {
         let cluster = &model.cluster;
         // Capacity for the minimum number of members is enough, even if not all members fit.
         if self.places_now(cluster, context).is_some() || self.room_is_kept(cluster, context) {
-            return Some("Room appeared; nobody was evicted.".into());
+            return Some("Capacity became free; no pod was evicted.".into());
         }
         if let Some(why) = self.must_stay(model) {
-            return Some(Sentence::from("Nobody was evicted: ").then(why));
+            return Some(Sentence::from("No pod was evicted: ").then(why));
         }
         if let Some(why) = self.another_unit(cluster) {
-            return Some(Sentence::from("Nobody was evicted: ").then(why));
+            return Some(Sentence::from("No pod was evicted: ").then(why));
         }
         let fits = self.fits_then(cluster, context);
-        fits.err().map(|why| format!("The plan does not fit any more; nobody was evicted: {why}").into())
+        fits.err().map(|why| format!("The plan does not fit any more; no pod was evicted: {why}").into())
     }
 
     /// Returns the reason if a unit of which no pod was evicted yet is not the same as in the plan: its priority is not
@@ -251,7 +251,7 @@ impl Flight {
         };
         let what = match self.rescue {
             Some(_) => "The plan does not hold any more: ",
-            None => "The plan does not fit any more; nobody else is evicted: ",
+            None => "The plan does not fit any more; no other pod is evicted: ",
         };
         self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
     }

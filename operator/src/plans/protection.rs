@@ -25,7 +25,7 @@ impl Flight {
         self.forbidden.extend(spared);
         self.hold();
         if let Some(why) = why {
-            let what = if self.begun() == 0 { "Nobody was evicted: " } else { "Nobody else is evicted: " };
+            let what = if self.begun() == 0 { "No pod was evicted: " } else { "No other pod is evicted: " };
             self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
         }
     }
@@ -34,5 +34,5 @@ impl Flight {
 /// Returns the reason why pods in the pod's namespace must not be evicted, as a sentence that starts with the pod.
 pub(super) fn why_protected(cluster: &Cluster, pod: &Pod) -> Option<Sentence> {
     let why = cluster.protection(&pod.key.namespace)?;
-    Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(format!(" must stay: {why}.")))
+    Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(format!(" must not be evicted: {why}.")))
 }

@@ -41,7 +41,7 @@ pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
         Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
         None => begin.text("the cluster"),
     };
-    whose.text(format!(" are limited to {} a minute; there is room again at {at}.", full.most))
+    whose.text(format!(" are limited to {} a minute; more are allowed at {at}.", full.most))
 }
 
 impl Flight {

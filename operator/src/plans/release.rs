@@ -122,13 +122,13 @@ impl Flight {
         if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
             self.note_rejected(model, &waiting);
             let said = said_of_rejected(model, &waiting);
-            self.drop_plan(PlanState::Failed, format!("The scheduler could not bind every released pod: {why}{said}"));
+            self.drop_plan(PlanState::Failed, format!("kube-scheduler could not bind every ungated pod: {why}{said}"));
         } else if late {
             let fits_since = self.rescue.as_ref().and_then(|rescue| rescue.fits_since);
             let since = fits_since.or(self.released.map(|wait| wait.since)).unwrap_or(clock.now);
             let waited = clock.now.duration_since(since).as_secs();
             let message = format!(
-                "kube-scheduler did not bind every released pod within {waited} s{}",
+                "kube-scheduler did not bind every ungated pod within {waited} s{}",
                 said_by_scheduler(model, &waiting, progress)
             );
             self.note_unbound(model, &waiting, progress, limits.scheduler.is_down);

@@ -166,16 +166,16 @@ impl Flight {
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
         let none = self.begun() == 0 && !self.victims.iter().any(|victim| victim.accepted);
-        let harm = if none { "nobody was evicted".to_owned() } else { self.evicted_in_words() };
+        let harm = if none { "no pod was evicted".to_owned() } else { self.evicted_in_words() };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
-            return ending(PlanState::Cancelled, format!("Pod {} is gone; {harm}.", member.pod));
+            return ending(PlanState::Cancelled, format!("Pod {} was deleted or has ended; {harm}.", member.pod));
         };
         match &pod.node {
             Some(node) if *node == member.node => {
                 ending(PlanState::Completed, format!("It was bound to node {node}; {harm}."))
             }
             Some(node) => {
-                ending(PlanState::Cancelled, format!("The scheduler found a place on node {node} meanwhile; {harm}."))
+                ending(PlanState::Cancelled, format!("kube-scheduler bound it to node {node} instead; {harm}."))
             }
             None if self.is_late(clock) => {
                 let minutes = LONGEST.as_secs() / 60;
@@ -214,7 +214,7 @@ impl Flight {
         }
         let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
         let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;
-        Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(" must stay by now: it is critical itself."))
+        Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(" must not be evicted: it is critical itself now."))
     }
 }
 

@@ -60,9 +60,9 @@ impl Flight {
             Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),
             Preemptor::Pod(key) => cluster.pod(key).map(|pod| (&pod.uid, cluster.effective_policy(pod))),
         };
-        let Some((uid, policy)) = found else { return Some("its preemptor is gone.".to_owned()) };
+        let Some((uid, policy)) = found else { return Some("its preemptor was deleted.".to_owned()) };
         if *uid != said.uid {
-            return Some("its preemptor is gone, and another object has the name.".to_owned());
+            return Some("its preemptor was deleted, and another object has the name.".to_owned());
         }
         if self.lacks_class(model) {
             return None;

@@ -23,11 +23,11 @@ pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Opt
         shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {longest} s.")).unwrap_or_default();
     if flight.rescue.is_none() {
         return who.text(format!(
-            " of priority {} to make room for it; the priority of this {kind} is {priority}.{grace}",
+            " of priority {}, which needs its capacity; the priority of this {kind} is {priority}.{grace}",
             flight.priority
         ));
     }
-    who.text(format!(" of priority {}, a critical add-on, to make room for it.{grace}", flight.own_priority()))
+    who.text(format!(" of priority {}, a critical add-on that needs its capacity.{grace}", flight.own_priority()))
 }
 
 /// Returns the name of the preemptor as `podgroup/NAMESPACE/NAME`.

@@ -56,12 +56,12 @@ impl Flight {
                 self.superseded = true;
                 self.drop_plan(
                     PlanState::Cancelled,
-                    "Room for some of the pods appeared: a plan with fewer victims takes its place.",
+                    "Capacity became free for some of the pods: a new plan evicts fewer pods.",
                 );
                 return;
             }
         } else if let Err(why) = self.fits_then(cluster, context) {
-            self.drop_plan(PlanState::Cancelled, format!("The place was taken: {why}"));
+            self.drop_plan(PlanState::Cancelled, format!("The plan became infeasible: {why}"));
             return;
         }
         self.keep_places(cluster, clock, out);
@@ -152,8 +152,8 @@ impl Flight {
                     let lingers = |victim: &&VictimPod| context.lingering.contains(&victim.uid);
                     let what = match self.victims.iter().find(lingers) {
                         Some(victim) => Sentence::about("pod", &victim.pod, &victim.uid)
-                            .text(" should have been gone by now and nobody waits for it any more"),
-                        None => "The place was taken while victims left".into(),
+                            .text(" has not terminated in time, and the plan does not wait for it any more"),
+                        None => "The plan became infeasible while victims terminated".into(),
                     };
                     self.drop_plan(PlanState::Cancelled, what.text(format!(": {why}")));
                     return;
@@ -174,7 +174,7 @@ impl Flight {
             } else if self.fits_elsewhere(cluster, &beside_all_plans(context)) {
                 // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction. The members stay
                 // nominated until they are nominated for the next plan, so that no pod of the same priority takes the capacity of either.
-                self.drop_for_next_plan("Victims take long to leave, and other room is free by now.");
+                self.drop_for_next_plan("Victims terminate slowly, and other capacity is free now.");
                 return;
             }
         }

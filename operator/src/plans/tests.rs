@@ -253,7 +253,7 @@ fn room_that_appears_before_the_first_eviction_cancels_the_plan() {
     let ended = advance.ended.unwrap();
     assert_eq!(
         (ended.state, ended.message.to_string().as_str()),
-        (PlanState::Cancelled, "Room appeared; nobody was evicted.")
+        (PlanState::Cancelled, "Capacity became free; no pod was evicted.")
     );
     assert_eq!(run.flight.begun(), 0);
 }
@@ -337,7 +337,7 @@ fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nomin
     assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert!(ended.message.to_string().starts_with("The place was taken while victims left: "), "{}", ended.message);
+    assert!(ended.message.to_string().starts_with("The plan became infeasible while victims terminated: "), "{}", ended.message);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Failed);
     assert!(
-        ended.message.to_string().starts_with("The scheduler could not bind every released pod: "),
+        ended.message.to_string().starts_with("kube-scheduler could not bind every ungated pod: "),
         "{}",
         ended.message
     );

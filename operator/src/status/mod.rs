@@ -214,7 +214,7 @@ fn initially_scheduled(facts: &Facts<'_>, (now, reason, message): (bool, Reason,
     }
     match facts.flight.is_none() && facts.wait_reason.is_none() {
         true => (true, Reason::Scheduled, format!("Was scheduled. Now {message}")),
-        false => (true, reason, format!("Was scheduled; now waits again. {message}")),
+        false => (true, reason, format!("Was scheduled; is pending again. {message}")),
     }
 }
 
@@ -331,7 +331,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
         let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.leaves).count();
         let placed = pods(placed);
         match leaving {
-            0 => (Reason::Releasing, format!("A place{within} for {placed} is being reserved. Nobody is evicted.")),
+            0 => (Reason::Releasing, format!("Capacity{within} for {placed} is being reserved. No pod is evicted.")),
             _ => (
                 Reason::WaitingForTermination,
                 format!(
@@ -430,7 +430,7 @@ fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
     }
     condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;
-    Some((false, Reason::CapacityNotNeeded, "The cluster autoscaler is not asked any more.".to_owned()))
+    Some((false, Reason::CapacityNotNeeded, "No capacity is requested from the cluster autoscaler any more.".to_owned()))
 }
 
 /// Returns live members with a lower priority than the PodGroup's.
@@ -552,7 +552,7 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
             (Reason::WaitingForPods, format!("{}. {} waits{why}.", groups_scheduled(counts), group.name))
         }
         None if counts.total == 0 => {
-            (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template makes it.".to_owned())
+            (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template creates it.".to_owned())
         }
         None => (Reason::Scheduled, format!("{}.", groups_scheduled(counts))),
     };

@@ -250,7 +250,7 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "True Unschedulable: Was scheduled; now waits again. 2 pods needed, 0 fit now."
+        "True Unschedulable: Was scheduled; is pending again. 2 pods needed, 0 fit now."
     );
 }
 
@@ -275,13 +275,13 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
     assert_eq!(status.preemption.as_ref().map(|p| p.state), Some(PlanState::Evicting));
     let ended = PreemptionSummary {
         state: PlanState::Cancelled,
-        message: "Room appeared; nobody was evicted.".into(),
+        message: "Capacity became free; no pod was evicted.".into(),
         ..status.preemption.unwrap()
     };
     case.flight = None;
     case.last_plan = Some(ended);
     let status = case.store();
-    assert_eq!(says(&status, types::PREEMPTING), "False Cancelled: Room appeared; nobody was evicted.");
+    assert_eq!(says(&status, types::PREEMPTING), "False Cancelled: Capacity became free; no pod was evicted.");
     case.last_plan = None;
     assert_eq!(case.status().preemption.map(|p| p.state), Some(PlanState::Cancelled), "kept for the record");
 }
@@ -492,7 +492,7 @@ fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_a
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has room.".into() });
     let status = case.store();
     assert_eq!(scheduled(&status), "False Unschedulable: No node has room.");
-    let ever = "True Unschedulable: Was scheduled; now waits again. No node has room.";
+    let ever = "True Unschedulable: Was scheduled; is pending again. No node has room.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), ever);
     case.wait_reason = None;
     case.world.remove_pod("b").remove_pod("a");

@@ -318,7 +318,7 @@ fn a_plan_that_replaces_one_with_more_victims_is_not_delayed_a_second_time() {
     assert_eq!(driven.evicted(), Vec::<&str>::new(), "after 9.75 s");
     driven.run(seconds(2));
     assert_eq!(driven.evicted().len(), 2, "after 10 s: {:#?}", driven.stored());
-    let why = "Preemptor Cancelled: Room for some of the pods appeared: a plan with fewer victims takes its place.";
+    let why = "Preemptor Cancelled: Capacity became free for some of the pods: a new plan evicts fewer pods.";
     assert!(driven.stored().contains(&why.to_owned()), "{:#?}", driven.stored());
 }
 
@@ -475,7 +475,7 @@ fn a_new_leader_finishes_only_the_group_that_was_begun_if_the_preemptor_was_dele
         driven.run(seconds(10));
         assert_eq!(driven.evicted(), ["a-0", "a-1"]);
         let stored = driven.stored();
-        let why = "Preemptor Cancelled: An earlier leader stored this plan, which does not hold any more: its preemptor is gone.";
+        let why = "Preemptor Cancelled: An earlier leader stored this plan, which does not hold any more: its preemptor was deleted.";
         assert!(stored.contains(&why.to_owned()), "{stored:#?}");
         assert!(stored.iter().any(|plan| plan.starts_with("PartiallyDisrupted Completed: ")), "{stored:#?}");
         assert_eq!(driven.nominated(), Vec::<String>::new());
@@ -493,7 +493,7 @@ fn a_new_leader_counts_the_evictions_of_the_earlier_one_against_the_limit() {
     driven.submit(gang("second", 1, 1_000), 2);
     driven.settle();
     let condition = driven.condition("second", INITIALLY_SCHEDULED);
-    let why = " Evictions in the cluster are limited to 2 a minute; there is room again at ";
+    let why = " Evictions in the cluster are limited to 2 a minute; more are allowed at ";
     assert!(condition.starts_with("False EvictionsLimited: ") && condition.contains(why), "{condition}");
     // The times of the earlier evictions are not stored, so they count from the beginning of the second term.
     driven.run(Duration::from_millis(59_750));
@@ -510,7 +510,7 @@ fn observe_and_off_finish_the_group_that_was_begun_and_evict_no_other() {
         go_on(&mut driven);
         assert_eq!(driven.evicted(), ["a-0", "a-1"], "{mode}");
         let stored = driven.stored();
-        let why = format!("Preemptor Cancelled: {words}; what was begun is finished, and nobody else goes.");
+        let why = format!("Preemptor Cancelled: {words}; disruptions that have started are finished, and no other pod is evicted.");
         assert!(stored.contains(&why), "{mode}: {stored:#?}");
         let condition = driven.condition("train", INITIALLY_SCHEDULED);
         assert!(condition.starts_with(&format!("False {reason}: {words}")), "{mode}: {condition}");
@@ -586,8 +586,8 @@ fn a_node_that_is_not_ready_for_longer_than_the_grace_cancels_the_plan() {
         driven.run(Duration::from_millis(250));
         go_on(&mut driven);
         let what = match stage {
-            Stage::AllEvicted => "The place was taken while victims left",
-            _ => "The plan does not fit any more; nobody else is evicted",
+            Stage::AllEvicted => "The plan became infeasible while victims terminated",
+            _ => "The plan does not fit any more; no other pod is evicted",
         };
         let why = format!(
             "Preemptor Cancelled: {what}: Pod default/{} does not fit on node n2 any more: the node has the untolerated taint \
@@ -613,7 +613,7 @@ fn the_preemptor_of_the_lowest_priority_waits_while_max_plans_are_in_flight() {
     driven.settle();
     assert_eq!(driven.evicted(), ["low-n2", "low-n3"]);
     let why = "False EvictionsLimited: 2 plans are in flight for preemptors of priority 100 or higher, and --max-plans is 2. No pod is \
-               evicted for this preemptor until one of them is over.";
+               evicted for this preemptor until one of them has ended.";
     assert_eq!(driven.condition("lowest", INITIALLY_SCHEDULED), why);
     // Plans for preemptors of lower priority do not count.
     driven.submit_for("n4", "urgent", 400);

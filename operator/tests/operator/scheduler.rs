@@ -84,7 +84,7 @@ fn a_pod_whose_binding_is_rejected_is_banned_also_if_its_placement_is_taken_at_o
     let mut driven = pending_gang(&["n1"]);
     reject(&mut driven, "train-0");
     let failed = driven.stored();
-    assert!(failed[0].starts_with("Preemptor Failed: The scheduler could not bind every released pod: "), "{failed:?}");
+    assert!(failed[0].starts_with("Preemptor Failed: kube-scheduler could not bind every ungated pod: "), "{failed:?}");
     assert!(failed[0].ends_with("kube-scheduler says of pod train-0: binding denied by policy"), "{failed:?}");
     let told = |driven: &Driven| {
         let condition = driven.condition("train", SCHEDULED);

@@ -70,7 +70,7 @@ async fn a_plan_is_replaced_if_two_of_its_nodes_are_cordoned_after_the_first_evi
     gang.wait_bound(MINUTE).await;
     let message = gang.wait_event("Cancelled", MINUTE).await;
     assert!(
-        message.starts_with("The plan does not fit any more; nobody else is evicted: Pod default/train-"),
+        message.starts_with("The plan does not fit any more; no other pod is evicted: Pod default/train-"),
         "{message}"
     );
     assert!(message.ends_with(" any more: the node is unschedulable."), "{message}");
@@ -140,7 +140,7 @@ async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     again.add_pods(3).await;
     gang.wait_bound(MINUTE).await;
     batch.wait_removed(MINUTE).await;
-    let words = "Was scheduled; now waits again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
+    let words = "Was scheduled; is pending again. 4 pods needed, 3 exist. None starts before all 4 have a place.";
     expect_condition(&batch, SCHEDULED, "True WaitingForPods", words).await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
@@ -294,7 +294,7 @@ async fn a_plan_is_cancelled_if_a_plan_of_higher_priority_uses_its_nodes() {
     let urgent = world.gang("urgent", 8).priority("urgent").create().await;
     urgent.wait_bound(2 * MINUTE).await;
     let message = gang.wait_event("Cancelled", MINUTE).await;
-    assert!(message.starts_with("The plan does not fit any more; nobody else is evicted: "), "{message}");
+    assert!(message.starts_with("The plan does not fit any more; no other pod is evicted: "), "{message}");
     expect_condition(
         &gang,
         SCHEDULED,
@@ -325,7 +325,7 @@ async fn a_victim_that_does_not_terminate_cancels_the_plan_and_is_named_in_an_ev
     let gang = world.gang("train", 1).priority("high").create().await;
     gang.wait_bound(2 * MINUTE).await;
     let message = gang.wait_event("Cancelled", MINUTE).await;
-    let words = "Pod default/stuck should have been gone by now and nobody waits for it any more: ";
+    let words = "Pod default/stuck has not terminated in time, and the plan does not wait for it any more: ";
     assert!(message.starts_with(words), "{message}");
     assert_eq!(world.audit().await.evicted_names(), ["other", "stuck"]);
     world.kit().api::<Pod>().delete("stuck", &DeleteParams::default().grace_period(0)).await.unwrap();

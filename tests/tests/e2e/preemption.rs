@@ -43,7 +43,7 @@ async fn a_gang_preempts_no_more_single_pods_than_it_needs(world: &World) {
         assert_eq!(removal.precondition.as_deref(), Some(removal.uid.as_str()), "evicted by UID");
         assert_eq!((removal.how, removal.plan.as_deref()), (How::Evict, Some(plan.id.as_str())));
         let victim = low.iter().find(|pod| pod.uid == removal.uid).unwrap();
-        let words = "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this pod is 10.";
+        let words = "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this pod is 10.";
         assert_eq!(victim.wait_event("Preempted", MINUTE).await, words);
     }
     assert_eq!(history.marks.len(), 0, "each victim is evicted with one call");
@@ -68,7 +68,7 @@ async fn a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes(world: &
         let message = group.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
         assert_eq!(
             message,
-            "Preempted by pod group default/train of priority 1000 to make room for it; the priority of this group is 10."
+            "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this group is 10."
         );
         assert_eq!(group.get().await.status.unwrap().preempted_by.as_deref(), Some("podgroup/default/train"));
     }

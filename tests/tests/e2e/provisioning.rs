@@ -151,13 +151,13 @@ async fn a_fulfilled_request_lets_a_gang_start_without_evictions() {
     let template = templates.get(&set.pod_template_ref.name).await.unwrap().template.unwrap().spec.unwrap();
     assert!(template.scheduling_gates.is_none(), "{template:?}");
     assert_eq!(template.containers[0].resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"].0, "1");
-    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "which nobody has accepted yet.").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "which has not been accepted yet.").await;
     set_conditions(&world, &request, &["Accepted"]).await;
     expect_condition(
         &gang,
         CAPACITY_REQUESTED,
         "True CapacityAccepted",
-        "Room for 4 pods is asked of the cluster autoscaler",
+        "Capacity for 4 pods is requested from the cluster autoscaler",
     )
     .await;
     world.nodes(1).cpus(4).prefix("new").create().await;

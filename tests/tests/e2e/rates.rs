@@ -43,7 +43,7 @@ async fn gangs_wait_while_as_many_plans_are_in_flight_as_max_plans_allows() {
     first.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
     let second = world.gang("second", 2).priority("mid").create().await;
     let text = "1 plan is in flight for preemptors of priority 20 or higher, and --max-plans is 1. No pod is evicted for this \
-                preemptor until one of them is over.";
+                preemptor until one of them has ended.";
     expect_condition(&second, SCHEDULED, "False EvictionsLimited", text).await;
     assert_eq!(world.audit().await.evicted().len(), 2, "for the first gang");
     // Plans for preemptors of lower priority do not count. It uses the capacity for which the first gang waits, and more.
@@ -66,7 +66,7 @@ async fn wait_limited(group: &Group, text: &str) -> Timestamp {
 async fn permitted_after(group: &Group) -> Timestamp {
     let conditions = group.get().await.status.unwrap_or_default().conditions;
     let found = condition::find(&conditions, SCHEDULED).unwrap();
-    let (_, time) = found.message.split_once("there is room again at ").unwrap_or_else(|| panic!("{}", found.message));
+    let (_, time) = found.message.split_once("more are allowed at ").unwrap_or_else(|| panic!("{}", found.message));
     time.trim_end_matches('.').parse().unwrap()
 }
 
@@ -98,7 +98,7 @@ async fn each_namespace_has_its_own_limit_and_a_new_leader_keeps_the_count() {
     let second = world.gang("second", 4).priority("high").create().await;
     let room = wait_limited(&second, "Evictions in namespace default are limited to 4 a minute").await;
     let plan = second.wait_plan(PlanState::Planned, MINUTE).await;
-    assert!(plan.message.contains("there is room again at"), "{}", plan.message);
+    assert!(plan.message.contains("more are allowed at"), "{}", plan.message);
     second.wait_event("EvictionsLimited", MINUTE).await;
     let metrics = world.operator_metrics().await;
     assert!(metrics.contains("giveway_operator_plans_held_back 1"), "{metrics}");
@@ -118,7 +118,7 @@ async fn each_namespace_has_its_own_limit_and_a_new_leader_keeps_the_count() {
     let late = times[7].duration_since(same).as_secs();
     assert!((-1..15).contains(&late), "{late} s after the reported time");
     let done = second.wait_plan(PlanState::Completed, MINUTE).await;
-    assert!(!done.message.contains("room again"), "{}", done.message);
+    assert!(!done.message.contains("more are allowed"), "{}", done.message);
     world.check_promises().await;
 }
 

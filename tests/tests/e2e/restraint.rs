@@ -94,7 +94,7 @@ async fn capacity_that_becomes_free_before_the_first_eviction_cancels_the_plan(w
     world.nodes(1).cpus(4).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
-    assert_eq!(message, "Room appeared; nobody was evicted.");
+    assert_eq!(message, "Capacity became free; no pod was evicted.");
     expect_no_eviction(world).await;
 }
 
@@ -115,7 +115,7 @@ async fn a_new_plan_has_fewer_victims_and_the_old_delay_if_some_capacity_becomes
     gang.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().len(), 1);
     let message = gang.wait_event("Cancelled", MINUTE).await;
-    assert_eq!(message, "Room for some of the pods appeared: a plan with fewer victims takes its place.");
+    assert_eq!(message, "Capacity became free for some of the pods: a new plan evicts fewer pods.");
     let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
     // The first plan is read again, because before its first status it reported the creation time of its object.
     let plans = stored_plans(&world.client()).await.unwrap();

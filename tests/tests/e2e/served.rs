@@ -144,7 +144,7 @@ async fn a_plan_is_cancelled_if_its_victims_become_protected() {
     let plan = vip.wait_plan(PlanState::Cancelled, MINUTE).await;
     let words = "must stay: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
     assert!(
-        plan.message.starts_with("Nobody else is evicted: pod vault/") && plan.message.ends_with(words),
+        plan.message.starts_with("No other pod is evicted: pod vault/") && plan.message.ends_with(words),
         "{}",
         plan.message
     );

@@ -104,7 +104,7 @@ async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     let again = world.gang("train", 4).priority("low").without_pods().create().await;
     world.operator().start().await;
     let (state, message) = ended(&wait_ended(&world, &plan.id).await);
-    let words = "An earlier leader stored this plan, which does not hold any more: its preemptor is gone, and another \
+    let words = "An earlier leader stored this plan, which does not hold any more: its preemptor was deleted, and another \
                  object has the name.";
     assert_eq!((state, message.as_str()), (PlanState::Cancelled, words));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
@@ -176,9 +176,9 @@ async fn after_a_restart_a_group_reports_that_its_plan_was_deleted() {
     let groups: Api<PodGroup> = Api::namespaced(world.client_of(OPERATOR).await, "default");
     groups.patch_status("train", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     world.operator().start().await;
-    assert_eq!(gang.wait_condition("Preempting", "False", "Cancelled", MINUTE).await, "The plan is over.");
+    assert_eq!(gang.wait_condition("Preempting", "False", "Cancelled", MINUTE).await, "The plan has ended.");
     let status = gang.get().await.status.unwrap().preemption.unwrap();
-    assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, "The plan is over."));
+    assert_eq!((status.state, status.message.as_str()), (PlanState::Cancelled, "The plan has ended."));
     world.check_promises().await;
 }
 
@@ -190,7 +190,7 @@ async fn a_plan_that_cannot_be_stored_fails_and_the_condition_says_why(world: &W
     deny_plans(world, "false").await;
     let gang = world.gang("train", 4).priority("high").create().await;
     let message = gang.wait_condition("Preempting", "False", "Failed", MINUTE).await;
-    assert!(message.starts_with("The plan could not be stored, so nobody was evicted: "), "{message}");
+    assert!(message.starts_with("The plan could not be stored, so no pod was evicted: "), "{message}");
     assert!(message.contains("denied by the test"), "{message}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     // Meanwhile other gangs are bound, and the status of the group is updated.
@@ -261,7 +261,7 @@ async fn victims_in_another_namespace_see_only_kind_and_uid_of_the_preemptor(wor
     let uid = gang.get().await.uid().unwrap();
     let message = victims[0].wait_condition("DisruptionTarget", "True", "PreemptionByScheduler", MINUTE).await;
     let words = format!(
-        "Preempted by a pod group of another namespace (UID {uid}) of priority 1000 to make room for it; the priority \
+        "Preempted by a pod group of another namespace (UID {uid}) of priority 1000, which needs its capacity; the priority \
          of this group is 10."
     );
     assert_eq!(message, words);

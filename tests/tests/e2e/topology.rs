@@ -262,7 +262,7 @@ async fn a_plan_is_replaced_by_one_in_another_rack_if_its_rack_is_cordoned(world
     let next = train.wait_plan(PlanState::Completed, MINUTE).await;
     assert_eq!((domain(&next).as_str(), next.id == plan.id), ("example.com/rack=r2", false));
     let message = train.wait_event("Cancelled", MINUTE).await;
-    assert!(message.starts_with("The place was taken while victims left: "), "{message}");
+    assert!(message.starts_with("The plan became infeasible while victims terminated: "), "{message}");
     world.check_promises().await;
 }
 

@@ -37,7 +37,7 @@ impl Housekeeping {
         }
         let message = match members.iter().find_map(|pod| pod.template.as_ref()) {
             Some((workload, template)) => format!(
-                "Pod group {} does not exist and cannot be made: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
+                "Pod group {} does not exist and cannot be created: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
                 key.name, key.namespace
             ),
             None => format!(

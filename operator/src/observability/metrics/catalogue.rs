@@ -22,7 +22,7 @@ pub(super) const WATCHES_BROKEN: About = About::gauge(
 );
 pub(super) const WATCH_BROKEN: About = About::gauge(
     "giveway_operator_watch_broken_seconds",
-    "For how long a watch has been failing, so that the model may be old; 0 while it is whole",
+    "For how long a watch has been failing, so that the model may be old; 0 while it works",
     &[label("kind", "the kind that is watched")],
 );
 pub(super) const CALLS: About = About::counter(
@@ -57,12 +57,12 @@ pub(super) const OUTCOMES: About = About::counter(
 );
 pub(super) const PLANS: About = About::counter(
     "giveway_operator_plans_total",
-    "Plans with victims that are over",
+    "Plans with victims that have ended",
     &[label("outcome", "`Completed`, `Cancelled`, `Failed`")],
 );
 pub(super) const WAITING: About = About::gauge(
     "giveway_operator_waiting_groups",
-    "PodGroups with pods that wait for a place, counted every two seconds by the leader",
+    "PodGroups with pending pods, counted every two seconds by the leader",
     &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
 );
 pub(super) const OLDEST: About = About::gauge(
@@ -71,7 +71,7 @@ pub(super) const OLDEST: About = About::gauge(
     &[CLASS],
 );
 pub(super) const HELD: About =
-    About::gauge("giveway_operator_held_pods", "Pods that are held by the scheduling gate of Giveway", &[]);
+    About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
 pub(super) const SUBMITTED_TO_BOUND: About = About::histogram(
     "giveway_operator_group_submitted_to_bound_seconds",
     "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",
@@ -94,13 +94,13 @@ pub(super) const EVICTIONS: About = About::counter(
 );
 pub(super) const VIOLATIONS: About = About::counter(
     "giveway_operator_budget_violations_total",
-    "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, said no",
+    "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, refused the eviction",
     &[PREEMPTOR_CLASS, VICTIM_CLASS],
 );
 pub(super) const GUARANTEED: About = About::counter(
     "giveway_operator_guaranteed_refusals_total",
-    "How often a guaranteed PodDisruptionBudget held a preemption back",
-    &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was given up")],
+    "How often a guaranteed PodDisruptionBudget prevented a preemption",
+    &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was cancelled")],
 );
 pub(super) const UNREADABLE: About = About::counter(
     "giveway_operator_unreadable_objects_total",
@@ -117,11 +117,11 @@ pub(super) const CRITICAL_WAITING: About =
 pub(super) const RESCUES: About = About::counter(
     "giveway_operator_rescues_total",
     "Plans for critical add-ons",
-    &[label("step", "how far the plan goes, from `1` to `3`")],
+    &[label("step", "step of the choice of a node, from `1` to `3`")],
 );
 pub(super) const RESCUE_SECONDS: About = About::histogram(
     "giveway_operator_rescue_seconds",
-    "Time from Unschedulable to bound of critical add-ons for which somebody was evicted",
+    "Time from Unschedulable to bound of critical add-ons for which a pod was evicted",
     &[],
 );
 pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);

@@ -14,7 +14,7 @@ fn a_plan_of_which_a_node_is_cordoned_evicts_no_other_pod_and_hands_over_what_is
     assert_eq!(names(&advance), ["leave uid-l2"]);
     run.flight.handed_over = true;
     let ended = run.step().ended.unwrap();
-    let why = "The plan does not fit any more; nobody else is evicted: Pod default/g2 does not fit on node n2 any more: \
+    let why = "The plan does not fit any more; no other pod is evicted: Pod default/g2 does not fit on node n2 any more: \
                the node is unschedulable.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
 }
@@ -34,7 +34,7 @@ fn a_plan_that_evicts_is_cancelled_for_a_node_that_is_not_ready_only_after_the_g
     assert!(run.flight.ending.is_none() && run.flight.plan.state == PlanState::WaitingForVictims);
     run.flight.checked = None;
     run.step();
-    let why = "The place was taken while victims left: Pod default/g2 does not fit on node n2 any more: \
+    let why = "The plan became infeasible while victims terminated: Pod default/g2 does not fit on node n2 any more: \
                the node has the untolerated taint {node.kubernetes.io/not-ready: }.";
     assert_eq!(run.flight.ending.unwrap().message.to_string(), why);
     run.world.node("n2", 1);
@@ -127,7 +127,7 @@ fn room_for_enough_of_the_members_cancels_a_plan_for_all_of_them() {
     run.world.node("n3", 1);
     run.flight.stored = Some(PlanState::Evicting);
     let ended = run.step().ended.unwrap();
-    assert_eq!(ended.message.to_string(), "Room appeared; nobody was evicted.");
+    assert_eq!(ended.message.to_string(), "Capacity became free; no pod was evicted.");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn when_a_member_is_deleted_and_enough_are_left_the_next_plan_keeps_their_places
     let advance = run.step();
     assert!(names(&advance).is_empty(), "nothing is withdrawn: {:?}", names(&advance));
     let ended = advance.ended.unwrap();
-    let why = "Pod default/g2, for which there was to be a place, was deleted.";
+    let why = "Pod default/g2, which has a placement in the plan, was deleted.";
     assert_eq!((ended.message.to_string().as_str(), ended.again), (why, true));
 
     let mut run = Run::evicting();
@@ -178,7 +178,7 @@ fn a_held_member_that_cannot_go_does_not_take_the_time_limit_from_the_others() {
     let told = run.flight.ending.as_ref().map(|ending| (ending.state, ending.message.to_string()));
     let (state, why) = told.unwrap();
     assert_eq!(state, PlanState::Failed);
-    assert!(why.starts_with("kube-scheduler did not bind every released pod within 30 s"), "{why}");
+    assert!(why.starts_with("kube-scheduler did not bind every ungated pod within 30 s"), "{why}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn other_room_is_taken_when_victims_take_long_to_leave() {
     assert!(run.step().ended.is_none(), "the planner was asked less than a second ago");
     run.later(1);
     let ended = run.step().ended.unwrap();
-    let why = "Victims take long to leave, and other room is free by now.";
+    let why = "Victims terminate slowly, and other capacity is free now.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
     // Other capacity does not count if it is reserved by a plan that has evicted no pod, although that reservation does
     // not block this plan's own placements.
@@ -273,7 +273,7 @@ fn nobody_goes_who_is_not_of_lower_priority_by_the_time_of_the_first_eviction() 
         world.group("low", 2, 100, "PodGroup");
         world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
     });
-    assert_eq!(why, "Nobody was evicted: pod default/l1 is not of lower priority any more.");
+    assert_eq!(why, "No pod was evicted: pod default/l1 is not of lower priority any more.");
     assert_eq!(outdated(|_| {}), "");
 }
 
@@ -282,11 +282,11 @@ fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun()
     let why = outdated(|world| {
         world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     });
-    assert_eq!(why, "Nobody was evicted: pod group default/low has more pods than when the plan was made.");
+    assert_eq!(why, "No pod was evicted: pod group default/low has more pods than when the plan was made.");
     let why = outdated(|world| {
         world.group("low", 2, 10, "Pod");
     });
-    assert_eq!(why, "Nobody was evicted: pod default/l1 is evicted with another unit now.");
+    assert_eq!(why, "No pod was evicted: pod default/l1 is evicted with another unit now.");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins
     run.world.node("n4", 1);
     assert_eq!(why(&mut run), None, "it was looked at just now");
     run.later(1);
-    assert_eq!(why(&mut run).as_deref(), Some("Room appeared; nobody was evicted."));
+    assert_eq!(why(&mut run).as_deref(), Some("Capacity became free; no pod was evicted."));
     // Many postponed plans must not delay the plans that are carried out: if `look` is false, a postponed plan is
     // checked only when it starts.
     let mut run = Run::new();

@@ -61,10 +61,10 @@ fn a_member_that_asks_for_another_rack_ends_the_plan_and_nobody_is_released() {
     let why = "Pod default/g2 asks for rack=r2 in its own nodeSelector, and its group is placed in rack=r1.";
     let mut run = Run::in_a_rack();
     run.world.pod(asking("g2"));
-    assert_eq!(run.ended(), format!("The plan does not fit any more; nobody was evicted: {why}"));
+    assert_eq!(run.ended(), format!("The plan does not fit any more; no pod was evicted: {why}"));
     let mut run = Run::awaiting();
     run.world.pod(asking("g2"));
-    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
     // The member changes after the last check and before it is ungated.
     let mut run = Run::awaiting();
     run.emptied().pod(asking("g2"));
@@ -83,10 +83,10 @@ fn a_node_that_leaves_the_rack_ends_the_plan() {
     let mut run = Run::in_a_rack();
     run.world.labelled_node("n2", 1, "rack", "r2");
     let why = "Node n2, planned for pod default/g2, is not in rack=r1 any more.";
-    assert_eq!(run.ended(), format!("The plan does not fit any more; nobody was evicted: {why}"));
+    assert_eq!(run.ended(), format!("The plan does not fit any more; no pod was evicted: {why}"));
     let mut run = Run::awaiting();
     run.emptied().node("n2", 1);
-    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_member_that_was_bound_elsewhere_ends_the_plan() {
     let mut run = Run::awaiting();
     run.emptied().labelled_node("n3", 1, "rack", "r2").pod(TestPod::new("g3", 100).of("gang").on("n3"));
     let why = "Pod default/g3 of the group has node n3, which is not in rack=r1.";
-    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_member_that_was_released_elsewhere_ends_the_plan_and_one_on_a_node_that_is_
     let mut run = Run::awaiting();
     run.emptied().pod(released("r2"));
     let why = "Pod default/g3 of the group was released to rack=r2, and not to rack=r1.";
-    assert_eq!(run.ended(), format!("The place was taken while victims left: {why}"));
+    assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
     for harmless in [released("r1"), TestPod::new("g3", 100).of("gang").on("gone")] {
         let mut run = Run::awaiting();
         run.emptied().pod(harmless);

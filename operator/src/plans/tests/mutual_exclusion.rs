@@ -70,6 +70,6 @@ fn who_finds_no_room_in_turn_is_planned_anew_when_there_is_none_left() {
     run.later(1);
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Failed);
-    let why = "The scheduler could not bind every released pod: Pod default/g2 does not fit on node n1 any more: insufficient cpu.";
+    let why = "kube-scheduler could not bind every ungated pod: Pod default/g2 does not fit on node n1 any more: insufficient cpu.";
     assert_eq!(ended.message.to_string(), why);
 }

@@ -108,6 +108,6 @@ fn a_group_that_has_more_pods_by_now_is_not_torn_by_a_plan_that_began_with_other
     let advance = run.step();
     assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
     let ending = run.flight.ending.as_ref().unwrap().message.to_string();
-    let why = "The plan does not fit any more; nobody else is evicted: pod group default/b has more pods than when the plan was made.";
+    let why = "The plan does not fit any more; no other pod is evicted: pod group default/b has more pods than when the plan was made.";
     assert_eq!(ending, why);
 }

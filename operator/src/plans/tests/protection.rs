@@ -19,7 +19,7 @@ fn a_plan_that_was_not_begun_is_dropped() {
     let advance = run.step();
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert_eq!(ended.message.to_string(), format!("Nobody was evicted: pod default/l1 {WHY}"));
+    assert_eq!(ended.message.to_string(), format!("No pod was evicted: pod default/l1 {WHY}"));
     assert!(
         names(&Advance { commands: advance.commands, ..Advance::default() })
             .iter()
@@ -52,7 +52,7 @@ fn a_group_that_was_begun_is_not_finished() {
     let advance = run.step();
     assert!(names(&advance).iter().all(|name| !name.starts_with("evict")), "{:?}", names(&advance));
     let ended = advance.ended.unwrap();
-    assert_eq!(ended.message.to_string(), format!("Nobody else is evicted: pod default/l1 {WHY}"));
+    assert_eq!(ended.message.to_string(), format!("No other pod is evicted: pod default/l1 {WHY}"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn each_binding_and_each_first_report_give_the_members_more_time() {
         (ended.state, ended.message.to_string().as_str()),
         (
             PlanState::Failed,
-            "kube-scheduler did not bind every released pod within 30 s and says of pod g2: 0/1 nodes are available"
+            "kube-scheduler did not bind every ungated pod within 30 s and says of pod g2: 0/1 nodes are available"
         )
     );
     assert_eq!(run.flight.unbound, second());
@@ -81,7 +81,7 @@ fn a_member_without_a_report_is_not_unbindable_and_is_waited_for_for_ten_minutes
     assert!(run.step().ended.is_none());
     assert_eq!(run.flight.waits_for_scheduler.map(|wait| wait.progress), Some(Progress::Idle));
     run.later(1);
-    let why = "kube-scheduler did not bind every released pod within 600 s and wrote no reason on pod g2; see whether kube-scheduler \
+    let why = "kube-scheduler did not bind every ungated pod within 600 s and wrote no reason on pod g2; see whether kube-scheduler \
                runs and what it logs of that pod.";
     assert_eq!(run.step_at(Pace::UNKNOWN), Some((PlanState::Failed, why.to_owned())));
     assert!(run.flight.unbound.is_empty());

@@ -20,7 +20,7 @@ fn put_off() -> Run {
 fn a_plan_that_was_put_off_gives_its_place_to_one_with_fewer_victims() {
     let mut run = put_off();
     let ended = run.step().ended.unwrap();
-    let why = "Room for some of the pods appeared: a plan with fewer victims takes its place.";
+    let why = "Capacity became free for some of the pods: a new plan evicts fewer pods.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
     assert!(run.flight.superseded);
 }

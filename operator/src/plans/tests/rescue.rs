@@ -99,7 +99,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     assert_eq!((call.grace, call.may_force), (Some(10), false));
     assert_eq!(
         call.message.to_string(),
-        "Preempted by pod default/dns of priority 0, a critical add-on, to make room for it. Its grace of 3600 s is shortened to 10 s."
+        "Preempted by pod default/dns of priority 0, a critical add-on that needs its capacity. Its grace of 3600 s is shortened to 10 s."
     );
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
     run.step();
@@ -141,7 +141,7 @@ fn a_pod_that_is_not_bound_within_a_minute_gives_its_turn_to_the_next_one() {
         let (state, why) = run.flight.ending.as_ref().map(|end| (end.state, end.message.to_string())).unwrap();
         assert_eq!(state, PlanState::Failed);
         assert!(
-            why.starts_with("kube-scheduler did not bind every released pod within 60 s and says of pod dns: "),
+            why.starts_with("kube-scheduler did not bind every ungated pod within 60 s and says of pod dns: "),
             "{why}"
         );
         let banned = [(SmolStr::new("uid-dns"), SmolStr::new("n1"))];
@@ -201,7 +201,7 @@ fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
     assert_eq!(names(&run.step()), ["evict a"]);
     run.world.remove_pod("dns");
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
-    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns is gone; 1 of 1 pod was evicted.");
+    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns was deleted or has ended; 1 of 1 pod was evicted.");
 }
 
 #[test]
@@ -213,28 +213,28 @@ fn whatever_happens_meanwhile_ends_the_plan_and_the_taint() {
                 run.world.remove_pod("dns");
             },
             PlanState::Cancelled,
-            "Pod default/dns is gone; nobody was evicted.",
+            "Pod default/dns was deleted or has ended; no pod was evicted.",
         ),
         (
             |run| {
                 run.world.node("n2", 1).pod(addon().on("n2"));
             },
             PlanState::Cancelled,
-            "The scheduler found a place on node n2 meanwhile; nobody was evicted.",
+            "kube-scheduler bound it to node n2 instead; no pod was evicted.",
         ),
         (
             |run| {
                 run.world.node("n2", 1);
             },
             PlanState::Cancelled,
-            "Room appeared; nobody was evicted.",
+            "Capacity became free; no pod was evicted.",
         ),
         (
             |run| {
                 run.world.pod(low("a", 0).annotated(keys::ANNOTATION_CRITICAL, "true"));
             },
             PlanState::Cancelled,
-            "Nobody was evicted: pod default/a must stay by now: it is critical itself.",
+            "No pod was evicted: pod default/a must not be evicted: it is critical itself now.",
         ),
         (|run| run.later(600), PlanState::Failed, "The scheduler did not bind it to node n1 in 10 minutes."),
     ];
@@ -257,7 +257,7 @@ fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(
         ended.message.to_string(),
-        "The place was taken while victims left: Node n1, planned for pod default/dns, does not exist any more."
+        "The plan became infeasible while victims terminated: Node n1, planned for pod default/dns, does not exist any more."
     );
 }
 

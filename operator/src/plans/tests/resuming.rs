@@ -34,13 +34,13 @@ fn a_plan_that_still_holds_goes_on() {
 fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
     let mut run = resumed(PlanState::Planned);
     run.flight.plan.preemptor.uid = "another".into();
-    assert_eq!(run.dropped(), "its preemptor is gone, and another object has the name.");
+    assert_eq!(run.dropped(), "its preemptor was deleted, and another object has the name.");
     let mut run = resumed(PlanState::Planned);
     run.flight.plan.preemptor.priority = 1000;
     assert_eq!(run.dropped(), "its preemptor has priority 100, and not 1000.");
     let mut run = resumed(PlanState::Planned);
     run.flight.preemptor = Preemptor::Group(ObjectKey::new("default", "none"));
-    assert_eq!(run.dropped(), "its preemptor is gone.");
+    assert_eq!(run.dropped(), "its preemptor was deleted.");
 }
 
 #[test]

@@ -48,7 +48,7 @@ async fn another_node_is_chosen_if_the_tainted_node_is_cordoned_or_deleted() {
     let event = dns.wait_event("Cancelled", MINUTE).await;
     assert_eq!(
         event,
-        "The place was taken while victims left: Pod kube-system/dns does not fit on node a-000 any more: the node is unschedulable."
+        "The plan became infeasible while victims terminated: Pod kube-system/dns does not fit on node a-000 any more: the node is unschedulable."
     );
     assert_eq!(wait_tainted_again(&world, &dns, "a-000").await, "b-000");
     wait_evicted(&world, 2).await;
@@ -104,7 +104,7 @@ async fn a_new_node_or_the_deletion_of_the_add_on_stops_further_evictions() {
     world.nodes(1).cpus(3).prefix("new").create().await;
     assert_eq!(dns.wait_bound(MINUTE).await, "new-000");
     let plan = wait_plan(&world, &dns, PlanState::Cancelled).await;
-    assert!(plan.message.starts_with("The scheduler found a place on node new-000 meanwhile; "), "{}", plan.message);
+    assert!(plan.message.starts_with("kube-scheduler bound it to node new-000 instead; "), "{}", plan.message);
     wait_untainted(&world).await;
     let evicted = world.audit().await.evicted().len();
     assert!((1..3).contains(&evicted), "{evicted} of 3");
@@ -116,7 +116,7 @@ async fn a_new_node_or_the_deletion_of_the_add_on_stops_further_evictions() {
     second.delete().await;
     wait_untainted(&world).await;
     let plan = wait_plan(&world, &second, PlanState::Cancelled).await;
-    assert!(plan.message.starts_with("Pod kube-system/dns-2 is gone; "), "{}", plan.message);
+    assert!(plan.message.starts_with("Pod kube-system/dns-2 was deleted or has ended; "), "{}", plan.message);
     assert!(world.audit().await.evicted().len() < evicted + 3, "the remaining victims are not evicted");
     world.check(&giveway_tests::audit::Promises::new().excuse_unbound("dns-2", 1)).await;
 }

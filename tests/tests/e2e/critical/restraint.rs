@@ -86,7 +86,7 @@ async fn no_pod_is_evicted_for_an_add_on_while_kube_scheduler_is_down() {
     world.plane().process("kube-scheduler").unwrap().kill();
     let event = dns.wait_event("SchedulerSilent", MINUTE).await;
     assert!(
-        event.ends_with("Nobody is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
+        event.ends_with("No pod is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
         "{event}"
     );
     expect_no_eviction(&world).await;

@@ -73,7 +73,7 @@ async fn a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group() 
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let pod = world.pod("vip").priority("high").create().await;
     let event = pod.wait_event("Unschedulable", MINUTE).await;
-    let words = "Young pods whose group or namespace was not heard of yet are spared, for 20 seconds at most.";
+    let words = "New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds.";
     assert!(event.ends_with(words), "{event}");
     wait_broken(&world).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
