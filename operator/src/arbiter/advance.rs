@@ -195,8 +195,8 @@ impl Arbiter {
             }
             PlanState::Releasing => {
                 let members = flight.members.len();
-                let have = words::counted(members, "pod has", "pods have");
-                format!("{have} a place{within} and {}.", words::agree(members, "starts", "start"))
+                let fit = words::counted(members, "pod fits", "pods fit");
+                format!("{fit}{within} and {}.", words::agree(members, "starts", "start"))
             }
             _ => return,
         };

@@ -141,8 +141,8 @@ impl Arbiter {
 
     /// The wait reason of a PodGroup that was created for an earlier owner than that of its pods.
     fn earlier_owner_goes_first() -> WaitReason {
-        let message = "Its pods belong to another Job than the group; they get one of their own when the last pod of the earlier \
-                       one is gone.";
+        let message = "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of \
+                       the earlier Job has terminated.";
         WaitReason { reason: Reason::WaitingForPods, message: message.to_owned() }
     }
 
@@ -289,10 +289,10 @@ impl Arbiter {
                 let gated = status::gated(&self.model.cluster, preemptor.key());
                 let exist = status::pods_that_exist(min_count, finished, live, below, gated);
                 let all = match min_count.saturating_sub(finished) {
-                    1 => "the needed one has".to_owned(),
-                    needed => format!("all {needed} have"),
+                    1 => "the needed one fits".to_owned(),
+                    needed => format!("all {needed} fit"),
                 };
-                let message = format!("{exist}. None starts before {all} a place.");
+                let message = format!("{exist}. None starts before {all}.");
                 self.word(preemptor, Some(WaitReason { reason: Reason::WaitingForPods, message }), clock.now);
             }
             Decision::Nothing => self.word(preemptor, None, clock.now),
@@ -302,8 +302,7 @@ impl Arbiter {
     /// Begins to carry out a plan, or reports why it must not be carried out now.
     fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         if let Some(foreign) = self.foreign_scheduler(preemptor) {
-            let message =
-                format!("Scheduler {foreign} places these pods alone; Giveway does not preempt for them.");
+            let message = format!("Scheduler {foreign} places these pods alone; Giveway does not preempt for them.");
             self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
             return;
         }

@@ -92,11 +92,8 @@ impl Arbiter {
             Answer::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
-                    let so = if flight.resumed || flight.begun() > 0 {
-                        "it is not continued"
-                    } else {
-                        "nobody was evicted"
-                    };
+                    let so =
+                        if flight.resumed || flight.begun() > 0 { "it is not continued" } else { "no pod was evicted" };
                     flight.is_not_written();
                     flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
                 }

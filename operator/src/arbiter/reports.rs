@@ -18,7 +18,7 @@ impl Arbiter {
         match report {
             Report::Member { preemptor, plan, uid, call, rehearsal, result } => {
                 if let Err(error) = &result {
-                    tracing::warn!(%preemptor, %error, ?call, rehearsal, "member not nominated or released");
+                    tracing::warn!(%preemptor, %error, ?call, rehearsal, "member not nominated or ungated");
                 }
                 if let Some(flight) = self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
                     flight.member_answered(&uid, (call, rehearsal), &result, now);

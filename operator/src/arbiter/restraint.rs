@@ -68,7 +68,11 @@ impl Arbiter {
                 && flight.ending.is_none()
                 && !may_go_on(flight, *reason)
             {
-                let what = if flight.evicts() { "; disruptions that have started are finished, and no other pod is evicted." } else { "." };
+                let what = if flight.evicts() {
+                    "; disruptions that have started are finished, and no other pod is evicted."
+                } else {
+                    "."
+                };
                 flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
             }
             if let Some((scope, breaker)) = self.restraint.breakers.stop_all(&preemptor.key().namespace)

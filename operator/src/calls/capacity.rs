@@ -27,7 +27,10 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
     };
     let is_its = made.owner_references().iter().any(|owner| owner.uid == asked.gang.uid.as_str());
     if !is_its {
-        return Err(CallError::Failed(format!("a ProvisioningRequest {} exists that Giveway did not create", asked.name)));
+        return Err(CallError::Failed(format!(
+            "a ProvisioningRequest {} exists that Giveway did not create",
+            asked.name
+        )));
     }
     let templates: Api<PodTemplate> = Api::namespaced(client.clone(), namespace);
     for (at, member) in members.iter().enumerate() {

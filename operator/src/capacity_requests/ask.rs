@@ -8,7 +8,7 @@ use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
-use crate::speaker::words::{agree, counted, pods};
+use crate::speaker::words::{counted, pods};
 use crate::status::Word;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
@@ -108,7 +108,7 @@ impl Ask {
         let gang = Gang { group: key.clone(), uid: self.uid.clone() };
         let outcome = match options.method {
             _ if members.len() > options.limit => Err(format!(
-                "{}, and room is asked for {} at the most (chart value provisioning.limit)",
+                "{}, and capacity is requested for at most {} (chart value provisioning.limit)",
                 counted(members.len(), "pod waits", "pods wait"),
                 options.limit
             )),
@@ -120,7 +120,7 @@ impl Ask {
             (_, Some((until, why))) => Word {
                 reason: Reason::CapacityFailed,
                 message: format!(
-                    "The cluster autoscaler added no capacity: {why}. It is asked again at {}.",
+                    "The cluster autoscaler added no capacity: {why}. The request is repeated at {}.",
                     step.clock.at(*until)
                 ),
             },
@@ -136,7 +136,10 @@ impl Ask {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
-            return Err(format!("its pods have {} different sets of requirements, and a request can have at most {MOST_POD_SETS}", sets.len()));
+            return Err(format!(
+                "its pods have {} different sets of requirements, and a request can have at most {MOST_POD_SETS}",
+                sets.len()
+            ));
         }
         let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
         // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
@@ -201,7 +204,7 @@ impl Ask {
         if self.refused.is_none() && bound < members.len() && now.duration_since(begun) >= PATIENCE {
             let minutes = PATIENCE.as_secs() / 60;
             let placeholders = counted(members.len(), "placeholder", "placeholders");
-            self.give_up(&format!("{bound} of {placeholders} had a node after {minutes} minutes"), now);
+            self.give_up(&format!("{bound} of {placeholders} were bound after {minutes} minutes"), now);
         }
         if self.refused.is_some() {
             self.begun = None;
@@ -225,10 +228,10 @@ impl Ask {
         Ok(Word {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
             message: format!(
-                "Capacity for {} is requested from the cluster autoscaler by {}, of which {} a node.",
+                "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
                 pods(members.len()),
-                agree(members.len(), "a placeholder", "as many placeholders"),
-                counted(bound, "has", "have")
+                counted(members.len(), "placeholder", "placeholders"),
+                counted(bound, "is", "are")
             ),
         })
     }

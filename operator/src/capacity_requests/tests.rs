@@ -111,7 +111,7 @@ fn one_that_failed_is_told_and_made_anew_under_another_name_after_a_while() {
     assert!(scene.pass(Some(Wait::PutOff), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
     let (reason, message) = scene.word();
     assert_eq!(reason, Reason::CapacityFailed);
-    assert!(message.contains("Failed: No quota. It is asked again at 1970-01-01T00:01:01Z."), "{message}");
+    assert!(message.contains("Failed: No quota. The request is repeated at 1970-01-01T00:01:01Z."), "{message}");
     assert!(scene.pass(Some(Wait::PutOff), 60).is_empty());
     let commands = scene.pass(Some(Wait::PutOff), 62);
     let [Command::RequestCapacity(again), Command::WithdrawRequest { request, .. }] = &commands[..] else {
@@ -136,7 +136,7 @@ fn placeholders_are_made_for_each_member_and_room_is_there_when_all_have_a_node(
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
     assert!(scene.pass(Some(Wait::PutOff), 1).is_empty());
-    let words = "Room for 2 pods is asked of the cluster autoscaler by as many placeholders, of which 1 has a node.";
+    let words = "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholders, of which 1 is bound.";
     assert_eq!(scene.word(), (Reason::CapacityAsked, words));
     // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
@@ -155,7 +155,7 @@ fn placeholders_do_not_keep_room_for_ever_that_is_not_enough() {
     assert_eq!(scene.pass(Some(Wait::Room), 600).len(), 2, "both are removed");
     let (reason, message) = scene.word();
     assert_eq!(reason, Reason::CapacityFailed);
-    assert!(message.contains("1 of 2 placeholders had a node after 10 minutes"), "{message}");
+    assert!(message.contains("1 of 2 placeholders were bound after 10 minutes"), "{message}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_refusal_is_told_and_the_others_are_not_kept() {
     scene.provisioning.answered(&call, &refused, scene.start + Duration::from_secs(1));
     let commands = scene.pass(Some(Wait::PutOff), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
-    assert!(scene.word().1.contains("exceeded quota: few (403). It is asked again at"), "{:?}", scene.word());
+    assert!(scene.word().1.contains("exceeded quota: few (403). The request is repeated at"), "{:?}", scene.word());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn nothing_is_asked_for_a_gang_that_is_too_large_or_whose_placeholders_would_pre
         scene.world.pod(TestPod::new(name, 10).of("g").held());
     }
     assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());
-    assert!(scene.word().1.contains("5 pods wait, and room is asked for 4 at the most"), "{:?}", scene.word());
+    assert!(scene.word().1.contains("5 pods wait, and capacity is requested for at most 4 "), "{:?}", scene.word());
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "PreemptLowerPriority"}));
     assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());

@@ -222,14 +222,14 @@ impl Keeper {
             Step::Prepare(why) => {
                 let note = format!(
                     "A new certificate authority was made for the webhook: {why}. It signs once API servers trust it, {} s after \
-                     they were told.",
+                     it was announced to them.",
                     self.options.settle.as_secs()
                 );
                 self.publish(&authority, Reason::AuthorityMade, note).await;
             }
             Step::Demote => {
-                let note = "The stored certificate authority is not the one that API servers trust: they are told of it \
-                            before it signs.";
+                let note = "The stored certificate authority is not the one that API servers trust: it is announced to \
+                            them before it signs.";
                 self.publish(&authority, Reason::CertificateUnusable, note.to_owned()).await;
             }
             Step::Promote => {

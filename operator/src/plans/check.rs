@@ -91,7 +91,10 @@ impl Flight {
         }
         let bound = self.bound(cluster);
         Some(if self.plan.state == PlanState::Planned && self.evicts() {
-            ending(PlanState::Cancelled, "kube-scheduler bound the pods before the first eviction; no pod was evicted.".to_owned())
+            ending(
+                PlanState::Cancelled,
+                "kube-scheduler bound the pods before the first eviction; no pod was evicted.".to_owned(),
+            )
         } else {
             let were = part_of(bound, self.members.len(), ("placed pod", "placed pods"), ("was", "were"));
             ending(PlanState::Completed, format!("{were} bound."))

@@ -46,7 +46,7 @@ impl Flight {
             None if !pod.held => {
                 let value = pod.asks_for(&domain.key).filter(|value| *value != domain.value)?;
                 Some(format!(
-                    "Pod {} of the group was released to {}={value}, and not to {domain}.",
+                    "Pod {} of the group was ungated for {}={value}, and not to {domain}.",
                     pod.key, domain.key
                 ))
             }

@@ -214,7 +214,11 @@ impl Flight {
         }
         let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
         let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;
-        Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(" must not be evicted: it is critical itself now."))
+        Some(
+            Sentence::default()
+                .object("pod", &pod.key, &pod.uid)
+                .text(" must not be evicted: it is critical itself now."),
+        )
     }
 }
 

@@ -337,7 +337,11 @@ fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nomin
     assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert!(ended.message.to_string().starts_with("The plan became infeasible while victims terminated: "), "{}", ended.message);
+    assert!(
+        ended.message.to_string().starts_with("The plan became infeasible while victims terminated: "),
+        "{}",
+        ended.message
+    );
 }
 
 #[test]
@@ -460,13 +464,13 @@ fn a_group_of_which_every_eviction_failed_again_and_again_is_not_begun() {
     let mut run = Run::evicting();
     for _ in 0..6 {
         for uid in ["uid-l1", "uid-l2"] {
-            run.flight.evicted(uid, &EvictOutcome::Error("a webhook of somebody else is down".into()), run.now);
+            run.flight.evicted(uid, &EvictOutcome::Error("a webhook of another project is down".into()), run.now);
         }
         run.later(7);
         run.step();
     }
     let ending = run.flight.ending.clone().unwrap();
-    let why = "The eviction of pod default/l2 failed repeatedly: a webhook of somebody else is down";
+    let why = "The eviction of pod default/l2 failed repeatedly: a webhook of another project is down";
     assert_eq!((ending.state, ending.message.to_string().as_str()), (PlanState::Cancelled, why));
     run.later(60);
     assert!(!names(&run.step()).iter().any(|name| name.starts_with("evict")), "nobody goes for a plan that is over");

@@ -290,7 +290,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
             Some(said) if flight.released.is_some() => (
                 Reason::SchedulerError,
                 format!(
-                    "{} released{within}, {} bound.{others}{waits} kube-scheduler says: {said}",
+                    "{} ungated{within}, {} bound.{others}{waits} kube-scheduler says: {said}",
                     counted(placed, "pod was", "pods were"),
                     counted(bound, "is", "are")
                 ),
@@ -298,7 +298,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
             _ => (
                 Reason::Releasing,
                 format!(
-                    "{} released{within}, kube-scheduler has bound {bound} of {}.{others}{waits}",
+                    "{} ungated{within}, kube-scheduler has bound {bound} of {}.{others}{waits}",
                     counted(placed, "pod was", "pods were"),
                     agree(placed, "1", "them")
                 ),
@@ -309,11 +309,11 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
         let gone = flight.gone(cluster);
         let victims = flight.victims.len();
         let message = format!(
-            "{} for room{within}: {} gone. {} when {}.",
+            "{} for capacity{within}: {} terminated. {} when {}.",
             counted(placed, "pod waits", "pods wait"),
-            part_of(gone, victims, ("victim", "victims"), ("is", "are")),
+            part_of(gone, victims, ("victim", "victims"), ("has", "have")),
             agree(placed, "It starts", "They start together"),
-            agree(victims, "it is", "all are")
+            agree(victims, "it has", "all have")
         );
         match &flight.held_back {
             Some(held) => {
@@ -329,13 +329,16 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     } else {
         let nodes: BTreeSet<&str> = flight.members.iter().map(|m| m.node.as_str()).collect();
         let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.leaves).count();
-        let placed = pods(placed);
+        let fit = counted(placed, "pod fits", "pods fit");
         match leaving {
-            0 => (Reason::Releasing, format!("Capacity{within} for {placed} is being reserved. No pod is evicted.")),
+            0 => {
+                let placed = pods(placed);
+                (Reason::Releasing, format!("Capacity{within} for {placed} is being reserved. No pod is evicted."))
+            }
             _ => (
                 Reason::WaitingForTermination,
                 format!(
-                    "There is a place{within} for {placed} once {} gone. Nobody is evicted.",
+                    "{fit}{within} once {} deleted. No pod is evicted.",
                     counted(leaving, "terminating pod there is", "terminating pods there are")
                 ),
             ),
@@ -419,8 +422,8 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
         && !terminating
         && i32::try_from(finished).unwrap_or(i32::MAX).saturating_add(counts.scheduled) >= needed(facts))
     .then(|| {
-        let have = counted(counts.scheduled, "pod has", "pods have");
-        (false, Reason::Scheduled, format!("{have} a node again."))
+        let are = counted(counts.scheduled, "pod is", "pods are");
+        (false, Reason::Scheduled, format!("{are} bound again."))
     })
 }
 
@@ -430,7 +433,11 @@ fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
     }
     condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;
-    Some((false, Reason::CapacityNotNeeded, "No capacity is requested from the cluster autoscaler any more.".to_owned()))
+    Some((
+        false,
+        Reason::CapacityNotNeeded,
+        "No capacity is requested from the cluster autoscaler any more.".to_owned(),
+    ))
 }
 
 /// Returns live members with a lower priority than the PodGroup's.
@@ -486,7 +493,7 @@ fn besides_gated(gated: usize) -> String {
     let (one, more) = ("does not count, it has a scheduling gate", "do not count, they have scheduling gates");
     match gated {
         0 => String::new(),
-        n => format!(" and {} of somebody else", counted(n, one, more)),
+        n => format!(" and {} of another component", counted(n, one, more)),
     }
 }
 
@@ -501,7 +508,7 @@ fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
         let name = facts.group.class_name.as_deref();
         let remedy = Asked { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
         parts.push(format!(
-            "{who} held for good and not counted: priority {range} is below the group's, {asked}, and a group lends \
+            "{who} never ungated and not counted: priority {range} is below the group's, {asked}, and a group lends \
              none. To start, {remedy}."
         ));
     }

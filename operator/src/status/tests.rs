@@ -140,8 +140,8 @@ fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
     });
     let status = case.status();
     assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
-    let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100 to \
-                 make room for it; the priority of this group is 10.";
+    let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100, \
+                 which needs its capacity; the priority of this group is 10.";
     assert_eq!(says(&status, types::DISRUPTION_TARGET), words);
 }
 
@@ -172,8 +172,7 @@ fn a_group_without_pods_says_how_many_it_needs() {
 fn members_with_the_gate_of_somebody_else_are_counted_apart() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").spec("schedulingGates", json!([{"name": "example.com/quota"}])));
-    let words =
-        "False WaitingForPods: 2 pods needed, 0 exist and 1 does not count, it has a scheduling gate of somebody else.";
+    let words = "False WaitingForPods: 2 pods needed, 0 exist and 1 does not count, it has a scheduling gate of another component.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
 
@@ -210,7 +209,7 @@ fn the_domain_of_a_plan_is_told() {
     assert!(plan_message(&taken).to_string().ends_with(" with priority 100 in rack=r1."), "{}", plan_message(&taken));
     case.flight = Some(taken);
     let status = case.status();
-    assert!(says(&status, types::INITIALLY_SCHEDULED).contains("0 pods wait for room in rack=r1: "), "{status:?}");
+    assert!(says(&status, types::INITIALLY_SCHEDULED).contains("0 pods wait for capacity in rack=r1: "), "{status:?}");
 }
 
 #[test]
@@ -221,10 +220,10 @@ fn who_waits_for_pods_that_terminate_by_themselves_is_not_said_to_preempt() {
     free.plan.victims.clear();
     free.plan.placements = vec![StoredPlacement { pod: "a".into(), uid: "uid-a".into(), node: "n1".into() }];
     case.flight = Some(Flight::new(free.preemptor, 100, free.plan, Instant::now()));
-    let words = "False Releasing: A place for 1 pod is being reserved. Nobody is evicted.";
+    let words = "False Releasing: Capacity for 1 pod is being reserved. No pod is evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
     case.world.pod(TestPod::new("old", 10).on("n1").terminating());
-    let words = "False WaitingForTermination: There is a place for 1 pod once 1 terminating pod there is gone. Nobody is \
+    let words = "False WaitingForTermination: 1 pod fits once 1 terminating pod there is deleted. No pod is \
                  evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
@@ -310,7 +309,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     );
     let mut case = case.bound(&["c", "d"]);
     let status = case.store();
-    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 2 pods have a node again.");
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 2 pods are bound again.");
     assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"), "who it was stays on record");
 }
 
@@ -332,7 +331,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     assert!(says(&status, types::DISRUPTION_TARGET).starts_with("True PreemptionByScheduler"), "nobody runs again");
     let mut case = case.bound(&["c"]);
     let status = case.store();
-    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 1 pod has a node again.");
+    assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 1 pod is bound again.");
 }
 
 #[test]
@@ -376,7 +375,7 @@ fn members_below_their_group_are_counted_by_what_becomes_of_them_and_told_what_t
     let status = case.store();
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
-        "True PriorityMismatch: 2 pods are held for good and not counted: priority -5 to 5 is below the group's, 100, and \
+        "True PriorityMismatch: 2 pods are never ungated and not counted: priority -5 to 5 is below the group's, 100, and \
          a group lends none. To start, delete them and create them again with class high or without a class. 1 pod runs \
          with priority 99, below the group's, 100, and can be evicted as such. 1 pod has priority 101; the group's priority \
          100 counts instead."
@@ -519,7 +518,7 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
         (status.groups.unwrap(), format!("{} {}: {}", condition.status, condition.reason, condition.message))
     };
     let (_, none) = told(&world);
-    assert_eq!(none, "False WaitingForPods: No pod group exists yet: the first pod of a template makes it.");
+    assert_eq!(none, "False WaitingForPods: No pod group exists yet: the first pod of a template creates it.");
     for (name, state, reason) in [("a", "True", "Scheduled"), ("b", "True", "Unschedulable")] {
         world.made_from(
             "serve",
@@ -546,8 +545,8 @@ fn the_pods_that_exist_are_counted_in_agreement() {
     let one = ", 1 exists and 1 does not count, its priority is below the group's";
     let two = ", 1 exists and 2 do not count, their priority is below the group's";
     assert_eq!([1, 2].map(|n| said(1, 0, n, 0)), [one, two]);
-    let one = ", 1 exists and 1 does not count, it has a scheduling gate of somebody else";
-    let two = ", 1 exists and 2 do not count, they have scheduling gates of somebody else";
+    let one = ", 1 exists and 1 does not count, it has a scheduling gate of another component";
+    let two = ", 1 exists and 2 do not count, they have scheduling gates of another component";
     assert_eq!([1, 2].map(|n| said(1, 0, 0, n)), [one, two]);
     assert_eq!(pods_that_exist(1, 0, 0, 0, 0), "1 pod needed, 0 exist");
 }
@@ -576,19 +575,19 @@ fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
 fn a_group_whose_plan_is_in_flight_is_told_about_in_agreement() {
     assert_eq!(
         told_in_flight(1, 1, PlanState::Evicting),
-        "False WaitingForPreemption: 1 pod waits for room: 0 of 1 victim are gone. It starts when it is."
+        "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim have terminated. It starts when it has."
     );
     assert_eq!(
         told_in_flight(2, 2, PlanState::Evicting),
-        "False WaitingForPreemption: 2 pods wait for room: 0 of 2 victims are gone. They start together when all are."
+        "False WaitingForPreemption: 2 pods wait for capacity: 0 of 2 victims have terminated. They start together when all have."
     );
     assert_eq!(
         told_in_flight(1, 1, PlanState::Releasing),
-        "False Releasing: 1 pod was released, kube-scheduler has bound 0 of 1."
+        "False Releasing: 1 pod was ungated, kube-scheduler has bound 0 of 1."
     );
     assert_eq!(
         told_in_flight(2, 1, PlanState::Releasing),
-        "False Releasing: 2 pods were released, kube-scheduler has bound 0 of them."
+        "False Releasing: 2 pods were ungated, kube-scheduler has bound 0 of them."
     );
 }
 

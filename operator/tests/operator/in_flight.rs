@@ -510,7 +510,9 @@ fn observe_and_off_finish_the_group_that_was_begun_and_evict_no_other() {
         go_on(&mut driven);
         assert_eq!(driven.evicted(), ["a-0", "a-1"], "{mode}");
         let stored = driven.stored();
-        let why = format!("Preemptor Cancelled: {words}; disruptions that have started are finished, and no other pod is evicted.");
+        let why = format!(
+            "Preemptor Cancelled: {words}; disruptions that have started are finished, and no other pod is evicted."
+        );
         assert!(stored.contains(&why), "{mode}: {stored:#?}");
         let condition = driven.condition("train", INITIALLY_SCHEDULED);
         assert!(condition.starts_with(&format!("False {reason}: {words}")), "{mode}: {condition}");

@@ -48,13 +48,8 @@ async fn a_gang_stays_gated_until_all_members_exist_and_its_condition_counts_the
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 4).priority("high").create_group().await;
     gang.add_pods(3).await;
-    expect_condition(
-        &gang,
-        SCHEDULED,
-        "False WaitingForPods",
-        "4 pods needed, 3 exist. None starts before all 4 have a place.",
-    )
-    .await;
+    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 fit.")
+        .await;
     for pod in &gang.pods {
         assert_eq!(scheduling_gates(&pod.get().await.unwrap()), [keys::GATE]);
     }

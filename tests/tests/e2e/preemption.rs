@@ -150,7 +150,10 @@ async fn members_are_bound_only_after_victims_with_a_grace_period_have_terminate
     }
     gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
     let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPreemption", MINUTE).await;
-    assert!(message.starts_with("4 pods wait for room: ") && message.contains(" of 4 victims are gone"), "{message}");
+    assert!(
+        message.starts_with("4 pods wait for capacity: ") && message.contains(" of 4 victims have terminated"),
+        "{message}"
+    );
     gang.wait_condition(PLANNED, "True", "WaitingForVictims", MINUTE).await;
     gang.wait_bound(MINUTE).await;
     let history = world.audit().await;

@@ -179,7 +179,7 @@ async fn a_failed_request_is_reported_and_the_gang_preempts_after_its_delay() {
         &gang,
         CAPACITY_REQUESTED,
         "False CapacityFailed",
-        "no quota in this zone. It is asked again at 20",
+        "no quota in this zone. The request is repeated at 20",
     )
     .await;
     gang.wait_bound(MINUTE).await;
@@ -243,13 +243,7 @@ async fn placeholders_request_nodes_for_a_gang_without_evictions() {
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600));
     let gang = late.create().await;
-    expect_condition(
-        &gang,
-        CAPACITY_REQUESTED,
-        "True CapacityAsked",
-        "by as many placeholders, of which 0 have a node.",
-    )
-    .await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "placeholders, of which 0 are bound.").await;
     autoscale(&world, &gang, 2).await;
     wait_placeholders_removed(&world).await;
     expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;

@@ -177,7 +177,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
         &late,
         MISMATCH,
         "True PriorityMismatch",
-        "2 pods are held for good and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete them and create them again with class high or without a class.",
+        "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete them and create them again with class high or without a class.",
     )
     .await;
     let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
@@ -192,7 +192,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
     let mut cured = scene.group(&scene.paid, "cured", 1).priority("low").without_group();
     cured.add_pods(1).await;
     let mut right = scene.group(&scene.paid, "cured", 1).priority("high").create_group().await;
-    expect_condition(&right, MISMATCH, "True PriorityMismatch", "1 pod is held for good and not counted").await;
+    expect_condition(&right, MISMATCH, "True PriorityMismatch", "1 pod is never ungated and not counted").await;
     cured.pods[0].delete().await;
     cured.pods[0].wait_removed(MINUTE).await;
     right.add_pods(1).await;
@@ -205,7 +205,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
 async fn with_a_basic_group_created_after_its_pods(scene: &Scene) {
     let early = scene.member("early", "late-basic", Some("low")).create().await;
     let group = scene.group(&scene.tenant, "late-basic", 1).basic().priority("high").create_group().await;
-    expect_condition(&group, MISMATCH, "True PriorityMismatch", "1 pod is held for good and not counted").await;
+    expect_condition(&group, MISMATCH, "True PriorityMismatch", "1 pod is never ungated and not counted").await;
     let pod = early.get().await.unwrap();
     assert_eq!(scheduling_gates(&pod), [keys::GATE]);
 

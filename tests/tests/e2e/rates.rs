@@ -138,7 +138,7 @@ async fn a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leade
     .await;
     world.operator().kill();
     world.operator().start().await;
-    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "2 of 3 victims are gone").await;
+    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "2 of 3 victims have terminated").await;
     gang.wait_bound(NEXT_MINUTE).await;
     let history = world.audit().await;
     let mut times: Vec<Timestamp> = history.evicted().iter().map(|removal| removal.at).collect();

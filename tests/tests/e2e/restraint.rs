@@ -139,13 +139,8 @@ async fn a_member_deleted_before_the_first_eviction_cancels_the_plan(world: &Wor
     gang.pods[0].delete().await;
     let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Only 3 of the 4 needed pods still fit.");
-    expect_condition(
-        &gang,
-        SCHEDULED,
-        "False WaitingForPods",
-        "4 pods needed, 3 exist. None starts before all 4 have a place.",
-    )
-    .await;
+    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 fit.")
+        .await;
     expect_no_eviction(world).await;
 }
 

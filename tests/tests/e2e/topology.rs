@@ -252,8 +252,13 @@ async fn a_plan_is_replaced_by_one_in_another_rack_if_its_rack_is_cordoned(world
     let train = gang(world, "train", 8).create().await;
     let plan = train.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
     assert_eq!(domain(&plan), "example.com/rack=r1");
-    expect_condition(&train, SCHEDULED, "False WaitingForPreemption", "8 pods wait for room in example.com/rack=r1: ")
-        .await;
+    expect_condition(
+        &train,
+        SCHEDULED,
+        "False WaitingForPreemption",
+        "8 pods wait for capacity in example.com/rack=r1: ",
+    )
+    .await;
     for node in &r1 {
         world.kubectl(&["cordon", node]).await.unwrap();
     }

@@ -49,7 +49,7 @@ async fn the_first_pod_of_a_replica_creates_its_group_and_the_workload_counts_it
         &group,
         SCHEDULED,
         "False WaitingForPods",
-        "2 pods needed, 1 exists. None starts before all 2 have a place.",
+        "2 pods needed, 1 exists. None starts before all 2 fit.",
     )
     .await;
     let made = group.get().await;

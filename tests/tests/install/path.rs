@@ -76,7 +76,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let sentences = [
         "16 pods have a node, 16 needed.",
         "pods of priority 10 or less were evicted for 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
-        "16 pods have a place and start.",
+        "16 pods fit and start.",
     ];
     // Events are written after more urgent calls.
     wait_for("kubectl describe prints the events of the gang", LIMIT, async || {

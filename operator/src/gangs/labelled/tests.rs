@@ -352,7 +352,7 @@ fn an_owner_that_cannot_be_found_is_told_once_and_looked_for_again() {
     let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
     assert_eq!(
         notice.note.to_string(),
-        "Pod group train cannot be made: Job train was not found in namespace default. The pod waits until it can."
+        "Pod group train cannot be created: Job train was not found in namespace default. The pod stays gated until it can."
     );
     assert!(scene.pass().is_empty());
     assert_eq!(the_group(&scene.later(20).answer("u1", 4)).spec.scheduling_policy.min_count(), Some(4));
@@ -457,7 +457,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
             }
         }
     }
-    assert_eq!(told, ["Pod group train cannot be made: exceeded quota: q (403). The pod waits until it can."]);
+    assert_eq!(told, ["Pod group train cannot be created: exceeded quota: q (403). The pod stays gated until it can."]);
     assert!((8..=12).contains(&tries), "{tries}");
 }
 

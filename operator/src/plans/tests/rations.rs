@@ -99,8 +99,7 @@ fn a_plan_waits_until_there_is_room_for_all_of_it_and_says_when() {
     run.later(10);
     assert!(pass(&mut run, &mut rates).is_empty());
     assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved, nobody goes");
-    let words =
-        "Evictions in namespace default are limited to 3 a minute; more are allowed at 1970-01-01T00:01:00Z.";
+    let words = "Evictions in namespace default are limited to 3 a minute; more are allowed at 1970-01-01T00:01:00Z.";
     assert_eq!(held(&run), words);
     assert_eq!(run.flight.told_message(), format!("3 pods are evicted. {words}"));
     run.later(49);

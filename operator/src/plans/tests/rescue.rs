@@ -201,7 +201,10 @@ fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
     assert_eq!(names(&run.step()), ["evict a"]);
     run.world.remove_pod("dns");
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
-    assert_eq!(run.step().ended.unwrap().message.to_string(), "Pod default/dns was deleted or has ended; 1 of 1 pod was evicted.");
+    assert_eq!(
+        run.step().ended.unwrap().message.to_string(),
+        "Pod default/dns was deleted or has ended; 1 of 1 pod was evicted."
+    );
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn had_no_effect(world: &World, preemptor: &Preemptor) -> bool {
     world.server.list(Kind::Preemption).any(|plan| {
         let of_it = text(plan, "/spec/preemptor/name") == preemptor.key().name.as_str();
         let message = text(plan, "/status/message");
-        of_it && (message.contains("did not bind every released pod") || plan.pointer("/status/bans").is_some())
+        of_it && (message.contains("did not bind every ungated pod") || plan.pointer("/status/bans").is_some())
     })
 }
 
