@@ -148,7 +148,7 @@ mod tests {
     /// Not a test: the next test runs it in a process of its own.
     #[tokio::test]
     #[ignore = "ends the process"]
-    async fn a_task_panics_while_another_one_goes_on() {
+    async fn a_task_panics_while_another_one_continues() {
         super::end_on_panic();
         tokio::spawn(async { panic!("a bug") });
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_panic_in_any_task_ends_the_process_with_its_message() {
         let begun = Instant::now();
-        let arguments = ["--ignored", "--exact", "--nocapture", "tests::a_task_panics_while_another_one_goes_on"];
+        let arguments = ["--ignored", "--exact", "--nocapture", "tests::a_task_panics_while_another_one_continues"];
         let ended = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
         assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
         assert!(String::from_utf8_lossy(&ended.stderr).contains("a bug"), "{ended:?}");

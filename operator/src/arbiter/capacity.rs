@@ -58,7 +58,7 @@ mod tests {
     use crate::status::WaitReason;
 
     #[test]
-    fn what_an_earlier_leader_asked_for_stays_until_somebody_has_decided() {
+    fn requests_of_an_earlier_leader_are_kept_until_the_first_decision() {
         let mut waiting = Waiting::default();
         assert_eq!(waits_for(&waiting), Some(Wait::Placed));
         waiting.seen = Some(1);

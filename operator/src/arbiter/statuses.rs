@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_that_is_rejected_is_written_about_once_a_minute_in_the_end() {
+    fn a_rejected_status_write_is_retried_about_once_a_minute_in_the_end() {
         let times: Vec<f32> = (0..9).map(|failures| again(failures).as_secs_f32()).collect();
         assert_eq!(times, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0]);
     }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_background_call_waits_until_the_others_are_through_but_not_for_ever() {
+    fn a_background_call_waits_for_the_others_for_a_limited_time() {
         let asked = Instant::now();
         assert_eq!(turn_at(asked, None), asked, "nobody else calls");
         let later = asked + Duration::from_millis(200);

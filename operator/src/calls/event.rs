@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_never_longer_than_the_api_server_takes() {
+    fn an_event_is_never_longer_than_the_api_server_permits() {
         let stamps = Stamps::new("operator");
         let said = |text: &str| {
             let event = stamp(&stamps, &notice("p", text, text), 100);

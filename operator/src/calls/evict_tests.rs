@@ -11,7 +11,7 @@ fn answering(text: &'static str) -> Client {
 }
 
 #[tokio::test]
-async fn a_pod_that_cannot_be_read_is_marked_all_the_same() {
+async fn a_pod_that_cannot_be_decoded_is_marked_nevertheless() {
     let call = EvictCall {
         priority: 10,
         cause: crate::messages::command::Cause::Departure {

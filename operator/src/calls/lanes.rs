@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_written_although_all_other_turns_are_taken_and_their_number_is_bounded() {
+    fn a_plan_is_written_although_all_other_slots_are_used() {
         let lanes = Lanes::new(4);
         let turn = |command: &Command| lanes.turn(command).now_or_never();
         let taken: Vec<_> = std::iter::from_fn(|| turn(&other())).take(10).collect();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_ones_pass_first_and_who_leaves_gives_his_turn_back() {
+    fn urgent_callers_pass_first_and_a_dropped_caller_returns_its_turn() {
         let (mut turns, now) = (Turns::new(1), Instant::now());
         let places: Vec<Place> = [10, 10, 10, 1000].map(|priority| turns.ask(priority).0).into();
         assert_eq!(turns.pass(places[0], now), Err(None), "somebody is more urgent");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn six_hundred_that_are_dropped_hold_nobody_up() {
+    fn six_hundred_dropped_callers_do_not_delay_the_next_one() {
         let (mut turns, now) = (Turns::new(1), Instant::now());
         let mut places: Vec<Place> = (0..600).map(|_| turns.ask(10).0).collect();
         assert_eq!(turns.pass(places.remove(0), now), Ok(()));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_dropped_stops_waiting_and_the_next_one_is_woken() {
+    async fn a_dropped_caller_stops_waiting_and_the_next_one_is_woken() {
         let (limiter, dropped, kept) =
             (Arc::new(Limiter::new(1000)), CancellationToken::new(), CancellationToken::new());
         let ask = |priority, permission: &CancellationToken| {

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_taint_comes_and_goes() {
+    fn only_our_taint_is_added_and_removed() {
         let foreign = vec![taint(Some("true"), "NoExecute"), taint(Some("u-2"), "PreferNoSchedule")];
         let with = changed(foreign.clone(), "u-1", true).unwrap();
         assert_eq!(with[2], taint(Some("u-1"), "NoSchedule"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_somebody_else_keeps_stays_as_it_is() {
+    fn a_node_with_a_taint_of_another_component_is_not_changed() {
         for value in [None, Some(""), Some("true"), Some("u-2")] {
             let foreign = vec![taint(value, "NoSchedule")];
             assert_eq!(changed(foreign.clone(), "u-1", true), None);

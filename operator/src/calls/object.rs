@@ -140,7 +140,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn the_patch_of_a_status_keeps_marks_that_were_added_meanwhile_and_removes_only_those_that_are_handled() {
+    fn the_patch_of_a_status_keeps_new_marks_and_removes_only_handled_ones() {
         let pod = |name: &str| PreemptedPod { name: name.to_owned(), time: Time(Timestamp::UNIX_EPOCH) };
         let marks = |uids: &[&str]| uids.iter().map(|uid| ((*uid).to_owned(), pod("p"))).collect();
         let patched = |stored: &PodGroupStatus, from: &PodGroupStatus, to: &PodGroupStatus| -> PodGroupStatus {

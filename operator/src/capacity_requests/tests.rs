@@ -81,7 +81,7 @@ fn name(commands: &[Command]) -> String {
 }
 
 #[test]
-fn it_is_asked_after_a_time_or_at_once_where_a_plan_waits_for_it_and_withdrawn_when_nobody_waits() {
+fn capacity_is_requested_after_a_time_or_at_once_for_a_plan_and_withdrawn_without_pending_members() {
     let mut scene = Scene::new(METHOD);
     assert!(scene.pass(Some(Wait::Room), 0).is_empty());
     assert!(scene.pass(Some(Wait::Room), 29).is_empty());
@@ -104,7 +104,7 @@ fn it_is_asked_after_a_time_or_at_once_where_a_plan_waits_for_it_and_withdrawn_w
 }
 
 #[test]
-fn one_that_failed_is_told_and_made_anew_under_another_name_after_a_while() {
+fn a_failed_request_is_reported_and_repeated_under_another_name_after_a_while() {
     let mut scene = Scene::new(METHOD);
     let first = name(&scene.pass(Some(Wait::PutOff), 0));
     scene.request(&first, "Failed");
@@ -122,7 +122,7 @@ fn one_that_failed_is_told_and_made_anew_under_another_name_after_a_while() {
 }
 
 #[test]
-fn placeholders_are_made_for_each_member_and_room_is_there_when_all_have_a_node() {
+fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     let commands = scene.pass(Some(Wait::PutOff), 0);
     let names: Vec<String> = commands
@@ -146,7 +146,7 @@ fn placeholders_are_made_for_each_member_and_room_is_there_when_all_have_a_node(
 }
 
 #[test]
-fn placeholders_do_not_keep_room_for_ever_that_is_not_enough() {
+fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.pass(Some(Wait::PutOff), 0);
     scene.placeholder("g0", Some("n1"));
@@ -159,7 +159,7 @@ fn placeholders_do_not_keep_room_for_ever_that_is_not_enough() {
 }
 
 #[test]
-fn a_refusal_is_told_and_the_others_are_not_kept() {
+fn a_rejected_request_is_reported_and_other_placeholders_are_deleted() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.pass(Some(Wait::PutOff), 0);
     scene.placeholder("g0", Some("n1"));
@@ -173,7 +173,7 @@ fn a_refusal_is_told_and_the_others_are_not_kept() {
 }
 
 #[test]
-fn nothing_is_asked_for_a_gang_that_is_too_large_or_whose_placeholders_would_preempt() {
+fn no_capacity_is_requested_for_a_too_large_gang_or_if_placeholders_would_preempt() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     for name in ["g2", "g3", "g4"] {
         scene.world.pod(TestPod::new(name, 10).of("g").held());
@@ -187,7 +187,7 @@ fn nothing_is_asked_for_a_gang_that_is_too_large_or_whose_placeholders_would_pre
 }
 
 #[test]
-fn what_an_earlier_group_of_the_name_left_is_no_room_and_is_removed_also_when_it_is_switched_off() {
+fn placeholders_of_an_earlier_group_do_not_count_and_are_deleted_also_if_requests_are_disabled() {
     let mut scene = Scene::new(ProvisioningMethod::Off);
     assert!(scene.pass(Some(Wait::Room), 0).is_empty());
     scene.world.pod(TestPod::new("stray", 10).labelled(LABEL_PLACEHOLDER, "g").owned_by_group("other").on("n1"));

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replica_is_accepted_by_who_trusts_its_authority_and_by_nobody_else() {
+    async fn a_replica_is_accepted_only_by_clients_that_trust_its_authority() {
         let [mine, other] = [(); 2].map(|()| Authority::make(Timestamp::now(), SignedDuration::from_hours(1)).unwrap());
         let port = webhook(&mine).await;
         assert_eq!(dial("127.0.0.1", port, "127.0.0.1", mine.anchor()).await, Ok(()));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_critical_pod_that_nobody_else_helps_waits() {
+    fn only_a_critical_pod_without_another_plan_is_a_candidate() {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("dns", 0)).pod(TestPod::new("system", 2_000_000_000).unschedulable());
         world.pod(TestPod::new("ordinary", 1_000_000_000).unschedulable());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_lingers_that_has_long_to_go_or_is_overdue() {
+    fn a_pod_lingers_if_it_terminates_slowly_or_is_overdue() {
         let mut world = World::new();
         // The pod's deletionTimestamp is 2026-01-01T00:00:00Z.
         world.pod(TestPod::new("going", 0).on("n1").terminating());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_overdue_lingers_for_others_and_time_alone_makes_them_ask_again() {
+    fn only_overdue_pods_linger_for_other_preemptors_which_are_decided_again_when_a_pod_becomes_overdue() {
         let mut world = World::new();
         world.pod(TestPod::new("going", 0).on("n1").terminating());
         let (due, before) = (1_767_225_600, world.model.version);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_got_a_nomination_waits_anew_when_it_is_lost() {
+    fn a_pod_that_loses_its_nomination_waits_from_that_time() {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_plan_failed_goes_on_waiting_while_our_nomination_is_withdrawn() {
+    fn a_pod_whose_plan_failed_keeps_waiting_while_its_nomination_is_withdrawn() {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_helped_is_asked_about_more_and_more_seldom_and_after_the_others() {
+    fn infeasible_pods_are_decided_less_often_and_after_the_others() {
         let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
         world.pod(addon("vip", 9)).pod(addon("dns", 0));
         due(&mut rescues, &world, now);

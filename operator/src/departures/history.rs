@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_are_over_are_kept_for_a_time_and_a_number_with_all_their_parts() {
+    fn ended_plans_are_kept_up_to_an_age_and_a_number_with_all_their_parts() {
         let model = world(&[
             ("a", 1, Some("Completed"), 100),
             ("a.2", 1, None, 0),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rate_counts_is_kept_whatever_the_history_is() {
+    fn plans_that_count_for_rates_are_kept_whatever_the_limits_of_the_history() {
         let mut model = world(&[("b", 1, Some("Completed"), 100)]);
         let status = json!({"state": "Completed", "term": "t", "evicted": 1, "finishedAt": "1970-01-01T00:01:40Z"});
         store(&mut model, "a", 1, &status);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_decision_stands_behind_is_struck_out_or_removed_after_a_while() {
+    fn plans_without_a_decision_are_cancelled_or_deleted_after_a_while() {
         let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
         let just_now = pass(&model, KEEP, 160);
         assert!(just_now.struck.is_empty() && just_now.commands.is_empty(), "a moment ago");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_is_looked_at_every_ten_seconds() {
+    fn the_history_is_trimmed_every_ten_seconds() {
         let (model, mut keeper, now) = (world(&[("a", 1, Some("Completed"), 1)]), Keeper::default(), Instant::now());
         let mut pass = |now| {
             let step = step(&mut keeper, &model, KEEP, (now, 10_000));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_cannot_be_stored_five_times_in_a_row_is_given_up() {
+    fn a_plan_that_cannot_be_stored_five_times_in_a_row_fails() {
         let (mut store, mut now) = (PlanStore::default(), Instant::now());
         store.open(&Record::from(&flight(PlanState::Planned)));
         for _ in 0..4 {
@@ -383,7 +383,7 @@ mod tests {
 
     /// Regression test: the watch of a new CustomResourceDefinition restarted between the creation of a plan and its deletion.
     #[test]
-    fn a_plan_that_a_list_does_not_show_is_written_anew_and_found_deleted() {
+    fn a_plan_that_is_missing_in_a_list_is_written_again_and_found_deleted() {
         let (mut store, now) = (PlanStore::default(), Instant::now());
         store.open(&Record::from(&flight(PlanState::Planned)));
         calls(&mut store, now);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_only_told_is_created_once_with_its_end_and_tried_again_a_few_times() {
+    fn an_observed_plan_is_created_once_with_its_end_and_retried_a_few_times() {
         let (mut store, mut now) = (PlanStore::default(), Instant::now());
         let ended = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Observed) };
         store.record(&Record::from(&flight(PlanState::Observed)), end());
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preemption_that_somebody_deleted_ends_its_plan() {
+    fn a_deleted_preemption_ends_its_plan() {
         let (mut store, now) = (PlanStore::default(), Instant::now());
         store.reopen(&Record::from(&flight(PlanState::Evicting)));
         calls(&mut store, now);

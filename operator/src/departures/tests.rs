@@ -335,7 +335,7 @@ fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating()
 }
 
 #[test]
-fn evictions_that_wait_for_their_turn_are_taken_back_and_requested_again() {
+fn evictions_in_the_queue_are_withdrawn_and_requested_again() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);

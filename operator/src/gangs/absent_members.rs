@@ -247,7 +247,7 @@ mod tests {
     const FAILURE: &str = "Job train could not create a pod: no quota";
 
     #[test]
-    fn the_failure_to_create_a_member_is_told_until_that_is_created() {
+    fn the_failure_to_create_a_member_is_reported_until_the_member_is_created() {
         let mut scene = Scene::new();
         assert_eq!(scene.after(0), None, "most pods are created within seconds");
         assert_eq!(scene.after(10).unwrap(), ["g", "train"]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_waits_for_a_gated_pod_is_told_after_a_minute_without_a_failure() {
+    fn a_controller_that_waits_for_a_gated_pod_is_reported_after_a_minute() {
         let mut scene = Scene::new();
         scene.after(0);
         scene.after(10);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn mirror_pods_and_pods_that_go_are_left_alone_and_where_admission_never_looks_pods_are_filled_back() {
+    fn mirror_and_terminating_pods_are_not_changed_and_pods_outside_of_admission_are() {
         let mut world = World::new();
         world.class(class(Some(200)));
         let pod = |name: &str| TestPod::new(name, 10).class("guarded").created(300);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_calls_are_under_way_at_once_and_no_more() {
+    fn the_number_of_calls_in_flight_is_limited() {
         let (mut world, now) = (World::new(), Instant::now());
         world.class(class(Some(200)));
         for number in 0..100 {

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_of_which_some_are_bound_and_others_not_is_noticed_after_the_time() {
+    fn a_partially_scheduled_gang_is_disrupted_after_the_timeout() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         assert_eq!(due(&mut starts, &mut world, now), []);
         assert_eq!(due(&mut starts, &mut world, now + AFTER - Duration::from_secs(1)), []);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn another_member_that_is_bound_begins_the_time_anew_and_the_last_one_ends_it() {
+    fn the_timeout_starts_again_with_each_bound_member_and_ends_with_the_last_one() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_bound_in_place_of_another_one_begins_the_time_anew() {
+    fn the_timeout_starts_again_when_a_replacement_is_bound() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_that_never_had_enough_members_is_noticed_although_the_clock_of_the_leader_is_fast() {
+    fn a_gang_that_never_had_enough_members_is_disrupted_although_the_clock_of_the_leader_is_fast() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.scheduled("g", "False", 400).never_scheduled("g", 400);
         due(&mut starts, &mut world, now);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_of_which_every_member_was_replaced_since_it_had_enough_is_noticed() {
+    fn a_gang_is_disrupted_if_every_member_was_replaced_since_it_had_enough() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(106));
         due(&mut starts, &mut world, now);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_with_bound_and_gated_members_is_noticed_and_its_gated_members_are_not_evicted() {
+    fn a_gang_with_bound_and_gated_members_is_disrupted_without_its_gated_members() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
         due(&mut starts, &mut world, now);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_without_a_bound_member_is_noticed_if_its_topology_domain_has_no_node() {
+    fn a_gang_without_a_bound_member_is_disrupted_if_its_topology_domain_has_no_node() {
         let (mut world, mut starts, now) = (World::new(), HalfStarts::default(), Instant::now());
         world.node("n1", 8).gang_within("g", 2, 10, "rack").scheduled("g", "False", 90);
         let member = |name: &str| TestPod::new(name, 10).of("g").of_job("job").created(100);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_somebody_else_gates_is_not_waited_for() {
+    fn a_member_with_a_gate_of_another_component_does_not_count_as_pending() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         let gates = serde_json::json!([{"name": "example.com/quota"}]);
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).spec("schedulingGates", gates));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_have_finished_count_and_a_member_that_nobody_makes_anew_is_named() {
+    fn finished_members_count_and_a_member_without_a_controller_is_named() {
         let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
         world.pod(TestPod::new("done", 10).of("g").created(100).on("n1").finished("job"));
         due(&mut starts, &mut world, now);

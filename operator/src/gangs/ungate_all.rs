@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_held_pod_is_released_at_once_whatever_its_group_lacks_and_again_after_a_while() {
+    fn every_gated_pod_is_ungated_at_once_and_again_after_a_while() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         world.group("g", 3, 10, "PodGroup").pod(TestPod::new("a", 10).of("g").held());
         world.pod(TestPod::new("low", 1).of("g").held()).pod(TestPod::new("orphan", 1).of("missing").held());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_are_released_who_are_meant() {
+    fn only_selected_pods_are_ungated() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         world.pod(TestPod::new("old", 1).of("g").held().created(100));
         world.pod(TestPod::new("new", 1).of("g").held().created(200));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_releases_that_are_under_way_are_bounded() {
+    fn the_number_of_ungating_calls_in_flight_is_bounded() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         for number in 0..AT_ONCE + 5 {
             world.pod(TestPod::new(&format!("p{number}"), 1).of("g").held());

@@ -197,7 +197,7 @@ mod tests {
     /// Not a test: the next test runs it in a process of its own.
     #[tokio::test]
     #[ignore = "ends the process"]
-    async fn the_arbiter_is_stuck_while_the_election_goes_on() {
+    async fn the_arbiter_is_stuck_while_the_election_continues() {
         let liveness = Liveness::new(Instant::now() - 2 * LONGEST);
         let stop = CancellationToken::new();
         let (every, release) = (Duration::from_millis(1), seconds(2));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_stuck_process_gives_up_its_lease_and_ends() {
-        let test = "leadership::liveness::tests::the_arbiter_is_stuck_while_the_election_goes_on";
+        let test = "leadership::liveness::tests::the_arbiter_is_stuck_while_the_election_continues";
         let arguments = ["--ignored", "--exact", "--nocapture", test];
         let ended = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
         assert_eq!(ended.status.signal(), Some(6), "{ended:?}");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_goes_on_failing_for_ten_seconds_is_broken_until_it_tells_something() {
+    fn a_watch_that_keeps_failing_for_ten_seconds_is_broken_until_it_delivers_something() {
         let (watches, start) = (Watches::default(), Instant::now());
         for second in [0, 2, 4, 6, 8] {
             watches.failed("Pod".into(), after(start, second));

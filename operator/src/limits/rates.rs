@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_has_one_minute_for_all_namespaces_and_the_later_of_two_limits_is_told() {
+    fn the_limit_of_the_cluster_counts_all_namespaces_and_the_later_of_two_limits_is_reported() {
         let (mut rates, start) = after(PER_CLUSTER, 3);
         let now = start + seconds(30);
         let tally = rates.tally(now);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_first_has_its_turn_first() {
+    fn the_first_waiting_plan_has_its_turn_first() {
         let (mut rates, start) = after(PER_CLUSTER, 4);
         let now = start + seconds(40);
         let mut tally = rates.tally(now);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nothing_is_kept_and_with_zero_nobody_ever_goes() {
+    fn without_limits_nothing_is_counted_and_with_zero_no_pod_is_evicted() {
         let (rates, _) = after(Most::default(), 3);
         assert!(!rates.counts("a0") && rates.most().zero().is_none());
         let zero = |namespace, cluster| Most { namespace, cluster }.zero();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_starts_with_a_value_that_is_no_mode_evicts_nobody() {
+    fn a_process_that_starts_with_an_invalid_mode_evicts_no_pod() {
         for (chart, counts) in [(Mode::Enforce, Mode::Observe), (Mode::Off, Mode::Off)] {
             let mut switch = Switch::new(chart);
             let complaint = switch.follow(&mode("Off")).unwrap();

@@ -350,7 +350,7 @@ mod tests {
     use giveway_planner::model::ObjectKey;
 
     #[test]
-    fn members_of_a_later_owner_are_told_from_those_that_a_group_was_made_for() {
+    fn members_of_a_later_owner_are_distinguished_from_those_of_the_groups_owner() {
         let of = |name: &str, uid: &str| {
             TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid).labelled(LABEL_GANG, "true")
         };
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_the_name_of_an_earlier_one_is_told_from_it_also_when_nobody_saw_that_go() {
+    fn a_new_group_is_distinguished_from_an_earlier_one_of_the_name_whose_deletion_was_not_observed() {
         let mut world = World::new();
         let key = world.key("train");
         let group = |uid: &str| {

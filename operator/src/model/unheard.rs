@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_does_not_exist_spares_nobody_for_long() {
+    fn a_pod_of_a_missing_group_is_excluded_as_a_victim_for_a_limited_time() {
         let mut world = world();
         world.namespace("default");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN));

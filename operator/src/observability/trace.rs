@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collector_that_is_away_delays_nobody() {
+    async fn an_unreachable_collector_delays_no_pass() {
         let tracer = Tracer::to("http://127.0.0.1:1/v1/traces").unwrap();
         let trace = Trace { id: id_of(&plan("u", "p")), attributes: Vec::new(), failure: None, stages: Vec::new() };
         for _ in 0..2 * WAITING {

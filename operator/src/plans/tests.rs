@@ -214,7 +214,7 @@ impl Run {
 }
 
 #[test]
-fn nobody_is_evicted_before_the_plan_is_stored() {
+fn no_pod_is_evicted_before_the_plan_is_stored() {
     let mut run = Run::new();
     assert!(names(&run.step()).is_empty());
     run.later(60);
@@ -326,7 +326,7 @@ fn a_cleared_nomination_is_patched_again() {
 }
 
 #[test]
-fn a_place_taken_by_somebody_more_important_cancels_the_plan_and_withdraws_nominations() {
+fn a_more_important_pod_on_the_node_cancels_the_plan_and_withdraws_nominations() {
     let mut run = Run::evicting();
     for name in ["l1", "l2"] {
         run.flight.evicted(&format!("uid-{name}"), &EvictOutcome::Accepted, run.now);
@@ -355,7 +355,7 @@ fn the_delay_holds_evictions_back() {
 }
 
 #[test]
-fn a_resumed_plan_evicts_only_who_is_still_there_and_only_once_it_is_stored_again() {
+fn a_resumed_plan_evicts_only_existing_victims_after_it_is_stored_again() {
     let mut run = Run::new();
     run.flight.plan.state = PlanState::Evicting;
     run.flight.resumed = true;
@@ -417,7 +417,7 @@ fn what_is_left_of_a_group_is_handed_over_even_if_the_preemptor_is_bound_meanwhi
 }
 
 #[test]
-fn failures_wait_longer_each_time_and_never_give_up_a_group_that_was_begun() {
+fn failed_evictions_are_retried_at_growing_delays_until_a_partially_disrupted_group_is_evicted() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     for _ in 0..20 {
@@ -460,7 +460,7 @@ fn a_retry_that_is_withdrawn_does_not_forget_that_the_first_call_may_have_been_c
 }
 
 #[test]
-fn a_group_of_which_every_eviction_failed_again_and_again_is_not_begun() {
+fn a_group_of_which_every_eviction_failed_does_not_count_as_partially_disrupted() {
     let mut run = Run::evicting();
     for _ in 0..6 {
         for uid in ["uid-l1", "uid-l2"] {
@@ -532,7 +532,7 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_cancelled() {
 }
 
 #[test]
-fn who_is_on_the_way_out_counts_for_others_until_gone_also_when_the_plan_is_dropped() {
+fn terminating_victims_count_for_other_plans_until_they_are_deleted_also_after_a_cancelled_plan() {
     let mut run = Run::evicting();
     let mut flights = Flights::default();
     let cluster = &mut run.world.model.cluster.clone();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_victims_are_told_once_and_others_after_a_minute() {
+    fn the_same_victims_are_reported_once_and_others_after_a_minute() {
         let (mut observed, now, uid) = (Observed::default(), Instant::now(), SmolStr::new("uid-vip"));
         let ((vip, first), (_, second)) = (plan_over(&["a"]), plan_over(&["b"]));
         assert_eq!(observed.storing(&vip, &uid, &first, now), Storing::Now);

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_victim_is_spared_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
+    fn a_refused_victim_is_excluded_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         let uid = SmolStr::new("uid-db");
         for _ in 0..8 {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_whose_member_went_is_followed_by_another_at_once_but_not_again_and_again() {
+    fn a_plan_whose_member_was_deleted_is_followed_by_another_at_once_but_only_once() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         for _ in 0..REFUSALS {
             waiting.planned_again(now);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_taken_down_lets_others_go_first_whatever_else_happens_to_it() {
+    fn a_disrupted_gang_backs_off_whatever_else_happens_to_it() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
         waiting.again = 3;
         waiting.stand_back(now);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_cut_into_slices_and_everybody_has_a_turn_before_the_next_one() {
+    fn a_round_is_cut_into_slices_and_every_preemptor_has_a_turn_before_the_next_one() {
         let (mut round, now) = (Round::default(), Instant::now());
         assert_eq!(pass(&mut round, &["a", "b", "c", "d"], &[], 30 * MS, now), ["a", "b"]);
         assert!(round.again().is_some(), "at once");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_round_it_rests_and_who_is_new_does_not_wait_for_that() {
+    fn after_a_round_there_is_a_rest_and_a_new_preemptor_does_not_wait_for_its_end() {
         let (mut round, now) = (Round::default(), Instant::now());
         assert_eq!(pass(&mut round, &["a", "b"], &[], 10 * MS, now), ["a", "b"]);
         assert_eq!(pass(&mut round, &["a", "b", "n"], &["n"], 10 * MS, now + 58 * MS), ["n"]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn many_new_ones_are_looked_at_in_more_than_one_pass() {
+    fn many_new_preemptors_are_decided_in_more_than_one_pass() {
         let (mut round, now) = (Round::default(), Instant::now());
         let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
         assert_eq!(pass(&mut round, &all, &all, 100 * MS, now), ["a", "b", "c", "d", "e"]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_looked_at_anew_does_not_wait_either() {
+    fn a_preemptor_to_be_decided_again_does_not_wait_either() {
         let (mut round, now) = (Round::default(), Instant::now());
         assert_eq!(pass(&mut round, &["a"], &[], 10 * MS, now), ["a"]);
         assert!(!round.begin(now + 20 * MS, round.arrivals));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn untimed_everybody_is_looked_at_in_every_pass() {
+    fn without_a_time_limit_every_preemptor_is_decided_in_every_pass() {
         let (mut round, now) = (Round::untimed(), Instant::now());
         for _ in 0..2 {
             assert_eq!(pass(&mut round, &["a", "b", "c"], &[], 40 * MS, now), ["a", "b", "c"]);

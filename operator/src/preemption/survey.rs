@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_waits_since_it_was_seen_to_wait_and_anew_after_it_did_not() {
+    fn the_time_of_a_pending_group_starts_when_it_is_observed_and_again_after_it_was_scheduled() {
         let (mut world, mut look) = (World::new(), look());
         let none = look.none();
         world.node("n1", 4).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").held());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_every_two_seconds() {
+    fn groups_are_counted_every_two_seconds() {
         let (mut survey, now) = (Survey::default(), Instant::now());
         assert!(survey.due(now) && !survey.due(now + Duration::from_millis(1999)));
         assert!(survey.due(now + Duration::from_secs(2)));

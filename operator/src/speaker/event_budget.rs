@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twenty_events_come_at_once_and_then_five_in_a_second() {
+    fn twenty_events_are_permitted_at_once_and_then_five_per_second() {
         let (mut budget, start) = (EventBudget::default(), Instant::now());
         let mut count = |seconds: u64| {
             let (now, mut events) = (start + Duration::from_secs(seconds), 0);

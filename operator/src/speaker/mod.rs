@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_said_to_an_object_once_in_five_minutes() {
+    fn an_event_on_an_object_is_repeated_after_five_minutes() {
         let (mut speaker, now) = (Speaker::default(), Instant::now());
         assert!(speaker.is_news("uid-db", "pod/default/p", now));
         assert!(!speaker.is_news("uid-db", "pod/default/p", now + Duration::from_secs(299)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_pod_is_told_once_whatever_becomes_of_the_reason() {
+    fn a_gated_pod_gets_one_event_whatever_becomes_of_the_reason() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         world.node("n1", 4).group("g", 2, 10, "Pod");
         world.pod(TestPod::new("a", 0).of("g").held()).pod(TestPod::new("b", 0).of("g").on("n1"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_group_is_told_each_reason_once() {
+    fn the_owner_of_a_group_gets_one_event_for_each_reason() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         world.group("g", 2, 10, "Pod").pod(TestPod::new("a", 0).of("g").held().of_job("train"));
         let later = now + Duration::from_secs(60);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_told_a_few_at_a_time_and_who_has_a_group_meanwhile_is_not() {
+    fn thousands_of_pods_get_events_a_few_at_a_time_and_those_with_a_group_get_none() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         for number in 0..1001 {
             world.pod(TestPod::new(&format!("p{number}"), 0).of("missing").held());

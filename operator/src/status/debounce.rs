@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_rests_is_written_all_the_same() {
+    fn constant_changes_are_written_nevertheless() {
         let start = Instant::now();
         let mut debounced = Debounced::new(0, start);
         for tenth in 1..100 {

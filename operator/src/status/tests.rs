@@ -108,7 +108,7 @@ fn flight(state: PlanState) -> Flight {
 }
 
 #[test]
-fn a_plan_is_told_in_short_once_it_is_stored() {
+fn a_stored_plan_is_summarised_in_the_status() {
     let mut case = Case::new();
     let mut unstored = flight(PlanState::Planned);
     unstored.stored = None;
@@ -125,7 +125,7 @@ fn a_plan_is_told_in_short_once_it_is_stored() {
 }
 
 #[test]
-fn who_gives_way_to_another_namespace_learns_kind_and_uid_only() {
+fn victims_of_another_namespaces_preemptor_see_only_its_kind_and_uid() {
     let mut case = Case::new().bound(&["a", "b"]);
     let mut taken = flight(PlanState::Evicting);
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
@@ -169,7 +169,7 @@ fn a_group_without_pods_says_how_many_it_needs() {
 }
 
 #[test]
-fn members_with_the_gate_of_somebody_else_are_counted_apart() {
+fn members_with_a_gate_of_another_component_are_counted_separately() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").spec("schedulingGates", json!([{"name": "example.com/quota"}])));
     let words = "False WaitingForPods: 2 pods needed, 0 exist and 1 does not count, it has a scheduling gate of another component.";
@@ -177,7 +177,7 @@ fn members_with_the_gate_of_somebody_else_are_counted_apart() {
 }
 
 #[test]
-fn a_group_within_one_rack_says_which_and_one_that_is_torn_says_so() {
+fn a_group_within_one_rack_names_it_and_one_in_two_racks_says_so() {
     let mut case = Case::new();
     case.world.labelled_node("n1", 4, "rack", "r1").labelled_node("n2", 4, "rack", "r2");
     case.world.gang_within("g", 2, 100, "rack");
@@ -202,7 +202,7 @@ fn a_group_within_one_rack_says_which_and_one_that_is_torn_says_so() {
 }
 
 #[test]
-fn the_domain_of_a_plan_is_told() {
+fn the_message_names_the_domain_of_a_plan() {
     let mut case = Case::new();
     let mut taken = flight(PlanState::WaitingForVictims);
     taken.plan.domain = Some(giveway_crds::plan::StoredDomain { key: "rack".into(), value: "r1".into() });
@@ -213,7 +213,7 @@ fn the_domain_of_a_plan_is_told() {
 }
 
 #[test]
-fn who_waits_for_pods_that_terminate_by_themselves_is_not_said_to_preempt() {
+fn a_group_that_waits_for_terminating_pods_is_not_reported_as_preempting() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").held());
     let mut free = flight(PlanState::Planned);
@@ -335,7 +335,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
 }
 
 #[test]
-fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
+fn evictions_of_single_pods_of_a_group_set_no_disruption_target() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.victim_of = Some(Victimhood {
         plan: String::new(),
@@ -350,7 +350,7 @@ fn single_pods_of_a_group_that_go_make_no_disruption_target_of_the_group() {
 }
 
 #[test]
-fn a_member_above_its_group_is_told_that_the_groups_priority_counts_and_the_end_of_it_is_told() {
+fn the_condition_says_that_the_groups_priority_counts_for_members_above_it_and_when_that_ends() {
     let mut case = Case::new().bound(&["a"]);
     case.world.pod(TestPod::new("b", 500).of("g").on("n1"));
     let status = case.store();
@@ -366,7 +366,7 @@ fn a_member_above_its_group_is_told_that_the_groups_priority_counts_and_the_end_
 }
 
 #[test]
-fn members_below_their_group_are_counted_by_what_becomes_of_them_and_told_what_to_do() {
+fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
     let mut case = Case::new();
     case.world.class(json!({"metadata": {"name": "high"}, "value": 100}));
     case.world.group_of_class("g", 2, 100, "high");
@@ -442,7 +442,7 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
 }
 
 #[test]
-fn a_gang_that_had_done_its_work_before_anybody_saw_it_bound_was_scheduled() {
+fn a_gang_that_finished_before_it_was_observed_bound_was_scheduled() {
     let mut case = Case::new();
     for name in ["a", "b"] {
         case.world.pod(TestPod::new(name, 100).of("g").on("n1").finished("j1"));
@@ -452,7 +452,7 @@ fn a_gang_that_had_done_its_work_before_anybody_saw_it_bound_was_scheduled() {
 }
 
 #[test]
-fn pods_on_their_way_out_are_not_counted_as_if_they_waited() {
+fn terminating_pods_do_not_count_as_pending() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").on("n1").terminating());
     case.world.pod(TestPod::new("b", 100).of("g").held());
@@ -572,7 +572,7 @@ fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
 }
 
 #[test]
-fn a_group_whose_plan_is_in_flight_is_told_about_in_agreement() {
+fn the_message_about_a_plan_in_flight_agrees_with_its_numbers() {
     assert_eq!(
         told_in_flight(1, 1, PlanState::Evicting),
         "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim have terminated. It starts when it has."
@@ -592,7 +592,7 @@ fn a_group_whose_plan_is_in_flight_is_told_about_in_agreement() {
 }
 
 #[test]
-fn why_members_do_not_exist_is_told_while_the_group_waits_for_them_and_after_it_was_scheduled() {
+fn the_reason_why_members_do_not_exist_is_shown_also_after_the_group_was_scheduled() {
     let mut case = Case::new();
     case.absent = Some("Job g could not create a pod: no quota");
     let waits = "False WaitingForPods: 2 pods needed, 0 exist. Job g could not create a pod: no quota";

@@ -465,7 +465,7 @@ fn a_new_leader_continues_a_plan_after_it_has_stored_that_it_leads() {
 }
 
 #[test]
-fn a_new_leader_finishes_only_the_group_that_was_begun_if_the_preemptor_was_deleted_meanwhile() {
+fn a_new_leader_finishes_only_the_partially_disrupted_group_if_the_preemptor_was_deleted() {
     for change_leader in CHANGES_OF_LEADER {
         let mut driven = at(Stage::FirstEviction);
         driven.delete(Kind::Group, "train");
@@ -503,7 +503,7 @@ fn a_new_leader_counts_the_evictions_of_the_earlier_one_against_the_limit() {
 }
 
 #[test]
-fn observe_and_off_finish_the_group_that_was_begun_and_evict_no_other() {
+fn observe_and_off_finish_the_partially_disrupted_group_and_evict_no_other() {
     for (mode, words, reason) in [("observe", OBSERVES, "Observing"), ("off", OFF, "SwitchedOff")] {
         let mut driven = at(Stage::FirstEviction);
         driven.switch(mode);

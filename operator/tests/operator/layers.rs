@@ -81,7 +81,7 @@ fn no_module_imports_from_its_own_layer_or_a_higher_one() {
 }
 
 #[test]
-fn an_import_that_runs_backwards_is_told() {
+fn an_import_of_a_later_layer_is_reported() {
     assert_eq!(backwards("model", "use crate::plans::Flight;"), ["model imports plans, which is not below it"]);
     assert_eq!(backwards("model", "use crate::feeds::watch;"), ["model imports feeds, which is not below it"]);
     assert_eq!(backwards("news", ""), ["news is in no layer"]);

@@ -65,7 +65,7 @@ fn a_dump_names_the_plan_its_preemptor_and_its_victims_and_what_it_waits_for() {
 }
 
 #[test]
-fn a_dump_tells_who_leads_in_which_mode_and_the_state_of_queues_and_watches() {
+fn a_dump_shows_leadership_mode_queues_and_watches() {
     let mut driven = preempting();
     driven.switch("observe");
     driven.settle();
@@ -117,7 +117,7 @@ fn a_departure_is_dumped_and_counted_by_its_cause_with_the_refusal() {
 }
 
 #[test]
-fn plans_are_counted_by_stage_and_one_whose_members_are_bound_is_not_in_vain() {
+fn plans_are_counted_by_stage_and_one_whose_members_are_bound_is_no_fruitless_one() {
     let mut driven = preempting();
     driven.run(seconds(3));
     let waits = r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="WaitingForVictims"}"#;
@@ -144,7 +144,7 @@ fn a_plan_that_evicted_pods_and_whose_members_are_not_bound_is_counted_once() {
 
 /// The user no longer wants what the pods were evicted for, so nothing is wrong with Giveway or kube-scheduler.
 #[test]
-fn a_plan_whose_preemptor_was_deleted_is_not_counted_as_one_in_vain() {
+fn a_plan_whose_preemptor_was_deleted_is_not_counted_as_fruitless() {
     let mut driven = preempting();
     driven.delete(Kind::Pod, "train-0");
     driven.delete(Kind::Group, "train");

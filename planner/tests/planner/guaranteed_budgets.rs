@@ -196,7 +196,7 @@ fn another_node_is_taken_when_the_cheapest_is_guaranteed() {
 }
 
 #[test]
-fn of_the_pods_on_one_node_as_many_guarded_ones_go_as_are_allowed() {
+fn of_the_pods_on_one_node_as_many_guarded_ones_are_evicted_as_are_allowed() {
     let all = [
         node("a", 3),
         guarded("db-1", "a"),
@@ -267,7 +267,7 @@ fn two_decisions_cannot_spend_one_allowance() {
 }
 
 #[test]
-fn pods_that_the_eviction_api_lets_go_violate_nothing() {
+fn pods_that_the_eviction_api_does_not_check_violate_nothing() {
     let healthy = |policy: &str| {
         budget("db", "db", 0)
             .set("/spec/unhealthyPodEvictionPolicy", json!(policy))

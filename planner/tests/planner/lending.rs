@@ -10,7 +10,7 @@ fn class(name: &str, value: i32) -> PriorityClass {
 }
 
 #[test]
-fn a_group_shields_no_pod_of_a_lower_class() {
+fn a_group_protects_no_pod_of_a_lower_class() {
     let all = [
         node("a", 2),
         gang("mid", 50, 1),
@@ -63,7 +63,7 @@ fn a_member_of_a_lower_class_than_its_group_is_not_planned_for() {
 }
 
 #[test]
-fn a_basic_group_lends_its_pods_nothing_either() {
+fn a_basic_group_does_not_raise_the_priority_of_its_pods_either() {
     let basic = gang("g", 10, 1).set("/spec/schedulingPolicy", json!({"basic": {}}));
     let mut all = vec![node("a", 1), pod("low").priority(5).on("a"), basic, pod("cheap").group("g").priority(9)];
     assert_eq!(decide(&cluster(&all), &for_group("g")), Decision::Nothing);

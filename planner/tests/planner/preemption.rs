@@ -20,7 +20,7 @@ fn a_gang_that_fits_evicts_no_pod_and_takes_the_tightest_nodes() {
 }
 
 #[test]
-fn min_count_is_enough_to_go_ahead_and_the_rest_is_left() {
+fn min_count_members_are_enough_and_the_others_are_not_planned() {
     let mut all = vec![node("a", 2), gang("g", 10, 2)];
     all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
     all.push(pod("low").on("a").asks("cpu", "0"));
@@ -77,7 +77,7 @@ fn a_group_in_mode_pod_group_is_evicted_also_where_its_capacity_is_not_needed() 
 }
 
 #[test]
-fn pods_of_a_group_in_mode_pod_go_one_by_one() {
+fn pods_of_a_group_in_mode_pod_are_evicted_one_by_one() {
     let mut all = vec![node("a", 2), gang("low", 5, 2), pod("p").priority(10)];
     all.extend([pod("low-0").group("low").on("a"), pod("low-1").group("low").on("a")]);
     let plan = planned(decide(&cluster(&all), &for_pod("p")));

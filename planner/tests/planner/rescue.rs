@@ -295,7 +295,7 @@ fn a_pod_that_takes_too_long_to_terminate_is_not_waited_for() {
 }
 
 #[test]
-fn one_pod_of_a_daemonset_shields_no_group() {
+fn one_pod_of_a_daemonset_protects_no_group() {
     let member = |name: &str, on: &str| low(name, on).group("train");
     let group = gang("train", 0, 1).whole();
     let objects = [addon("dns"), group, node("n1", 1), member("m-0", "n1"), node("n2", 1)];

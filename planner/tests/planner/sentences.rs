@@ -26,7 +26,7 @@ fn the_example_of_the_design() {
 }
 
 #[test]
-fn room_that_is_in_pieces_is_said_to_be() {
+fn fragmented_capacity_is_reported() {
     let mut all = vec![node("a", 2), node("b", 2), gang("g", 1000, 2)];
     all.extend([pod("low-a").on("a"), pod("low-b").on("b"), pod("high-b").priority(2000).on("b")]);
     all.extend((0..2).map(|i| pod(&format!("g-{i}")).group("g").asks("cpu", "2")));

@@ -28,7 +28,7 @@ fn lines(sparing: &Sparing) -> Vec<String> {
 }
 
 #[test]
-fn the_more_important_stay_where_there_is_room_besides_the_members() {
+fn the_more_important_units_stay_if_the_members_fit_beside_them() {
     let all = [
         node("a", 3),
         pod("older").on("a").set("/status/startTime", json!("2026-01-01T00:00:00Z")),

@@ -20,7 +20,7 @@ fn strategies_are_known_by_name_and_least_cost_is_the_default() {
 }
 
 #[test]
-fn kep5710_spares_the_most_important_first() {
+fn kep5710_reprieves_the_most_important_first() {
     let mut all = vec![node("a", 3), pod("p").priority(10)];
     all.extend((1..=3).map(|i| pod(&format!("p{i}")).priority(i).on("a")));
     assert_eq!(victims(&by(Strategy::Kep5710, &all, &for_pod("p"))), ["p1"]);
@@ -66,7 +66,7 @@ fn least_cost_evicts_groups_that_together_free_enough() {
 }
 
 #[test]
-fn of_plans_that_evict_as_many_pods_least_cost_finds_the_one_that_spares_the_whole_group() {
+fn of_plans_that_evict_as_many_pods_least_cost_finds_the_one_without_the_whole_group() {
     let mut all = vec![node("a", 1), node("b", 1), gang("whole", 1, 1).whole()];
     all.extend([pod("whole-0").group("whole").on("a"), pod("single").priority(1).on("b")]);
     all.extend(waiting_gang("g", 10, 1));

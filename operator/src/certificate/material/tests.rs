@@ -91,7 +91,7 @@ fn an_authority_is_refused_when_it_is_none_or_its_key_is_another_s() {
 }
 
 #[test]
-fn a_bundle_with_rubbish_in_it_trusts_nobody_by_mistake() {
+fn a_bundle_with_unreadable_parts_trusts_no_authority_by_mistake() {
     let mine = authority();
     let leaf = mine.issue(&names(), now(), DAY).unwrap();
     assert_eq!(Anchor::bundle(b""), []);

@@ -268,7 +268,7 @@ fn a_certificate_is_renewed_when_a_third_of_its_life_is_left_and_the_authority_s
 }
 
 #[test]
-fn an_authority_is_changed_in_the_order_that_nobody_notices() {
+fn an_authority_is_changed_without_a_failed_call() {
     let mut world = World::installed(&mut Random(3));
     let old = world.current();
     let renew_at = old.renew_at();
@@ -323,7 +323,7 @@ fn whatever_is_found_in_the_secrets_ends_in_a_working_installation() {
 }
 
 #[test]
-fn a_bundle_that_somebody_overwrites_is_written_again_and_an_announcement_starts_anew() {
+fn an_overwritten_bundle_is_written_again_and_the_announcement_is_repeated() {
     let mut world = World::installed(&mut Random(5));
     world.authority.value = Stored::default();
     world.settle();
@@ -362,7 +362,7 @@ fn a_replica_that_never_answers_keeps_the_old_authority_trusted_but_renews_nothi
 }
 
 #[test]
-fn many_changes_that_are_begun_before_one_is_finished_never_drop_the_authority_in_use() {
+fn many_overlapping_changes_never_remove_the_authority_in_use() {
     let mut world = World::installed(&mut Random(7));
     for _ in 0..40 {
         world.authority.value = Stored::default();

@@ -7,7 +7,7 @@ fn secret(data: &[(&str, &str)]) -> Secret {
 }
 
 #[test]
-fn what_is_stored_is_read_again_and_what_cannot_be_used_is_told() {
+fn stored_material_is_read_again_and_unusable_material_is_reported() {
     let [one, two] = [(); 2].map(|()| Authority::make(Timestamp::now(), SignedDuration::from_hours(24)).unwrap());
     let (pem, next) = (one.anchor().pem(), two.anchor().pem());
     let pairs = [("ca.crt", pem.as_str()), ("ca.key", one.key()), ("next-ca.crt", &next), ("next-ca.key", two.key())];

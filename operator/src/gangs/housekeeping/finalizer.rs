@@ -33,7 +33,7 @@ mod tests {
     use crate::testing::{TestPod, World};
 
     #[test]
-    fn a_group_with_pods_is_protected_and_set_free_with_the_last_of_them() {
+    fn a_group_has_the_finalizer_until_its_last_pod_is_deleted() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         let commands = pass(&mut housekeeping, &mut world, now);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_goes_with_its_owner_does_not_stay_for_pods_of_the_next_owner_of_that_name() {
+    fn a_group_that_is_deleted_with_its_owner_does_not_stay_for_pods_of_the_next_owner() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         let of_job = |name: &str, uid: &str| {
             let pod = TestPod::new(name, 10).of("train").of_job("train").owner_uid(uid);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_group_gets_no_word_no_finalizer_and_no_nomination_withdrawn() {
+    fn a_native_group_gets_no_status_no_finalizer_and_no_withdrawn_nomination() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).native_group("a", 10, "all");
         for group in ["a", "missing"] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_for_a_group_that_is_gone_is_forgotten() {
+    fn the_call_of_a_deleted_group_is_forgotten() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         pass(&mut housekeeping, &mut world, now);

@@ -70,7 +70,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_nomination_that_no_decision_stands_behind_is_withdrawn() {
+    fn a_nomination_without_a_decision_is_withdrawn() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");
         world.pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nomination_is_withdrawn_from_a_released_member_that_never_preempts() {
+    fn a_nomination_is_withdrawn_from_an_ungated_member_that_never_preempts() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");
         let released = |name: &str| TestPod::new(name, 10).of("g").unschedulable().nominated("n1");

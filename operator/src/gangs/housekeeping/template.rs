@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_first_pod_of_a_template_makes_its_group_once() {
+    fn the_group_of_a_template_is_created_once_for_the_first_pod() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.workload("serve", "worker").pod(TestPod::new("p", 0).templated("serve", "worker"));
         let commands = pass(&mut housekeeping, &mut world, now);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_its_group_is_told_once() {
+    fn an_event_on_a_pod_without_its_group_is_published_once() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         let mut speaker = Speaker::default();
         world.pod(TestPod::new("p", 0).of("g").held());

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_from_a_template_goes_when_nobody_has_used_it_for_long() {
+    fn a_group_from_a_template_is_deleted_when_it_is_unused_for_long() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.made_by_giveway("a", json!({})).made_from("serve", "worker", "of-a-user", json!({}));
         world.made_by_giveway("remembers", json!({"finished": {"count": 1}}));

@@ -205,7 +205,7 @@ fn a_group_does_not_wait_for_ever_for_what_its_owner_says() {
 }
 
 #[test]
-fn how_many_may_finish_for_which_a_job_makes_others_is_known_and_news_when_it_changes() {
+fn the_number_of_finished_pods_that_a_job_replaces_is_known_and_reported_when_it_changes() {
     let mut scene = Scene::new();
     scene.stored("train", "u1", 8);
     scene.world.pod(member("a", "train", "u1"));
@@ -283,7 +283,7 @@ fn the_job_of_a_jobset_s_gang_tells_which_of_its_indexes_have_failed_and_how_man
 }
 
 #[test]
-fn a_number_that_changes_without_a_pod_is_seen_in_turn() {
+fn a_number_that_changes_without_a_pod_event_is_read_in_turn() {
     let mut scene = Scene::new();
     scene.stored("train", "u1", 2);
     scene.world.pod(member("a", "train", "u1"));
@@ -342,7 +342,7 @@ fn pods_of_a_later_owner_wait_until_that_is_read() {
 }
 
 #[test]
-fn an_owner_that_cannot_be_found_is_told_once_and_looked_for_again() {
+fn a_missing_owner_is_reported_once_and_read_again() {
     let mut scene = Scene::new();
     scene.world.pod(member("a", "train", "u1"));
     let commands = scene.pass();
@@ -359,7 +359,7 @@ fn an_owner_that_cannot_be_found_is_told_once_and_looked_for_again() {
 }
 
 #[test]
-fn pods_of_a_kind_that_nobody_knows_have_their_group_by_their_annotation_without_a_read() {
+fn pods_of_an_unknown_kind_get_a_group_from_their_annotation_without_a_read() {
     let mut scene = Scene::new();
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
     let pod = TestPod::new("a", 10).of("web").held().labelled(LABEL_GANG, "true").owners(owner);
@@ -405,7 +405,7 @@ fn reads_are_few_however_many_groups_there_are() {
 }
 
 #[test]
-fn of_thousands_of_groups_without_owners_a_few_are_read_at_a_time_and_ever_more_seldom() {
+fn owners_of_thousands_of_groups_are_read_a_few_at_a_time_and_less_often() {
     let mut scene = Scene::new();
     for number in 0..2_000 {
         let job = format!("job-{number:04}");
@@ -435,7 +435,7 @@ fn of_thousands_of_groups_without_owners_a_few_are_read_at_a_time_and_ever_more_
 }
 
 #[test]
-fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_are_told_why() {
+fn a_rejected_group_is_retried_less_often_and_its_pods_get_an_event() {
     let mut scene = Scene::new();
     scene.world.pod(member("a", "train", "u1"));
     let key = scene.world.key("train");
@@ -462,7 +462,7 @@ fn a_group_that_the_api_server_refuses_is_tried_ever_more_seldom_and_its_pods_ar
 }
 
 #[test]
-fn groups_that_come_and_go_take_nobody_s_turn_and_are_forgotten() {
+fn groups_that_are_created_and_deleted_take_no_turn_and_are_forgotten() {
     let mut scene = Scene::new();
     for number in 0..200 {
         let name = format!("gone-{number}");

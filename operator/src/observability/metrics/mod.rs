@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_any_more_is_shown_as_nobody() {
+    fn a_group_that_is_not_pending_any_more_is_removed_from_the_metrics() {
         let metrics = used();
         let waiting = r#"giveway_operator_waiting_groups{reason="Unschedulable",class="high"}"#;
         let oldest = r#"giveway_operator_oldest_waiting_group_age_seconds{class="high"}"#;

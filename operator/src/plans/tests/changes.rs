@@ -89,7 +89,7 @@ fn members_that_are_evicted_themselves_do_not_count_for_the_barrier() {
 }
 
 #[test]
-fn a_victim_that_ended_by_itself_is_gone() {
+fn a_victim_that_ended_by_itself_counts_as_removed() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.world.remove_pod("l1");
@@ -155,7 +155,7 @@ fn when_a_member_is_deleted_and_enough_are_left_the_next_plan_keeps_their_places
 }
 
 #[test]
-fn a_group_made_anew_under_the_name_gets_nothing_of_the_plan() {
+fn a_new_group_of_the_same_name_gets_nothing_of_the_plan() {
     let mut run = Run::evicting();
     run.flight.plan.preemptor.uid = "uid-of-an-earlier-one".into();
     run.step();
@@ -163,7 +163,7 @@ fn a_group_made_anew_under_the_name_gets_nothing_of_the_plan() {
 }
 
 #[test]
-fn a_held_member_that_cannot_go_does_not_take_the_time_limit_from_the_others() {
+fn a_gated_member_that_is_terminating_does_not_use_up_the_time_of_the_others() {
     let mut run = Run::new();
     run.world.remove_pod("l1").remove_pod("l2").group("gang", 1, 100, "PodGroup");
     run.flight.plan.victims.clear();
@@ -182,7 +182,7 @@ fn a_held_member_that_cannot_go_does_not_take_the_time_limit_from_the_others() {
 }
 
 #[test]
-fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
+fn victims_of_a_postponed_plan_do_not_count_as_removed_for_other_plans() {
     let mut run = Run::new();
     run.delayed(2, 86_400);
     run.epoch = 100;
@@ -195,7 +195,7 @@ fn victims_of_a_plan_that_is_put_off_are_not_gone_for_others() {
 }
 
 #[test]
-fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_goes_back() {
+fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_is_set_back() {
     let mut run = Run::new();
     run.delayed(2, 0);
     run.epoch = -3_600;
@@ -268,7 +268,7 @@ fn outdated(change: impl FnOnce(&mut World)) -> String {
 }
 
 #[test]
-fn nobody_goes_who_is_not_of_lower_priority_by_the_time_of_the_first_eviction() {
+fn no_pod_is_evicted_that_has_no_lower_priority_at_the_first_eviction() {
     let why = outdated(|world| {
         world.group("low", 2, 100, "PodGroup");
         world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
@@ -278,7 +278,7 @@ fn nobody_goes_who_is_not_of_lower_priority_by_the_time_of_the_first_eviction() 
 }
 
 #[test]
-fn a_whole_group_that_has_grown_by_the_time_of_the_first_eviction_is_not_begun() {
+fn a_group_that_has_grown_before_the_first_eviction_is_not_disrupted() {
     let why = outdated(|world| {
         world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     });

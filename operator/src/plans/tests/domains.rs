@@ -56,7 +56,7 @@ fn every_member_is_released_into_the_rack_of_the_plan() {
 }
 
 #[test]
-fn a_member_that_asks_for_another_rack_ends_the_plan_and_nobody_is_released() {
+fn a_member_that_selects_another_rack_cancels_the_plan_and_no_pod_is_ungated() {
     let asking = |name: &str| TestPod::new(name, 100).of("gang").held().spec("nodeSelector", json!({"rack": "r2"}));
     let why = "Pod default/g2 asks for rack=r2 in its own nodeSelector, and its group is placed in rack=r1.";
     let mut run = Run::in_a_rack();
@@ -98,7 +98,7 @@ fn a_member_that_was_bound_elsewhere_ends_the_plan() {
 }
 
 #[test]
-fn a_member_that_was_released_elsewhere_ends_the_plan_and_one_on_a_node_that_is_gone_does_not() {
+fn a_member_that_was_ungated_for_another_domain_cancels_the_plan_and_one_on_a_deleted_node_does_not() {
     let released = |value: &str| TestPod::new("g3", 100).of("gang").spec("nodeSelector", json!({"rack": value}));
     let mut run = Run::awaiting();
     run.emptied().pod(released("r2"));

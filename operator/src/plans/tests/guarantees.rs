@@ -31,7 +31,7 @@ fn singles(run: &mut Run, pods: &[(&str, Option<i32>)]) {
 }
 
 #[test]
-fn a_victim_that_can_be_refused_goes_before_those_that_cannot() {
+fn a_victim_that_a_budget_can_refuse_is_evicted_first() {
     let mut run = Run::new();
     singles(&mut run, &[("plain", None), ("db", Some(5000))]);
     assert_eq!(names(&run.step()), ["evict db"]);
@@ -40,7 +40,7 @@ fn a_victim_that_can_be_refused_goes_before_those_that_cannot() {
 }
 
 #[test]
-fn a_refusal_evicts_nobody_else_and_keeps_the_places() {
+fn after_a_refusal_no_other_pod_is_evicted_and_the_reservations_stay() {
     let mut run = Run::new();
     singles(&mut run, &[("plain", None), ("db", Some(5000))]);
     run.step();
@@ -56,7 +56,7 @@ fn a_refusal_evicts_nobody_else_and_keeps_the_places() {
 }
 
 #[test]
-fn where_several_can_be_refused_none_goes_before_all_would_be_allowed() {
+fn of_several_refusable_victims_none_is_evicted_before_all_are_allowed() {
     let mut run = Run::new();
     run.rehearsals_succeed = false;
     singles(&mut run, &[("db-1", Some(5000)), ("db-2", Some(5000))]);

@@ -54,7 +54,7 @@ fn their_nominations_go_when_all_have_started_and_do_not_come_back() {
 }
 
 #[test]
-fn who_finds_no_room_in_turn_is_planned_anew_when_there_is_none_left() {
+fn a_member_that_does_not_fit_in_its_turn_is_planned_again_when_no_other_is_left() {
     let mut run = both_on_one_node();
     run.step();
     for name in ["g1", "g2"] {

@@ -42,7 +42,7 @@ fn victims_go_when_the_places_on_their_own_nodes_are_reserved() {
 }
 
 #[test]
-fn a_group_goes_when_the_places_on_all_of_its_nodes_are_reserved() {
+fn a_group_is_evicted_when_the_placements_on_all_of_its_nodes_are_reserved() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.step();
@@ -53,7 +53,7 @@ fn a_group_goes_when_the_places_on_all_of_its_nodes_are_reserved() {
 }
 
 #[test]
-fn a_place_that_needs_free_room_is_reserved_before_anybody_goes() {
+fn a_placement_on_free_capacity_is_reserved_before_the_first_eviction() {
     let mut run = two_groups();
     // b-0 is deleted by its owner, so another pod could use its capacity.
     run.world.remove_pod("b-0");
@@ -66,7 +66,7 @@ fn a_place_that_needs_free_room_is_reserved_before_anybody_goes() {
 }
 
 #[test]
-fn nobody_new_goes_while_a_reservation_has_failed() {
+fn no_further_pod_is_evicted_while_a_reservation_has_failed() {
     let mut run = two_groups();
     run.step();
     answered(&mut run, "g2", false);
@@ -80,7 +80,7 @@ fn nobody_new_goes_while_a_reservation_has_failed() {
 }
 
 #[test]
-fn members_start_only_when_all_places_are_reserved_although_every_victim_is_gone() {
+fn members_are_ungated_only_when_all_placements_are_reserved_although_every_victim_was_removed() {
     let mut run = two_groups();
     run.step();
     answered(&mut run, "g1", true);
@@ -94,7 +94,7 @@ fn members_start_only_when_all_places_are_reserved_although_every_victim_is_gone
 }
 
 #[test]
-fn a_group_that_has_more_pods_by_now_is_not_torn_by_a_plan_that_began_with_others() {
+fn a_group_that_has_grown_is_not_partially_disrupted_by_a_plan_that_evicted_other_units() {
     let mut run = two_groups();
     run.step();
     answered(&mut run, "g1", true);

@@ -12,7 +12,7 @@ impl Run {
 const WHY: &str = "must stay: its namespace is protected (victims.protectedNamespaces).";
 
 #[test]
-fn a_plan_that_was_not_begun_is_dropped() {
+fn a_plan_without_evictions_is_cancelled() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Planned);
     run.protect("default");
@@ -42,7 +42,7 @@ fn evictions_that_wait_for_their_turn_are_withdrawn() {
 
 /// The remaining pod is not evicted, although the PodGroup stays partially disrupted.
 #[test]
-fn a_group_that_was_begun_is_not_finished() {
+fn a_partially_disrupted_group_is_not_evicted_further() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
     run.world.remove_pod("l2");

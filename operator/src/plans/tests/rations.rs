@@ -111,7 +111,7 @@ fn a_plan_waits_until_there_is_room_for_all_of_it_and_says_when() {
 }
 
 #[test]
-fn a_plan_that_needs_more_than_a_minute_allows_begins_in_an_empty_one_and_goes_unit_by_unit() {
+fn a_plan_above_the_limit_starts_after_a_minute_without_evictions_and_evicts_unit_by_unit() {
     let (mut run, mut rates) = (run(&[]), per_namespace(2));
     rates.note(&"default".into(), &"uid-other".into(), run.now);
     run.later(59);
@@ -128,7 +128,7 @@ fn a_plan_that_needs_more_than_a_minute_allows_begins_in_an_empty_one_and_goes_u
 }
 
 #[test]
-fn a_group_goes_whole_and_alone_where_it_is_larger_than_the_limit() {
+fn a_group_larger_than_the_limit_is_disrupted_together_and_alone() {
     let (mut run, mut rates) = (run(&["a", "b"]), per_namespace(1));
     rates.note(&"default".into(), &"uid-other".into(), run.now);
     run.later(60);
@@ -141,7 +141,7 @@ fn a_group_goes_whole_and_alone_where_it_is_larger_than_the_limit() {
 }
 
 #[test]
-fn what_was_begun_is_finished_whatever_the_rates_say() {
+fn a_partially_disrupted_unit_is_finished_whatever_the_limits() {
     let (mut run, mut rates) = (run(&["a", "b", "c"]), per_namespace(3));
     assert_eq!(pass(&mut run, &mut rates), ["a", "b", "c"]);
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);

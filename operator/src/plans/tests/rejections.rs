@@ -9,7 +9,7 @@ fn forbid(run: &mut Run, uid: &str) {
 }
 
 #[test]
-fn a_group_whose_evictions_are_all_forbidden_is_not_begun() {
+fn a_group_whose_evictions_are_all_forbidden_is_not_disrupted() {
     let mut run = Run::evicting();
     ["uid-l1", "uid-l2"].iter().for_each(|uid| forbid(&mut run, uid));
     let advance = run.step();
@@ -40,7 +40,7 @@ fn an_eviction_that_fails_six_times_ends_the_plan_with_the_last_answer() {
 }
 
 #[test]
-fn a_group_that_was_begun_goes_on_beside_the_next_plan() {
+fn a_partially_disrupted_group_is_finished_beside_the_next_plan() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
     forbid(&mut run, "uid-l1");

@@ -17,7 +17,7 @@ fn put_off() -> Run {
 }
 
 #[test]
-fn a_plan_that_was_put_off_gives_its_place_to_one_with_fewer_victims() {
+fn a_postponed_plan_is_replaced_by_one_with_fewer_victims() {
     let mut run = put_off();
     let ended = run.step().ended.unwrap();
     let why = "Capacity became free for some of the pods: a new plan evicts fewer pods.";
@@ -26,14 +26,14 @@ fn a_plan_that_was_put_off_gives_its_place_to_one_with_fewer_victims() {
 }
 
 #[test]
-fn it_does_so_once() {
+fn a_postponed_plan_is_replaced_once() {
     let mut run = put_off();
     run.flight.renewed = true;
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "nominate g3 n3"]);
 }
 
 #[test]
-fn a_plan_as_good_as_a_new_one_goes_on() {
+fn a_plan_as_good_as_a_new_one_continues() {
     let mut run = put_off();
     run.world.pod(TestPod::new("other", 100).on("n4"));
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "nominate g3 n3"]);
@@ -41,7 +41,7 @@ fn a_plan_as_good_as_a_new_one_goes_on() {
 }
 
 #[test]
-fn who_waits_for_room_in_a_minute_spares_some_too() {
+fn a_plan_that_waits_for_a_rate_is_also_replaced_by_one_with_fewer_victims() {
     let mut run = rations::run(&[]);
     run.delayed(3, 0);
     run.flight.ration = Some(BTreeSet::new());

@@ -129,7 +129,7 @@ fn fitting() -> Run {
 }
 
 #[test]
-fn a_pod_that_is_not_bound_within_a_minute_gives_its_turn_to_the_next_one() {
+fn a_pod_that_is_not_bound_within_a_minute_yields_to_the_next_one() {
     for is_down in [false, true] {
         let mut run = fitting();
         let limits = Limits { scheduler: Pace { is_down, ..Pace::UNKNOWN }, ..LIMITS };
@@ -208,7 +208,7 @@ fn a_pod_that_does_not_tolerate_the_taint_is_nominated_instead() {
 }
 
 #[test]
-fn whatever_happens_meanwhile_ends_the_plan_and_the_taint() {
+fn every_end_of_the_plan_removes_the_taint() {
     type Change = fn(&mut Run);
     let cases: [(Change, PlanState, &str); 5] = [
         (
@@ -252,7 +252,7 @@ fn whatever_happens_meanwhile_ends_the_plan_and_the_taint() {
 }
 
 #[test]
-fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
+fn a_cordoned_or_deleted_node_cancels_the_plan() {
     let (mut run, _) = tainted(1);
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
     run.world.remove_node("n1");
@@ -265,7 +265,7 @@ fn a_node_that_is_cordoned_or_gone_ends_the_plan() {
 }
 
 #[test]
-fn between_two_evictions_the_plan_is_looked_at_again() {
+fn the_plan_is_checked_between_two_evictions() {
     let (mut run, _) = tainted(1);
     run.flight.evicted("uid-a", &EvictOutcome::Error("timeout".into()), run.now);
     run.world

@@ -21,7 +21,7 @@ impl Run {
 }
 
 #[test]
-fn a_plan_that_still_holds_goes_on() {
+fn a_valid_plan_is_resumed() {
     for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims] {
         assert_eq!(resumed(state).dropped(), "");
     }
@@ -55,7 +55,7 @@ fn a_preemptor_whose_class_does_not_exist_for_a_moment_keeps_its_plan() {
 }
 
 #[test]
-fn a_place_is_for_the_preemptors_own_pods() {
+fn placements_are_for_the_preemptors_own_pods() {
     let mut run = resumed(PlanState::Planned);
     run.world.pod(TestPod::new("g1", 100).of("other").held());
     assert_eq!(run.dropped(), "pod default/g1 does not belong to its preemptor.");
@@ -75,7 +75,7 @@ fn every_victim_must_be_of_lower_priority_now() {
 }
 
 #[test]
-fn a_group_that_was_begun_is_finished_although_only_its_more_important_pods_are_left() {
+fn a_partially_disrupted_group_is_finished_although_only_its_more_important_pods_are_left() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 1000, "PodGroup");
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
@@ -87,7 +87,7 @@ fn a_group_that_was_begun_is_finished_although_only_its_more_important_pods_are_
 }
 
 #[test]
-fn a_plan_of_which_no_victim_is_left_ends_in_its_preemption_all_the_same() {
+fn a_plan_without_remaining_victims_ends_in_its_preemption_nevertheless() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 100, "PodGroup");
     run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
@@ -98,7 +98,7 @@ fn a_plan_of_which_no_victim_is_left_ends_in_its_preemption_all_the_same() {
 }
 
 #[test]
-fn a_whole_group_goes_whole_or_not_at_all() {
+fn a_group_in_mode_pod_group_is_disrupted_whole_or_not_at_all() {
     let mut run = resumed(PlanState::Planned);
     run.world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     assert_eq!(run.dropped(), "pod group default/low has more pods by now.");
@@ -126,7 +126,7 @@ fn what_is_left_of_a_group_is_handed_over_although_the_plan_does_not_hold() {
 }
 
 #[test]
-fn a_guaranteed_budget_that_came_meanwhile_holds() {
+fn a_guaranteed_budget_that_was_created_after_the_plan_holds() {
     let mut run = resumed(PlanState::Planned);
     run.world.budget("db", "db", 0).pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
     let why =
@@ -146,7 +146,7 @@ fn a_plan_that_does_not_fit_any_more_is_dropped_before_its_release_only() {
 }
 
 #[test]
-fn a_group_of_which_a_pod_ended_by_itself_was_not_begun_by_the_last_leader() {
+fn a_group_of_which_a_pod_ended_by_itself_does_not_count_as_partially_disrupted() {
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").succeeded()).remove_pod("g1");
@@ -172,7 +172,7 @@ fn a_preemptor_that_may_not_preempt_any_more_gets_nothing() {
 }
 
 #[test]
-fn a_static_pod_stays() {
+fn a_static_pod_is_not_evicted() {
     let mut run = resumed(PlanState::Planned);
     let pod = TestPod::new("l1", 10).of("low").on("n1").annotated("kubernetes.io/config.mirror", "x");
     run.world.pod(pod);
@@ -180,14 +180,14 @@ fn a_static_pod_stays() {
 }
 
 #[test]
-fn who_was_made_instead_of_one_that_went_does_not_end_the_plan() {
+fn replacement_pods_of_a_victim_do_not_cancel_the_plan() {
     let mut run = resumed(PlanState::Evicting);
     run.world.remove_pod("l1").node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
     assert_eq!(run.dropped(), "", "of a group that was begun those go that the plan names");
 }
 
 #[test]
-fn a_new_leader_evicts_nobody_else_for_a_plan_whose_node_was_cordoned_and_finishes_what_was_begun() {
+fn a_new_leader_finishes_only_partially_disrupted_units_of_a_plan_whose_node_was_cordoned() {
     let mut run = resumed(PlanState::Evicting);
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").cordoned("n2", 1);
