@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_stop_waiting_lose_no_turn() {
+    async fn a_dropped_caller_wastes_no_slot() {
         let lane = Lane::new(2);
         let taken = [lane.take(0).await, lane.take(0).await];
         let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(lane.take(0))).collect();

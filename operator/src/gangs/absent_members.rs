@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_before_the_last_member_was_created_is_not_the_reason() {
+    fn an_event_before_the_creation_of_the_last_member_is_not_the_reason() {
         let mut scene = Scene::new();
         scene.after(0);
         scene.after(10);

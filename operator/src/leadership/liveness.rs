@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_process_gives_up_its_lease_and_ends() {
+    fn a_stuck_process_releases_its_lease_and_ends() {
         let test = "leadership::liveness::tests::the_arbiter_is_stuck_while_the_election_continues";
         let arguments = ["--ignored", "--exact", "--nocapture", test];
         let ended = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();

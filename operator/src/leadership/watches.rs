@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_whose_list_stands_still_is_broken_until_the_list_is_complete() {
+    fn a_watch_whose_list_makes_no_progress_is_broken_until_the_list_is_complete() {
         let (watches, start) = (Watches::default(), Instant::now());
         watches.failed("PodGroup".into(), start);
         watches.lists("PodGroup".into(), after(start, 2));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_fails_now_and_then_or_has_nothing_to_tell_is_whole() {
+    fn a_watch_that_fails_sometimes_or_has_no_events_is_working() {
         let (watches, start) = (Watches::default(), Instant::now());
         for second in (0..60).step_by(9) {
             watches.failed("StorageClass".into(), after(start, second));

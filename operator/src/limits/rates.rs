@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_again_when_enough_are_a_minute_old() {
+    fn the_limit_allows_evictions_again_when_enough_are_a_minute_old() {
         let (mut rates, start) = after(PER_NAMESPACE, 3);
         let now = start + seconds(30);
         let full = |rates: &mut Rates, count, now| rates.tally(now).full(&need(&[("a", count)]), now);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_counts_once_at_its_later_time_and_not_at_all_when_it_stayed() {
+    fn a_pod_counts_once_at_its_later_time_and_not_at_all_if_its_eviction_failed() {
         let (mut rates, start) = after(PER_NAMESPACE, 3);
         rates.note(&"a".into(), &"a0".into(), start + seconds(50));
         rates.note(&"a".into(), &"a1".into(), start);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_mode_keeps_the_last_good_one_and_is_complained_of_once() {
+    fn an_invalid_mode_keeps_the_last_valid_one_and_is_reported_once() {
         let mut switch = Switch::new(Mode::Enforce);
         switch.follow(&mode("off"));
         let complaint = switch.follow(&mode("of")).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn another_config_map_says_nothing() {
+    fn another_config_map_has_no_effect() {
         let mut said = Said::default();
         let map = serde_json::from_value::<ConfigMap>(json!({"metadata": {}, "data": {"mode": "off"}})).unwrap();
         assert!(!said.take(&ObjectKey::new("own", "another"), Some(&map)));

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_evicted_lately_is_counted_from_plans_that_are_over_and_those_in_flight() {
+    fn recent_evictions_are_counted_from_ended_plans_and_those_in_flight() {
         let mut plans = Plans::default();
         store(&mut plans, "old", over(2, 99), &["1", "2"], &[]);
         store(&mut plans, "over", over(3, 100), &["1"], &["2"]);

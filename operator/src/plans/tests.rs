@@ -245,7 +245,7 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
 }
 
 #[test]
-fn room_that_appears_before_the_first_eviction_cancels_the_plan() {
+fn capacity_that_becomes_free_before_the_first_eviction_cancels_the_plan() {
     let mut run = Run::new();
     run.world.node("n3", 2);
     run.flight.stored = Some(PlanState::Evicting);
@@ -292,7 +292,7 @@ fn what_a_cancelled_plan_leaves_of_a_group_is_handed_over_before_it_ends() {
 }
 
 #[test]
-fn a_refused_eviction_drops_the_plan_and_names_the_budget() {
+fn a_refused_eviction_cancels_the_plan_and_names_the_budget() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.step();
@@ -345,7 +345,7 @@ fn a_more_important_pod_on_the_node_cancels_the_plan_and_withdraws_nominations()
 }
 
 #[test]
-fn the_delay_holds_evictions_back() {
+fn no_pod_is_evicted_during_the_delay() {
     let mut run = Run::new();
     run.delayed(2, 10);
     run.later(9);
@@ -366,7 +366,7 @@ fn a_resumed_plan_evicts_only_existing_victims_after_it_is_stored_again() {
 }
 
 #[test]
-fn a_released_gang_whose_place_was_taken_is_planned_anew_at_once() {
+fn an_ungated_gang_that_does_not_fit_any_more_is_planned_again_at_once() {
     let mut run = Run::new();
     run.flight.victims.clear();
     run.flight.plan.victims.clear();
@@ -550,7 +550,7 @@ fn terminating_victims_count_for_other_plans_until_they_are_deleted_also_after_a
 }
 
 #[test]
-fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_way_out_for_it() {
+fn victims_whose_eviction_a_more_important_preemptor_can_cancel_do_not_count_as_terminating_for_it() {
     let run = Run::evicting();
     let departing = |flight: Flight, priority: i32| Flights::from([flight]).departing(priority).len();
     assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
@@ -559,7 +559,7 @@ fn victims_that_a_more_important_preemptor_can_keep_from_going_are_not_on_their_
 }
 
 #[test]
-fn what_a_flight_holds_and_evicts_itself_does_not_stand_in_its_way() {
+fn the_own_reservations_and_victims_of_a_plan_do_not_block_it() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     let flights = Flights::from([run.flight.clone()]);

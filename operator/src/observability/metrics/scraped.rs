@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_has_the_depth_and_the_age_of_the_entries_that_are_not_dropped() {
+    fn a_queue_has_the_number_and_the_age_of_the_entries_that_are_not_dropped() {
         let (scraped, now) = (Scraped::default(), Instant::now());
         let first = scraped.queued(Queue::Evictions, now);
         let second = scraped.queued(Queue::Evictions, now + SECOND);

@@ -63,7 +63,7 @@ fn members_that_are_ungated_on_a_node_that_is_not_ready_have_the_whole_time_when
 }
 
 #[test]
-fn it_gives_way_at_once_when_a_more_important_plan_takes_its_nodes() {
+fn a_plan_is_cancelled_at_once_when_a_more_important_plan_uses_its_nodes() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
@@ -98,7 +98,7 @@ fn a_victim_that_ended_by_itself_counts_as_removed() {
 }
 
 #[test]
-fn an_api_server_that_is_away_is_waited_for() {
+fn the_plan_waits_for_an_unavailable_api_server() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     for _ in 0..20 {
@@ -121,7 +121,7 @@ fn an_api_server_that_is_away_is_waited_for() {
 }
 
 #[test]
-fn room_for_enough_of_the_members_cancels_a_plan_for_all_of_them() {
+fn free_capacity_for_enough_members_cancels_a_plan_for_all_of_them() {
     let mut run = Run::new();
     run.world.group("gang", 1, 100, "PodGroup");
     run.world.node("n3", 1);
@@ -131,7 +131,7 @@ fn room_for_enough_of_the_members_cancels_a_plan_for_all_of_them() {
 }
 
 #[test]
-fn when_a_member_is_deleted_and_enough_are_left_the_next_plan_keeps_their_places() {
+fn when_a_member_is_deleted_and_enough_are_left_the_next_plan_keeps_their_placements() {
     let mut run = Run::evicting();
     run.world.group("gang", 1, 100, "PodGroup");
     for uid in ["uid-l1", "uid-l2"] {
@@ -205,7 +205,7 @@ fn a_plan_without_a_delay_does_not_wait_for_a_clock_that_is_set_back() {
 }
 
 #[test]
-fn a_member_that_the_scheduler_bound_elsewhere_does_not_cost_the_others_the_places_that_victims_leave() {
+fn a_member_that_was_bound_elsewhere_does_not_cost_the_others_the_capacity_of_the_victims() {
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {
         run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
@@ -221,7 +221,7 @@ fn a_member_that_the_scheduler_bound_elsewhere_does_not_cost_the_others_the_plac
 }
 
 #[test]
-fn other_room_is_taken_when_victims_take_long_to_leave() {
+fn other_free_capacity_is_used_when_victims_terminate_slowly() {
     let mut run = Run::evicting();
     for name in ["uid-l1", "uid-l2"] {
         run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
@@ -290,7 +290,7 @@ fn a_group_that_has_grown_before_the_first_eviction_is_not_disrupted() {
 }
 
 #[test]
-fn members_that_were_released_just_now_do_not_stand_still() {
+fn recently_ungated_members_count_as_progress() {
     let mut run = Run::evicting();
     let after = Duration::from_secs(20);
     for name in ["uid-l1", "uid-l2"] {
@@ -319,7 +319,7 @@ fn members_that_were_released_just_now_do_not_stand_still() {
 }
 
 #[test]
-fn a_plan_that_is_put_off_is_looked_at_once_a_second_and_always_before_it_begins() {
+fn a_postponed_plan_is_checked_once_a_second_and_always_before_its_first_eviction() {
     let why = |run: &mut Run| run.step().ended.map(|ended| ended.message.to_string());
     let mut run = Run::new();
     run.delayed(2, 10);

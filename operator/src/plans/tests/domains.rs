@@ -45,7 +45,7 @@ impl Run {
 }
 
 #[test]
-fn every_member_is_released_into_the_rack_of_the_plan() {
+fn every_member_is_ungated_for_the_rack_of_the_plan() {
     let mut run = Run::awaiting();
     run.emptied();
     let advance = run.step();
@@ -79,7 +79,7 @@ fn a_member_that_selects_another_rack_cancels_the_plan_and_no_pod_is_ungated() {
 }
 
 #[test]
-fn a_node_that_leaves_the_rack_ends_the_plan() {
+fn a_node_that_leaves_the_rack_cancels_the_plan() {
     let mut run = Run::in_a_rack();
     run.world.labelled_node("n2", 1, "rack", "r2");
     let why = "Node n2, planned for pod default/g2, is not in rack=r1 any more.";
@@ -90,7 +90,7 @@ fn a_node_that_leaves_the_rack_ends_the_plan() {
 }
 
 #[test]
-fn a_member_that_was_bound_elsewhere_ends_the_plan() {
+fn a_member_that_was_bound_elsewhere_cancels_the_plan() {
     let mut run = Run::awaiting();
     run.emptied().labelled_node("n3", 1, "rack", "r2").pod(TestPod::new("g3", 100).of("gang").on("n3"));
     let why = "Pod default/g3 of the group has node n3, which is not in rack=r1.";

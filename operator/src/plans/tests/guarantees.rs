@@ -76,7 +76,7 @@ fn of_several_refusable_victims_none_is_evicted_before_all_are_allowed() {
 }
 
 #[test]
-fn a_preemptor_that_reaches_the_threshold_may_force() {
+fn a_preemptor_that_reaches_the_threshold_may_delete_after_a_refusal() {
     let mut run = Run::new();
     singles(&mut run, &[("plain", None), ("db", Some(100))]);
     let advance = run.step();
@@ -85,7 +85,7 @@ fn a_preemptor_that_reaches_the_threshold_may_force() {
 }
 
 #[test]
-fn what_carries_a_threshold_is_not_forced_although_no_budget_is_known() {
+fn a_pod_with_a_threshold_is_not_deleted_although_no_budget_is_known() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));
@@ -99,7 +99,7 @@ fn what_carries_a_threshold_is_not_forced_although_no_budget_is_known() {
 }
 
 #[test]
-fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_does_not_begin_it() {
+fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_evicts_no_pod_of_it() {
     let mut run = Run::new();
     run.rehearsals_succeed = false;
     run.flight.stored = Some(PlanState::Evicting);
@@ -135,7 +135,7 @@ fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
 
 /// The budget of a PodGroup's pod is used up after the first pod of the PodGroup was evicted.
 #[test]
-fn what_a_budget_keeps_is_handed_over() {
+fn pods_that_a_budget_keeps_are_handed_over() {
     let mut run = Run::new();
     run.flight.stored = Some(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").guarded("db", 5000));

@@ -34,7 +34,7 @@ fn both_on_one_node() -> Run {
 }
 
 #[test]
-fn their_nominations_go_when_all_have_started_and_do_not_come_back() {
+fn blocking_nominations_are_withdrawn_when_all_members_are_ungated_and_not_repeated() {
     let mut run = both_on_one_node();
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
     run.answered("uid-g1", true, true);

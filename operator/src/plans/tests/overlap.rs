@@ -30,7 +30,7 @@ fn answered(run: &mut Run, member: &str, ok: bool) {
 }
 
 #[test]
-fn victims_go_when_the_places_on_their_own_nodes_are_reserved() {
+fn victims_are_evicted_when_the_placements_on_their_own_nodes_are_reserved() {
     let mut run = two_groups();
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
     assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved yet");

@@ -56,7 +56,7 @@ fn a_partially_disrupted_group_is_not_evicted_further() {
 }
 
 #[test]
-fn a_plan_whose_victims_are_all_on_their_way_goes_on() {
+fn a_plan_whose_victims_are_all_terminating_continues() {
     let mut run = Run::evicting();
     ["uid-l1", "uid-l2"].iter().for_each(|uid| run.flight.evicted(uid, &EvictOutcome::Accepted, run.now));
     run.protect("default");
@@ -66,7 +66,7 @@ fn a_plan_whose_victims_are_all_on_their_way_goes_on() {
 }
 
 #[test]
-fn a_plan_of_an_earlier_leader_is_dropped_and_its_group_is_not_finished() {
+fn a_plan_of_an_earlier_leader_is_cancelled_and_its_group_is_not_evicted_further() {
     let mut run = Run::evicting();
     run.flight.resumed = true;
     run.protect("default");
@@ -77,7 +77,7 @@ fn a_plan_of_an_earlier_leader_is_dropped_and_its_group_is_not_finished() {
 }
 
 #[test]
-fn other_namespaces_are_no_matter() {
+fn other_namespaces_do_not_matter() {
     let mut run = Run::evicting();
     run.protect("elsewhere");
     run.step();

@@ -93,7 +93,7 @@ fn held(run: &Run) -> String {
 }
 
 #[test]
-fn a_plan_waits_until_there_is_room_for_all_of_it_and_says_when() {
+fn a_plan_waits_until_the_limit_allows_all_of_it_and_says_when() {
     let (mut run, mut rates) = (run(&[]), per_namespace(3));
     rates.note(&"default".into(), &"uid-other".into(), run.now);
     run.later(10);
@@ -155,7 +155,7 @@ fn a_partially_disrupted_unit_is_finished_whatever_the_limits() {
 }
 
 #[test]
-fn victims_that_a_budget_may_refuse_have_the_first_room() {
+fn victims_that_a_budget_may_refuse_are_evicted_first_within_the_limit() {
     let (mut run, mut rates) = (run(&[]), per_namespace(1));
     run.world.budget("db", "db", 1).pod(TestPod::new("c", 10).on("n3").guarded("db", 5000));
     let mut tally = rates.tally(run.now);
@@ -176,7 +176,7 @@ fn a_victims_namespace_is_named_to_those_who_may_know_it() {
 }
 
 #[test]
-fn the_more_important_of_two_plans_has_the_room_and_the_other_waits_for_what_is_left() {
+fn the_more_important_of_two_plans_uses_the_limit_and_the_other_what_is_left() {
     let (mut first, mut second, mut rates) = (run(&[]), run(&[]), per_namespace(4));
     for other in ["x", "y"] {
         rates.note(&"default".into(), &other.into(), first.now);

@@ -104,7 +104,7 @@ fn a_slow_scheduler_is_no_refusal() {
 }
 
 #[test]
-fn the_wait_for_a_busy_scheduler_ends_when_it_has_considered_more_pods_than_were_pending() {
+fn the_wait_for_a_busy_scheduler_ends_when_it_has_decided_about_more_pods_than_were_pending() {
     for reported in [false, true] {
         let mut run = ungated();
         run.flight.released = None;

@@ -52,7 +52,7 @@ fn a_plan_that_waits_for_a_rate_is_also_replaced_by_one_with_fewer_victims() {
 }
 
 #[test]
-fn a_plan_reserves_nothing_before_its_delay_has_passed() {
+fn a_plan_reserves_nothing_during_its_delay() {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
     let reserved = |run: &Run| {

@@ -135,7 +135,7 @@ fn a_guaranteed_budget_that_was_created_after_the_plan_holds() {
 }
 
 #[test]
-fn a_plan_that_does_not_fit_any_more_is_dropped_before_its_release_only() {
+fn a_plan_that_does_not_fit_any_more_is_cancelled_only_before_its_members_are_ungated() {
     let mut run = resumed(PlanState::Evicting);
     run.world.pod(TestPod::new("vip", 1000).on("n1"));
     assert!(run.dropped().starts_with("Pod default/g1 does not fit on node n1 any more"), "{}", run.dropped());
