@@ -51,18 +51,18 @@ impl Clock {
 /// The API server's time, computed from its last response and the monotonic clock. Before the first response it is this
 /// machine's time. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct ServerTime(Arc<Mutex<Option<Told>>>);
+pub struct ServerTime(Arc<Mutex<Option<ServerTimeSample>>>);
 
 /// The API server's time in a response.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ServerTimeSample {
     at: Instant,
     epoch_seconds: i64,
     /// By how many seconds the API server's clock is ahead of this machine's.
     ahead: i64,
 }
 
-impl Told {
+impl ServerTimeSample {
     /// Returns the current time. Changes of this machine's wall clock have no effect.
     fn now(self, now: Instant) -> i64 {
         let since = i64::try_from(now.saturating_duration_since(self.at).as_secs()).unwrap_or(i64::MAX);
@@ -84,7 +84,8 @@ impl ServerTime {
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         let here = Timestamp::now();
         let Some(ahead) = date.and_then(|date| ahead(date, here)) else { return false };
-        let told = Told { at: Instant::now(), epoch_seconds: here.as_second().saturating_add(ahead), ahead };
+        let told =
+            ServerTimeSample { at: Instant::now(), epoch_seconds: here.as_second().saturating_add(ahead), ahead };
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(told);
         if before.map_or(0, |before| before.ahead) != ahead {
             tracing::warn!(seconds = ahead, "the API server's clock is ahead of this machine's; its time counts");
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_between_two_answers_changes_no_time() {
         let at = Instant::now();
-        let told = Told { at, epoch_seconds: 1_000, ahead: 120 };
+        let told = ServerTimeSample { at, epoch_seconds: 1_000, ahead: 120 };
         assert_eq!((told.now(at), told.now(at + Duration::from_secs(59))), (1_000, 1_059));
     }
 }

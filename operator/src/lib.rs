@@ -94,8 +94,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let liveness = leadership.liveness().clone();
     liveness.clone().watch(stop.clone()).context("the watchdog cannot be started")?;
     let (inputs, receiver) = mpsc::channel(8192);
-    let keeper = certificates
-        .map(|options| certificate::Keeper::new(writing.clone(), options, leadership.clone(), metrics.clone()));
+    let keeper = certificates.map(|options| {
+        certificate::CertificateKeeper::new(writing.clone(), options, leadership.clone(), metrics.clone())
+    });
     let certificates = tokio::spawn(async move {
         match keeper {
             Some(keeper) => keeper.run().await,

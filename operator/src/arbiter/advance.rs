@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::{Command, EvictOutcome};
 use crate::observability::metrics::Rehearsal;
-use crate::plans::{Advance, Flight, Limits};
+use crate::plans::{Advance, Flight, PlanLimits};
 use crate::speaker::words;
 use crate::status::Victimhood;
 use crate::{plans, status};
@@ -114,7 +114,7 @@ impl Arbiter {
             }
             let look = self.preemption.round.looks(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
-            let limits = Limits { release_timeout, scheduler, look, certain: &certain };
+            let limits = PlanLimits { release_timeout, scheduler, look, certain: &certain };
             let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::limits::bans::{Ban, Subject, ends_when_bound};
+use crate::limits::bans::{Ban, BanSubject, ends_when_bound};
 use crate::plans::Flight;
 use crate::speaker::words::Sentence;
 use giveway_crds::ban::{MOST_BANS, StoredBan};
@@ -32,7 +32,7 @@ impl Arbiter {
             self.end_bans_of_bound(flight, clock);
         }
         let unbound: BTreeMap<&SmolStr, &SmolStr> = flight.unbound.iter().map(|(uid, node)| (uid, node)).collect();
-        let mut banned: BTreeSet<(Subject, &SmolStr)> = BTreeSet::new();
+        let mut banned: BTreeSet<(BanSubject, &SmolStr)> = BTreeSet::new();
         for member in &flight.members {
             let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
             if let (Some(pod), Some(node)) = (pod, unbound.get(&member.uid).copied()) {
@@ -64,7 +64,7 @@ impl Arbiter {
         if self.restraint.bans.has_no_placement() {
             return;
         }
-        let mut bound: Vec<(Subject, SmolStr)> = Vec::new();
+        let mut bound: Vec<(BanSubject, SmolStr)> = Vec::new();
         for member in &flight.members {
             let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
             let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_ref()?))) else { continue };
@@ -81,7 +81,7 @@ impl Arbiter {
 
     /// Ends the bans of these bound pods in every `Preemption` that has them, because the next leader restores bans that have not ended. A
     /// plan without victims, which is not stored, may have bound the pods.
-    fn end_stored_bans(&mut self, bound: &[(Subject, SmolStr)], clock: Clock) {
+    fn end_stored_bans(&mut self, bound: &[(BanSubject, SmolStr)], clock: Clock) {
         let ends = |ban: &StoredBan| {
             bound.iter().any(|(subject, node)| ends_when_bound(ban, subject, node, clock.epoch_seconds))
         };
@@ -199,7 +199,7 @@ impl Arbiter {
     }
 
     /// Returns what bans may be about among the pending pods of a preemptor, with the name of a pod each. Empty if no placement is banned.
-    fn subjects(&self, preemptor: &Preemptor) -> BTreeMap<Subject, SmolStr> {
+    fn subjects(&self, preemptor: &Preemptor) -> BTreeMap<BanSubject, SmolStr> {
         if self.restraint.bans.has_no_placement() {
             return BTreeMap::new();
         }

@@ -5,7 +5,7 @@ use super::Arbiter;
 use crate::capacity_requests::Wait;
 use crate::clock::Clock;
 use crate::messages::command::Command;
-use crate::preemption::queue::Waiting;
+use crate::preemption::queue::PendingPreemptor;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;
@@ -40,7 +40,7 @@ impl Arbiter {
 }
 
 /// Returns what a gang without a plan waits for; `None` if it needs no capacity request.
-fn waits_for(waiting: &Waiting) -> Option<Wait> {
+fn waits_for(waiting: &PendingPreemptor) -> Option<Wait> {
     match waiting.wait_reason.as_ref().map(|word| word.reason) {
         Some(Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Cancelled | Reason::Failed) => {
             Some(Wait::Room)
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn requests_of_an_earlier_leader_are_kept_until_the_first_decision() {
-        let mut waiting = Waiting::default();
+        let mut waiting = PendingPreemptor::default();
         assert_eq!(waits_for(&waiting), Some(Wait::Placed));
         waiting.seen = Some(1);
         assert_eq!(waits_for(&waiting), None, "it fits");

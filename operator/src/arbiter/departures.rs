@@ -4,13 +4,13 @@
 use super::Arbiter;
 use super::decide::next_id;
 use crate::clock::Clock;
-use crate::departures::begin::{self, Request, SCHEDULER};
+use crate::departures::begin::{self, DepartureRequest, SCHEDULER};
 use crate::departures::plan_store::PlanStore;
 use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{Rest, told_full};
+use crate::plans::{RemainingPods, told_full};
 use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 /// Begins departures for the victims that a cancelled plan has not evicted. Returns true if departures that are stored evict all of them.
 pub(super) fn hand_over(
     model: &Model,
-    rest: &[Rest],
+    rest: &[RemainingPods],
     (departures, store): (&mut Departures, &mut PlanStore),
     (made, term): (&mut u64, &str),
     clock: Clock,
@@ -66,7 +66,7 @@ impl Arbiter {
     }
 
     /// Begins a departure and publishes an event about it. Returns false if other departures already evict the pods.
-    fn begin_departure(&mut self, request: Request, reason: Reason, action: &str, clock: Clock) -> bool {
+    fn begin_departure(&mut self, request: DepartureRequest, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
         let term = self.leadership.term();
         let id = next_id(&mut self.plans.made, term);
@@ -133,11 +133,11 @@ impl Arbiter {
         if after.is_zero() {
             return;
         }
-        self.gangs.half_starts.note(&self.model, &self.statuses.dirty, clock.now);
-        for (group, half) in self.gangs.half_starts.due(&self.model, after, clock.now) {
+        self.gangs.partial_gangs.note(&self.model, &self.statuses.dirty, clock.now);
+        for (group, half) in self.gangs.partial_gangs.due(&self.model, after, clock.now) {
             // Where groups are not served, no gang is scheduled together.
             if !self.model.cluster.serves_groups_in(&group.namespace) {
-                self.gangs.half_starts.start_anew(&group, clock.now);
+                self.gangs.partial_gangs.start_anew(&group, clock.now);
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
@@ -153,7 +153,7 @@ impl Arbiter {
                 self.tell_rate(&group, &full, clock);
                 continue;
             }
-            self.gangs.half_starts.start_anew(&group, clock.now);
+            self.gangs.partial_gangs.start_anew(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
             if let Some(reason) = self.restraint.reason() {
                 let why = format!("Its pods are not evicted: {}.", self.restraint.in_words());

@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::dump::{self, BreakersView, Leader, Limits, Operator, QueueView, WatchView};
+use crate::dump::{self, BreakersView, Leader, LimitsView, Operator, QueueView, WatchView};
 use crate::observability::metrics::Content;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl Arbiter {
             },
             mode: self.restraint.switch.mode().as_str(),
             restraint: self.restraint.reason().map(|_| self.restraint.in_words()),
-            limits: Limits {
+            limits: LimitsView {
                 evictions_per_minute_per_namespace: most.namespace,
                 evictions_per_minute_per_cluster: most.cluster,
                 evictions_in_the_last_minute: self.restraint.rates.recent(now),

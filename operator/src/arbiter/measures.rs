@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::messages::command::{Cause, EvictOutcome};
+use crate::messages::command::{EvictOutcome, EvictionCause};
 use crate::observability::metrics::{ClassLabel, Metrics, Rehearsal, Way};
 use crate::plans::Flight;
 use crate::status;
@@ -37,10 +37,10 @@ impl Arbiter {
     }
 
     /// Counts a pod whose eviction was accepted.
-    pub(super) fn count_eviction(&self, cause: &Cause, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome) {
+    pub(super) fn count_eviction(&self, cause: &EvictionCause, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome) {
         let preemptor = match cause {
-            Cause::Plan { preemptor, .. } => Some(self.class_of(preemptor)),
-            Cause::Departure { .. } => None,
+            EvictionCause::Plan { preemptor, .. } => Some(self.class_of(preemptor)),
+            EvictionCause::Departure { .. } => None,
         };
         let cluster = &self.model.cluster;
         let victim = cluster.pod(pod).filter(|pod| pod.uid == uid);

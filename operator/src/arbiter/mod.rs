@@ -32,7 +32,7 @@ use crate::clock::{Clock, ServerTime};
 use crate::config::Config;
 use crate::critical_addons::CriticalAddons;
 use crate::departures::Departures;
-use crate::departures::history::Keeper;
+use crate::departures::history::HistoryKeeper;
 use crate::departures::plan_store::PlanStore;
 use crate::gangs::Gangs;
 use crate::leadership::lease::Leadership;
@@ -67,7 +67,7 @@ pub struct Arbiter {
     model: Model,
     plans: ActivePlans,
     plan_store: PlanStore,
-    keeper: Keeper,
+    keeper: HistoryKeeper,
     departures: Departures,
     preemption: Preemption,
     critical_addons: CriticalAddons,
@@ -109,7 +109,7 @@ impl Arbiter {
             model,
             plans: ActivePlans::default(),
             plan_store: PlanStore::default(),
-            keeper: Keeper::default(),
+            keeper: HistoryKeeper::default(),
             departures: Departures::default(),
             preemption: Preemption::default(),
             critical_addons: CriticalAddons::new(config.critical_addons()),

@@ -2,7 +2,7 @@
 
 use super::Arbiter;
 use crate::messages::command::Command;
-use crate::speaker::notice::Notice;
+use crate::speaker::notice::EventNotice;
 use crate::speaker::words::{Sentence, counted};
 use crate::status;
 use giveway_crds::condition::Reason;
@@ -16,7 +16,7 @@ const TOLD: usize = 8;
 
 impl Arbiter {
     /// Publishes an event now.
-    pub(super) fn publish(&self, notice: Notice) {
+    pub(super) fn publish(&self, notice: EventNotice) {
         self.actuator.dispatch(Command::Publish(notice));
     }
 
@@ -35,7 +35,7 @@ impl Arbiter {
         };
         let Some(uid) = uid.cloned() else { return };
         let (key, action, note) = (preemptor.key().clone(), action.into(), note.into());
-        self.publish(Notice { kind: kind.into(), key, uid, warning, reason, action, note });
+        self.publish(EventNotice { kind: kind.into(), key, uid, warning, reason, action, note });
     }
 
     /// Publishes the queued events that are permitted now.
@@ -79,7 +79,7 @@ impl Arbiter {
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
         if self.speaker.is_news(uid, matter, now) {
             let (pod, action) = ((pod.clone(), uid.into()), format!("Evicting for {matter}"));
-            self.publish(Notice::on_pod(pod, true, Reason::EvictionRefused, action, note.clone()));
+            self.publish(EventNotice::on_pod(pod, true, Reason::EvictionRefused, action, note.clone()));
         }
         for budget in budgets {
             self.tell_budget(&budget, matter, Reason::EvictionRefused, note.clone(), now);
@@ -88,7 +88,7 @@ impl Arbiter {
 
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.speaker.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
-            self.publish(Notice {
+            self.publish(EventNotice {
                 kind: "PodDisruptionBudget".into(),
                 key: budget.key.clone(),
                 uid: budget.uid.clone(),

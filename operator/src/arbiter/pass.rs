@@ -26,7 +26,7 @@ impl Arbiter {
         let is_current = !broken && !self.model.is_listing();
         if !leads {
             if is_current {
-                standby::observe(&mut self.model, &mut self.gangs.half_starts, &self.config, clock);
+                standby::observe(&mut self.model, &mut self.gangs.partial_gangs, &self.config, clock);
             }
             return;
         }
@@ -101,7 +101,7 @@ impl Arbiter {
         self.model.touch_all();
         self.preemption.candidates = Candidates::all(&self.model);
         self.resume_rates(clock);
-        self.gangs.half_starts.resume(&self.model);
+        self.gangs.partial_gangs.resume(&self.model);
         self.resume_bans(clock);
         self.resume_plans(clock);
     }

@@ -3,8 +3,8 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
-use crate::departures::history::Keep;
-use crate::departures::plan_store::{Answer, Record, Written, controller};
+use crate::departures::history::HistoryLimits;
+use crate::departures::plan_store::{Record, StoreOutcome, Written, controller};
 use crate::limits::rates::MINUTE;
 use crate::messages::report::CallError;
 use crate::model::plans::dropped;
@@ -35,7 +35,7 @@ impl Arbiter {
         if std::mem::take(&mut self.model.plans.listed) {
             self.plan_store.doubt(|plan| self.model.plans.get(plan).is_some());
         }
-        let keep = Keep {
+        let keep = HistoryLimits {
             age: self.config.preemption_history,
             count: self.config.preemption_history_limit as usize,
             least: self.least_history(),
@@ -81,7 +81,7 @@ impl Arbiter {
         let answer = self.plan_store.answered(plan, status, written, now);
         self.observed_written(plan, &answer);
         match answer {
-            Answer::Stored(state) => {
+            StoreOutcome::Stored(state) => {
                 self.statuses.dirty.extend(self.departures.stored(plan));
                 let Some(flight) = self.plans.flights.with_id(plan) else { return };
                 (flight.stored, flight.unwritten) = (Some(state), None);
@@ -89,7 +89,7 @@ impl Arbiter {
                     self.statuses.dirty.insert(key);
                 }
             }
-            Answer::GivenUp(why) => {
+            StoreOutcome::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
                     let so =
@@ -98,8 +98,8 @@ impl Arbiter {
                     flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
                 }
             }
-            Answer::Deleted => self.plan_deleted(plan),
-            Answer::Nothing => {}
+            StoreOutcome::Deleted => self.plan_deleted(plan),
+            StoreOutcome::Nothing => {}
         }
     }
 

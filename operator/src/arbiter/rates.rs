@@ -7,7 +7,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::limits::rates::{Full, MINUTE, Need, Tally};
+use crate::limits::rates::{Full, MINUTE, Need, RateTally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
 use crate::plans::{self, Flight};
 use crate::status::WaitReason;
@@ -74,7 +74,7 @@ impl Arbiter {
     }
 
     /// Returns the evictions of the last minute, and those in progress.
-    fn tally(&mut self, clock: Clock) -> Tally {
+    fn tally(&mut self, clock: Clock) -> RateTally {
         let mut tally = self.restraint.rates.tally(clock.now);
         let mut going = Need::new();
         for (namespace, uid) in self.plans.flights.starting().flat_map(Flight::under_way) {

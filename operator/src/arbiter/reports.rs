@@ -2,11 +2,11 @@
 
 use super::Arbiter;
 use super::departures::action_of;
-use crate::messages::command::{Cause, EvictOutcome};
+use crate::messages::command::{EvictOutcome, EvictionCause};
 use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::RefusedBy;
 use crate::plans;
-use crate::speaker::notice::Notice;
+use crate::speaker::notice::EventNotice;
 use crate::views::correction::Correction;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
@@ -57,9 +57,9 @@ impl Arbiter {
     }
 
     /// Handles the answer to an eviction: updates its plan or departure, and publishes an event on the pod.
-    fn evicted(&mut self, cause: &Cause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
+    fn evicted(&mut self, cause: &EvictionCause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
         let (sentence, matter) = match cause {
-            Cause::Plan { preemptor, id } => {
+            EvictionCause::Plan { preemptor, id } => {
                 let Some(flight) = self.plans.flights.get_mut(preemptor).filter(|f| f.plan.id == *id) else { return };
                 flight.evicted(&uid, outcome, now);
                 let victim = flight.victims.iter().find(|victim| victim.uid == uid);
@@ -69,7 +69,7 @@ impl Arbiter {
                 });
                 (sentence, flight.plan.preemptor.uid.clone())
             }
-            Cause::Departure { group, .. } => {
+            EvictionCause::Departure { group, .. } => {
                 // Plans may rely on the capacity of a pod that is not evicted.
                 self.model.changes.everything |= !outcome.is_accepted();
                 (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
@@ -79,7 +79,7 @@ impl Arbiter {
             (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
                 self.count_eviction(cause, &pod, &uid, outcome);
                 let action = format!("Preempting by {cause}");
-                self.publish(Notice::on_pod((pod, uid), true, Reason::Preempted, action, note));
+                self.publish(EventNotice::on_pod((pod, uid), true, Reason::Preempted, action, note));
             }
             (EvictOutcome::Refused(why) | EvictOutcome::Rejected(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
@@ -102,7 +102,7 @@ impl Arbiter {
                 let note = made.sentence();
                 tracing::info!(%pod, note, "the annotations of a pod were corrected");
                 self.metrics.outcome(Reason::BackFilled);
-                self.publish(Notice::on_pod((pod, uid), false, Reason::BackFilled, "BackFilling", note));
+                self.publish(EventNotice::on_pod((pod, uid), false, Reason::BackFilled, "BackFilling", note));
             }
             Err(error) => tracing::warn!(%pod, %error, "the annotations of a pod were not corrected"),
         }

@@ -4,10 +4,10 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
-use crate::messages::command::{Command, Owner};
+use crate::messages::command::{Command, RequestingPlan};
 use crate::messages::report::CallError;
-use crate::plans::{self, Flight, Rescue as Rescuing};
-use crate::speaker::notice::Notice;
+use crate::plans::{self, AddonRescue, Flight};
+use crate::speaker::notice::EventNotice;
 use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
@@ -157,7 +157,7 @@ impl Arbiter {
         let mut plan = self.new_plan(&eviction.plan, who, clock);
         plan.critical_addon = Some(stored);
         plan.cause = Cause::CriticalAddon;
-        Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(Rescuing::new(stored, terms)))
+        Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(AddonRescue::new(stored, terms)))
     }
 
     /// Returns the message for the pod's event, without the names of budgets that the pod's namespace must not see.
@@ -190,7 +190,7 @@ impl Arbiter {
         node: &SmolStr,
         uid: &SmolStr,
         add: bool,
-        owner: Option<&Owner>,
+        owner: Option<&RequestingPlan>,
         result: &Result<(), CallError>,
         now: Instant,
     ) {
@@ -231,7 +231,7 @@ impl Arbiter {
                     .text(" was removed."),
             ),
         };
-        self.publish(Notice {
+        self.publish(EventNotice {
             kind: "Node".into(),
             key: ObjectKey::new("", node),
             uid: node_uid,

@@ -6,11 +6,11 @@
 
 use super::{Arbiter, breakers};
 use crate::clock::Clock;
-use crate::departures::plan_store::{Answer, Record};
+use crate::departures::plan_store::{Record, StoreOutcome};
 use crate::messages::command::Command;
 use crate::plans::{self, Flight};
 use crate::preemption::observed::{MOST, Storing, Unwritten};
-use crate::speaker::notice::Notice;
+use crate::speaker::notice::EventNotice;
 use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
@@ -31,7 +31,7 @@ impl Arbiter {
         let before = self.restraint.switch.mode();
         if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
             tracing::warn!(config_map = %complaint.key, message = %complaint.message, "no mode");
-            self.publish(Notice {
+            self.publish(EventNotice {
                 kind: "ConfigMap".into(),
                 key: complaint.key,
                 uid: complaint.uid,
@@ -174,8 +174,8 @@ impl Arbiter {
     }
 
     /// Handles the answer to storing a plan that is not carried out. The status of a PodGroup names the `Preemption` only when it exists.
-    pub(super) fn observed_written(&mut self, plan: &str, answer: &Answer) {
-        let is_stored = matches!(answer, Answer::Stored(_));
+    pub(super) fn observed_written(&mut self, plan: &str, answer: &StoreOutcome) {
+        let is_stored = matches!(answer, StoreOutcome::Stored(_));
         if !is_stored && self.plan_store.holds(plan) {
             return;
         }

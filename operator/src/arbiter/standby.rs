@@ -14,7 +14,7 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::gangs::half_bound::HalfStarts;
+use crate::gangs::partial::PartialGangs;
 use crate::model::Model;
 
 /// Seconds by which a preemption may be older than the Lease of the leader that handled it: until another process leads and has listed the
@@ -22,9 +22,9 @@ use crate::model::Model;
 const HANDLED: u64 = 60;
 
 /// Observes the changes since the last pass. Only while the model is up to date.
-pub(super) fn observe(model: &mut Model, half_starts: &mut HalfStarts, config: &Config, clock: Clock) {
+pub(super) fn observe(model: &mut Model, partial_gangs: &mut PartialGangs, config: &Config, clock: Clock) {
     model.drop_old_marks(clock.epoch_seconds);
-    half_starts.note(model, &model.touched, clock.now);
+    partial_gangs.note(model, &model.touched, clock.now);
     let unhandled = config.lease_duration_seconds.saturating_add(HANDLED);
     model.drop_changes(clock.epoch_seconds, i64::try_from(unhandled).unwrap_or(i64::MAX));
 }

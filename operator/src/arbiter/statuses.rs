@@ -7,8 +7,8 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::preemption::survey;
 use crate::status::debounce::Debounced;
-use crate::status::writing::{BELIEVED, Writing};
-use crate::status::{self, Facts};
+use crate::status::writing::{BELIEVED, StatusWrite};
+use crate::status::{self, GroupFacts};
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
 use giveway_planner::Preemptor;
@@ -65,7 +65,7 @@ impl Arbiter {
             };
             let writing = self.statuses.writing.entry(key.clone()).or_default();
             if writing.uid != record.uid {
-                *writing = Writing { uid: record.uid.clone(), ..Writing::default() };
+                *writing = StatusWrite { uid: record.uid.clone(), ..StatusWrite::default() };
             }
             // The status is computed again when the write is answered.
             if writing.pending {
@@ -89,7 +89,7 @@ impl Arbiter {
             let preemptor = Preemptor::Group(key.clone());
             let counters = self.gangs.labelled.counters(&key, &record);
             let finished = self.gangs.finished.update(&self.model.cluster, &key, &record, counters);
-            let facts = Facts {
+            let facts = GroupFacts {
                 model: &self.model,
                 group,
                 record: &record,

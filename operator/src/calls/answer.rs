@@ -8,7 +8,7 @@ use kube::core::Status;
 
 /// What an error of the API server means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ErrorClass {
     /// The API server limits requests: it will accept the same request later.
     Throttled,
     /// A PodDisruptionBudget does not allow the eviction now.
@@ -26,7 +26,7 @@ pub(super) enum Answer {
     Outage,
 }
 
-impl Answer {
+impl ErrorClass {
     /// Classifies an error of the API server.
     pub(super) fn of(status: &Status) -> Self {
         let said = |text: &str| status.message.contains(text);
@@ -60,12 +60,14 @@ impl From<kube::Error> for CallError {
         match error {
             kube::Error::Api(status) => {
                 let words = || format!("{} ({})", status.message, status.code);
-                match Answer::of(&status) {
-                    Answer::Gone => Self::Gone,
-                    Answer::Rejected => Self::Rejected(status.message),
-                    Answer::Throttled => Self::Unanswered(words()),
-                    Answer::Outage if matches!(status.code, 503 | 504) => Self::Unanswered(words()),
-                    Answer::Budget | Answer::Unauthorized | Answer::Conflict | Answer::Outage => Self::Failed(words()),
+                match ErrorClass::of(&status) {
+                    ErrorClass::Gone => Self::Gone,
+                    ErrorClass::Rejected => Self::Rejected(status.message),
+                    ErrorClass::Throttled => Self::Unanswered(words()),
+                    ErrorClass::Outage if matches!(status.code, 503 | 504) => Self::Unanswered(words()),
+                    ErrorClass::Budget | ErrorClass::Unauthorized | ErrorClass::Conflict | ErrorClass::Outage => {
+                        Self::Failed(words())
+                    }
                 }
             }
             error @ (kube::Error::Service(_) | kube::Error::HyperError(_)) => Self::Unanswered(error.to_string()),

@@ -30,17 +30,17 @@ fn recorded() -> Vec<(String, Status, String)> {
 
 #[test]
 fn every_recorded_answer_of_an_api_server_has_its_class() {
-    let class = |answer: Answer| match answer {
-        Answer::Throttled => "throttled",
-        Answer::Budget => "budget",
-        Answer::Rejected | Answer::Unauthorized => "rejected",
-        Answer::Conflict => "conflict",
-        Answer::Gone => "gone",
-        Answer::Outage => "outage",
+    let class = |answer: ErrorClass| match answer {
+        ErrorClass::Throttled => "throttled",
+        ErrorClass::Budget => "budget",
+        ErrorClass::Rejected | ErrorClass::Unauthorized => "rejected",
+        ErrorClass::Conflict => "conflict",
+        ErrorClass::Gone => "gone",
+        ErrorClass::Outage => "outage",
     };
     let wrong: Vec<String> = recorded()
         .into_iter()
-        .map(|(situation, status, expected)| (situation, class(Answer::of(&status)), expected))
+        .map(|(situation, status, expected)| (situation, class(ErrorClass::of(&status)), expected))
         .filter(|(_, class, expected)| class != expected)
         .map(|(situation, class, expected)| format!("{situation}: {class} instead of {expected}"))
         .collect();

@@ -2,7 +2,7 @@
 //! while calls on which a decision depends are being made. There are most of them exactly when evictions and ungating
 //! have to be fast.
 
-use super::lane::{Lane, Turn};
+use super::lane::{CallPermit, Lane};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -41,7 +41,7 @@ impl Background {
 
     /// Waits until a background call of this priority that was requested at `asked` may start. The call counts as in
     /// flight until the returned turn is dropped.
-    pub(super) async fn turn(&self, priority: i32, asked: Instant) -> Turn {
+    pub(super) async fn turn(&self, priority: i32, asked: Instant) -> CallPermit {
         let turn = self.calls.take(priority).await;
         loop {
             let start = turn_at(asked, *self.busy.lock().await);

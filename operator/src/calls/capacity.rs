@@ -1,6 +1,6 @@
 //! API calls that request capacity from a cluster autoscaler: ProvisioningRequests and placeholder pods.
 
-use crate::messages::capacity::{CapacityRequest, Placeholder, Waiter};
+use crate::messages::capacity::{CapacityRequest, PendingMember, Placeholder};
 use crate::messages::report::CallError;
 use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_planner::model::ObjectKey;
@@ -59,7 +59,7 @@ pub(super) async fn remove(client: &Client, pod: &ObjectKey, uid: &str) -> Resul
 }
 
 /// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
-async fn read(client: &Client, waiter: &Waiter) -> Result<Pod, CallError> {
+async fn read(client: &Client, waiter: &PendingMember) -> Result<Pod, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &waiter.pod.namespace);
     let pod = pods.get(&waiter.pod.name).await?;
     if pod.uid().as_deref() == Some(waiter.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }

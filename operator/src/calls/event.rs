@@ -3,7 +3,7 @@
 
 use super::FIELD_MANAGER;
 use crate::messages::report::CallError;
-use crate::speaker::notice::{Notice, Subject};
+use crate::speaker::notice::{EventNotice, EventSubject};
 use crate::speaker::words::Names;
 use giveway_crds::keys;
 use giveway_planner::SmolStr;
@@ -37,11 +37,11 @@ type Matter = (SmolStr, bool, &'static str, String);
 pub(super) struct Stamps {
     /// `reportingInstance` of all events.
     instance: String,
-    state: Mutex<State>,
+    state: Mutex<StampState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StampState {
     /// The time of the last event, in microseconds since the epoch.
     last: i64,
     /// The last events.
@@ -49,7 +49,7 @@ struct State {
     swept: Timestamp,
 }
 
-impl State {
+impl StampState {
     /// Returns the time of the next event: after that of the last one, even if the machine's clock was set back.
     fn time(&mut self, now: Timestamp) -> Timestamp {
         self.last = now.as_microsecond().max(self.last.saturating_add(1));
@@ -76,7 +76,7 @@ impl Stamps {
     }
 
     /// Returns the event to write, with a later time than all events before it.
-    pub(super) fn stamp(&self, notice: &Notice, names: Names, now: Timestamp) -> Event {
+    pub(super) fn stamp(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = state.time(now);
         state.forget(now);
@@ -96,7 +96,7 @@ impl Stamps {
     }
 
     /// Returns the first event of a series.
-    fn first(&self, notice: &Notice, names: Names, now: Timestamp) -> Event {
+    fn first(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let namespace = Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty());
         let name = cut(&notice.key.name, NAME).trim_end_matches(['-', '.']);
         Event {
@@ -125,12 +125,12 @@ impl Stamps {
     }
 }
 
-fn api_version(kind: &Subject) -> String {
+fn api_version(kind: &EventSubject) -> String {
     match kind {
-        Subject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
-        Subject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
-        Subject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
-        Subject::Other { api_version, .. } => api_version.clone(),
+        EventSubject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
+        EventSubject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
+        EventSubject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
+        EventSubject::Other { api_version, .. } => api_version.clone(),
     }
 }
 
@@ -170,8 +170,8 @@ mod tests {
     use giveway_crds::condition::Reason;
     use giveway_planner::model::ObjectKey;
 
-    fn notice(name: &str, action: &str, note: &str) -> Notice {
-        Notice {
+    fn notice(name: &str, action: &str, note: &str) -> EventNotice {
+        EventNotice {
             kind: "Pod".into(),
             key: ObjectKey::new("default", name),
             uid: format!("uid-{name}").into(),
@@ -186,7 +186,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn stamp(stamps: &Stamps, notice: &Notice, second: i64) -> Event {
+    fn stamp(stamps: &Stamps, notice: &EventNotice, second: i64) -> Event {
         stamps.stamp(notice, Names::default(), at(second))
     }
 

@@ -7,7 +7,7 @@
 //! of the API server.
 
 use super::FIELD_MANAGER;
-use super::answer::Answer;
+use super::answer::ErrorClass;
 use crate::messages::command::{EvictCall, EvictOutcome};
 use crate::messages::report::CallError;
 use crate::speaker::words::Names;
@@ -34,10 +34,10 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
             Ok(()) => Ok(EvictOutcome::Allowed),
             // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
             // rejects the deletion.
-            Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget && call.may_force => {
+            Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget && call.may_force => {
                 delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
             }
-            Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
+            Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
                 Ok(EvictOutcome::Refused(reason(&status)))
             }
             Err(error) => unless_rejected(error),
@@ -58,7 +58,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     }
     match request(&pods, call, version.clone()).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
-        Err(kube::Error::Api(status)) if Answer::of(&status) == Answer::Budget => {
+        Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
             if call.may_force {
                 let marked = mark(&pods, call, names).await?;
                 if terminates(&marked, call) {
@@ -85,7 +85,7 @@ fn terminates(pod: &PodMeta, call: &EvictCall) -> bool {
 /// it was read is read again, however often that happens.
 fn unless_rejected(error: kube::Error) -> Result<EvictOutcome, CallError> {
     if let kube::Error::Api(status) = &error
-        && Answer::of(status) == Answer::Conflict
+        && ErrorClass::of(status) == ErrorClass::Conflict
     {
         return Err(CallError::Unanswered(format!("{} ({})", status.message, status.code)));
     }

@@ -14,7 +14,7 @@ fn answering(text: &'static str) -> Client {
 async fn a_pod_that_cannot_be_decoded_is_marked_nevertheless() {
     let call = EvictCall {
         priority: 10,
-        cause: crate::messages::command::Cause::Departure {
+        cause: crate::messages::command::EvictionCause::Departure {
             group: giveway_planner::model::ObjectKey::new("team", "g"),
             id: "abc-1".into(),
         },

@@ -7,40 +7,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Position in the queue: priority, then number of calls that asked before.
-pub(super) type Place = (Reverse<i32>, u64);
+pub(super) type QueuePosition = (Reverse<i32>, u64);
 
 /// A limit on the number of calls in flight. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Lane(Arc<Mutex<Queue>>);
+pub(super) struct Lane(Arc<Mutex<LaneQueue>>);
 
 #[derive(Debug)]
-struct Queue {
+struct LaneQueue {
     free: usize,
     asked: u64,
-    waiting: BTreeMap<Place, oneshot::Sender<Turn>>,
+    waiting: BTreeMap<QueuePosition, oneshot::Sender<CallPermit>>,
 }
 
 /// Permission to make one call. When the value is dropped, the next call in the queue gets the permission.
 #[derive(Debug)]
-pub(super) struct Turn(Option<Lane>);
+pub(super) struct CallPermit(Option<Lane>);
 
 impl Lane {
     /// Returns a lane that allows this many calls in flight.
     pub(super) fn new(calls: usize) -> Self {
-        Self(Arc::new(Mutex::new(Queue { free: calls, asked: 0, waiting: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(LaneQueue { free: calls, asked: 0, waiting: BTreeMap::new() })))
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, LaneQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for permission to make a call. If the caller drops this future, its turn is passed on to the next caller.
-    pub(super) async fn take(&self, priority: i32) -> Turn {
+    pub(super) async fn take(&self, priority: i32) -> CallPermit {
         let receiver = {
             let mut queue = self.queue();
             if queue.free > 0 {
                 queue.free -= 1;
-                return Turn(Some(self.clone()));
+                return CallPermit(Some(self.clone()));
             }
             queue.asked += 1;
             let (sender, receiver) = oneshot::channel();
@@ -49,14 +49,14 @@ impl Lane {
             receiver
         };
         // The queue keeps the sender until it has sent a turn.
-        receiver.await.unwrap_or(Turn(None))
+        receiver.await.unwrap_or(CallPermit(None))
     }
 
     /// Passes a turn on to the first caller that still waits, or counts it as free.
     fn give_back(&self) {
         let mut queue = self.queue();
         while let Some((_, sender)) = queue.waiting.pop_first() {
-            match sender.send(Turn(Some(self.clone()))) {
+            match sender.send(CallPermit(Some(self.clone()))) {
                 Ok(()) => return,
                 // The caller does not wait any more. The unsent turn must not be given back a second time when it is
                 // dropped.
@@ -67,7 +67,7 @@ impl Lane {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         if let Some(lane) = self.0.take() {
             lane.give_back();

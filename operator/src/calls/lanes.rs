@@ -10,9 +10,9 @@
 //!
 //! In each lane, calls are ordered by priority, then by age.
 
-use super::lane::{Lane, Turn};
+use super::lane::{CallPermit, Lane};
 use crate::messages::command::Command;
-use crate::observability::metrics::Queue;
+use crate::observability::metrics::QueueName;
 
 /// Number of evictions allowed in flight for each other call.
 const EVICTIONS: usize = 3;
@@ -20,16 +20,16 @@ const EVICTIONS: usize = 3;
 const GROUPS: usize = 4;
 
 /// Returns the queue in which a command waits until it is carried out.
-pub(super) fn queue_of(command: &Command) -> Queue {
+pub(super) fn queue_of(command: &Command) -> QueueName {
     match command {
-        Command::Evict(_) => Queue::Evictions,
-        Command::StorePlan { .. } | Command::WritePlan { .. } => Queue::Plans,
+        Command::Evict(_) => QueueName::Evictions,
+        Command::StorePlan { .. } | Command::WritePlan { .. } => QueueName::Plans,
         Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } | Command::AdoptGroup { .. } => {
-            Queue::Groups
+            QueueName::Groups
         }
-        Command::Publish(_) => Queue::Events,
-        command if command.in_background() => Queue::Background,
-        _ => Queue::Others,
+        Command::Publish(_) => QueueName::Events,
+        command if command.in_background() => QueueName::Background,
+        _ => QueueName::Others,
     }
 }
 
@@ -55,12 +55,12 @@ impl Lanes {
     }
 
     /// Waits until the command may be carried out.
-    pub(super) async fn turn(&self, command: &Command) -> Turn {
+    pub(super) async fn turn(&self, command: &Command) -> CallPermit {
         let lane = match queue_of(command) {
-            Queue::Evictions => &self.evictions,
-            Queue::Plans => &self.plans,
-            Queue::Groups => &self.groups,
-            Queue::Others | Queue::Background | Queue::Events | Queue::Inputs => &self.others,
+            QueueName::Evictions => &self.evictions,
+            QueueName::Plans => &self.plans,
+            QueueName::Groups => &self.groups,
+            QueueName::Others | QueueName::Background | QueueName::Events | QueueName::Inputs => &self.others,
         };
         lane.take(command.priority()).await
     }
@@ -69,7 +69,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::command::{Cause, EvictCall};
+    use crate::messages::command::{EvictCall, EvictionCause};
     use futures::FutureExt;
     use giveway_planner::Preemptor;
     use giveway_planner::model::ObjectKey;
@@ -99,7 +99,7 @@ mod tests {
     fn evict(priority: i32) -> Command {
         Command::Evict(Box::new(EvictCall {
             priority,
-            cause: Cause::Plan { preemptor: preemptor(), id: "p-1".to_owned() },
+            cause: EvictionCause::Plan { preemptor: preemptor(), id: "p-1".to_owned() },
             pod: ObjectKey::new("default", "v"),
             uid: "uid-v".into(),
             budgeted: false,
@@ -149,7 +149,7 @@ mod tests {
             background: true,
         };
         let queues = [evict(0), write_plan(0), write_status(0), victim_status].map(|command| queue_of(&command));
-        assert_eq!(queues, [Queue::Evictions, Queue::Plans, Queue::Others, Queue::Background]);
+        assert_eq!(queues, [QueueName::Evictions, QueueName::Plans, QueueName::Others, QueueName::Background]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Callers pass in the order of priority, then of arrival. A caller that does not need its turn any more gives it back.
 
-use super::lane::Place;
+use super::lane::QueuePosition;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,23 +16,23 @@ const SLACK: Duration = Duration::from_millis(5);
 
 /// Lets a fixed number of callers pass per second.
 #[derive(Debug)]
-pub(super) struct Limiter(Mutex<Turns>);
+pub(super) struct RateLimiter(Mutex<LimiterQueue>);
 
 #[derive(Debug)]
-struct Turns {
+struct LimiterQueue {
     interval: Duration,
     next: Option<Instant>,
     asked: u64,
-    waiting: BTreeMap<Place, Arc<Notify>>,
+    waiting: BTreeMap<QueuePosition, Arc<Notify>>,
 }
 
-impl Turns {
+impl LimiterQueue {
     fn new(per_second: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         Self { interval, next: None, asked: 0, waiting: BTreeMap::new() }
     }
 
-    fn ask(&mut self, priority: i32) -> (Place, Arc<Notify>) {
+    fn ask(&mut self, priority: i32) -> (QueuePosition, Arc<Notify>) {
         self.asked += 1;
         let (place, wake) = ((Reverse(priority), self.asked), Arc::new(Notify::new()));
         self.waiting.insert(place, Arc::clone(&wake));
@@ -41,7 +41,7 @@ impl Turns {
 
     /// Lets the caller at this position pass if its turn has come. Otherwise returns `Err`: with the time of its turn
     /// if it is the first in the queue, and with `None` if others are before it.
-    fn pass(&mut self, place: Place, now: Instant) -> Result<(), Option<Instant>> {
+    fn pass(&mut self, place: QueuePosition, now: Instant) -> Result<(), Option<Instant>> {
         if self.waiting.first_key_value().is_none_or(|(first, _)| *first != place) {
             return Err(None);
         }
@@ -55,7 +55,7 @@ impl Turns {
     }
 
     /// Removes a caller from the queue and wakes the first of the remaining ones.
-    fn leave(&mut self, place: Place) {
+    fn leave(&mut self, place: QueuePosition) {
         self.waiting.remove(&place);
         if let Some((_, first)) = self.waiting.first_key_value() {
             first.notify_one();
@@ -63,12 +63,12 @@ impl Turns {
     }
 }
 
-impl Limiter {
+impl RateLimiter {
     pub(super) fn new(per_second: u32) -> Self {
-        Self(Mutex::new(Turns::new(per_second)))
+        Self(Mutex::new(LimiterQueue::new(per_second)))
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
+    fn turns(&self) -> MutexGuard<'_, LimiterQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     /// Asks for a turn at `start` and returns after how many milliseconds it is granted, if the caller asks again at
     /// the returned times.
-    fn pass(turns: &mut Turns, start: Instant) -> u128 {
+    fn pass(turns: &mut LimiterQueue, start: Instant) -> u128 {
         let (place, _) = turns.ask(0);
         let mut now = start;
         loop {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn callers_pass_at_the_given_rate_and_idle_time_is_not_saved_up() {
-        let (mut turns, start) = (Turns::new(10), Instant::now());
+        let (mut turns, start) = (LimiterQueue::new(10), Instant::now());
         assert_eq!([0; 4].map(|_| pass(&mut turns, start)), [0, 100, 200, 300]);
         let later = start + Duration::from_secs(9);
         assert_eq!(pass(&mut turns, later), 0);
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn urgent_callers_pass_first_and_a_dropped_caller_returns_its_turn() {
-        let (mut turns, now) = (Turns::new(1), Instant::now());
-        let places: Vec<Place> = [10, 10, 10, 1000].map(|priority| turns.ask(priority).0).into();
+        let (mut turns, now) = (LimiterQueue::new(1), Instant::now());
+        let places: Vec<QueuePosition> = [10, 10, 10, 1000].map(|priority| turns.ask(priority).0).into();
         assert_eq!(turns.pass(places[0], now), Err(None), "somebody is more urgent");
         assert_eq!(turns.pass(places[3], now), Ok(()));
         turns.leave(places[0]);
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn six_hundred_dropped_callers_do_not_delay_the_next_one() {
-        let (mut turns, now) = (Turns::new(1), Instant::now());
-        let mut places: Vec<Place> = (0..600).map(|_| turns.ask(10).0).collect();
+        let (mut turns, now) = (LimiterQueue::new(1), Instant::now());
+        let mut places: Vec<QueuePosition> = (0..600).map(|_| turns.ask(10).0).collect();
         assert_eq!(turns.pass(places.remove(0), now), Ok(()));
         places.into_iter().for_each(|place| turns.leave(place));
         assert!(turns.waiting.is_empty());
@@ -146,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_caller_stops_waiting_and_the_next_one_is_woken() {
         let (limiter, dropped, kept) =
-            (Arc::new(Limiter::new(1000)), CancellationToken::new(), CancellationToken::new());
+            (Arc::new(RateLimiter::new(1000)), CancellationToken::new(), CancellationToken::new());
         let ask = |priority, permission: &CancellationToken| {
             let (limiter, permission) = (Arc::clone(&limiter), permission.clone());
             tokio::spawn(async move { limiter.acquire(priority, &permission).await })

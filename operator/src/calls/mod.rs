@@ -34,7 +34,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use lanes::{Lanes, queue_of};
-use limiter::Limiter;
+use limiter::RateLimiter;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct Actuator {
     events: Background,
     /// Queue slots of events that wait to be written. One namespace gets at most half of them.
     waiting_events: Shares,
-    limiter: Arc<Limiter>,
+    limiter: Arc<RateLimiter>,
     stamps: Arc<Stamps>,
     metrics: Metrics,
     names: Names,
@@ -85,7 +85,7 @@ impl Actuator {
             events: background.events(),
             background,
             waiting_events: Shares::new(MOST_EVENTS),
-            limiter: Arc::new(Limiter::new(config.evictions_per_second)),
+            limiter: Arc::new(RateLimiter::new(config.evictions_per_second)),
             metrics,
             names: config.names(),
             reports,

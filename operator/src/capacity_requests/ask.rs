@@ -5,11 +5,11 @@ use crate::clock::Clock;
 use crate::config::ProvisioningMethod;
 use crate::messages::call::Calls;
 use crate::messages::call_key::CallKey;
-use crate::messages::capacity::{CapacityRequest, Gang, Placeholder, Waiter, name_for};
+use crate::messages::capacity::{CapacityRequest, GangReference, PendingMember, Placeholder, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
 use crate::speaker::words::{counted, pods};
-use crate::status::Word;
+use crate::status::ConditionReason;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(1800);
 pub(super) type Requests<'m> = BTreeMap<&'m ObjectKey, Vec<(&'m ObjectKey, &'m RequestRecord)>>;
 
 /// Input and output of one pass.
-pub(super) struct Step<'s> {
+pub(super) struct RequestPass<'s> {
     /// The current state of the cluster.
     pub(super) model: &'s Model,
     /// The ProvisioningRequests that exist.
@@ -46,7 +46,7 @@ pub(super) struct Step<'s> {
     pub(super) commands: Vec<Command>,
 }
 
-impl<'s> Step<'s> {
+impl<'s> RequestPass<'s> {
     /// Returns the ProvisioningRequests of this PodGroup, by name.
     pub(super) fn requests_of(&self, group: &ObjectKey) -> impl Iterator<Item = (&'s ObjectKey, &'s RequestRecord)> {
         self.requests.get(group).into_iter().flatten().copied()
@@ -59,7 +59,7 @@ pub(super) struct Ask {
     /// UID of the PodGroup.
     pub(super) uid: SmolStr,
     /// The message for the PodGroup's status, if there is one.
-    pub(super) word: Option<Word>,
+    pub(super) word: Option<ConditionReason>,
     /// Since when the gang has been pending.
     since: Instant,
     /// Number of failed attempts.
@@ -94,7 +94,7 @@ impl Ask {
     }
 
     /// Compares what exists with what is needed: records what must be kept, and adds the calls for what is missing.
-    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut Step<'_>) {
+    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut RequestPass<'_>) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
@@ -105,7 +105,7 @@ impl Ask {
             return;
         }
         self.refused.take_if(|(until, _)| *until <= now);
-        let gang = Gang { group: key.clone(), uid: self.uid.clone() };
+        let gang = GangReference { group: key.clone(), uid: self.uid.clone() };
         let outcome = match options.method {
             _ if members.len() > options.limit => Err(format!(
                 "{}, and capacity is requested for at most {} (chart value provisioning.limit)",
@@ -117,7 +117,7 @@ impl Ask {
             ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
         };
         self.word = Some(match (outcome, &self.refused) {
-            (_, Some((until, why))) => Word {
+            (_, Some((until, why))) => ConditionReason {
                 reason: Reason::CapacityFailed,
                 message: format!(
                     "The cluster autoscaler added no capacity: {why}. The request is repeated at {}.",
@@ -125,14 +125,20 @@ impl Ask {
                 ),
             },
             (Ok(word), None) => word,
-            (Err(why), None) => {
-                Word { reason: Reason::CapacityFailed, message: format!("The cluster autoscaler is not asked: {why}.") }
-            }
+            (Err(why), None) => ConditionReason {
+                reason: Reason::CapacityFailed,
+                message: format!("The cluster autoscaler is not asked: {why}."),
+            },
         });
     }
 
     /// Requests capacity for all members by one ProvisioningRequest.
-    fn request(&mut self, gang: &Gang, members: &[&Pod], step: &mut Step<'_>) -> Result<Word, String> {
+    fn request(
+        &mut self,
+        gang: &GangReference,
+        members: &[&Pod],
+        step: &mut RequestPass<'_>,
+    ) -> Result<ConditionReason, String> {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
@@ -180,17 +186,17 @@ impl Ask {
                 (Reason::CapacityFailed, String::new())
             }
         };
-        Ok(Word { reason, message })
+        Ok(ConditionReason { reason, message })
     }
 
     /// Requests capacity by one placeholder pod for each member.
     fn placeholders(
         &mut self,
         options: &Options,
-        gang: &Gang,
+        gang: &GangReference,
         members: &[&Pod],
-        step: &mut Step<'_>,
-    ) -> Result<Word, String> {
+        step: &mut RequestPass<'_>,
+    ) -> Result<ConditionReason, String> {
         let (model, now) = (step.model, step.clock.now);
         let class = class_that_never_preempts(model, &gang.group)?;
         let existing: BTreeMap<&str, &Pod> =
@@ -208,7 +214,7 @@ impl Ask {
         }
         if self.refused.is_some() {
             self.begun = None;
-            return Ok(Word { reason: Reason::CapacityFailed, message: String::new() });
+            return Ok(ConditionReason { reason: Reason::CapacityFailed, message: String::new() });
         }
         for member in members {
             let name = name_for(&member.uid);
@@ -225,7 +231,7 @@ impl Ask {
                 step.commands.extend(step.calls.start(make, now));
             }
         }
-        Ok(Word {
+        Ok(ConditionReason {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
             message: format!(
                 "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
@@ -237,8 +243,8 @@ impl Ask {
     }
 }
 
-fn waiter(pod: &Pod) -> Waiter {
-    Waiter { pod: pod.key.clone(), uid: pod.uid.clone() }
+fn waiter(pod: &Pod) -> PendingMember {
+    PendingMember { pod: pod.key.clone(), uid: pod.uid.clone() }
 }
 
 /// Returns the first member of each set of members with the same requirements, and the number of members in the set.
@@ -258,7 +264,7 @@ fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
 }
 
 /// Returns a hash of the request's content. It is part of the name because a ProvisioningRequest cannot be changed.
-fn fingerprint(gang: &Gang, sets: &[(&Pod, i32)]) -> u32 {
+fn fingerprint(gang: &GangReference, sets: &[(&Pod, i32)]) -> u32 {
     let mut hasher = DefaultHasher::new();
     gang.uid.hash(&mut hasher);
     for (pod, count) in sets {

@@ -15,8 +15,8 @@ use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
-use crate::status::Word;
-use ask::{Ask, Requests, Step};
+use crate::status::ConditionReason;
+use ask::{Ask, RequestPass, Requests};
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Provisioning {
     }
 
     /// Returns the message for the PodGroup's status, if there is one.
-    pub fn word(&self, group: &ObjectKey) -> Option<&Word> {
+    pub fn word(&self, group: &ObjectKey) -> Option<&ConditionReason> {
         self.asks.get(group)?.word.as_ref()
     }
 
@@ -126,7 +126,7 @@ impl Provisioning {
         }
         let (kept, commands) = (BTreeSet::new(), Vec::new());
         let requests = requests_by_group(model);
-        let mut step = Step { model, requests, clock, calls: &mut self.calls, kept, commands };
+        let mut step = RequestPass { model, requests, clock, calls: &mut self.calls, kept, commands };
         for (key, wait) in &waits {
             if *wait == Wait::Placed {
                 step.kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
@@ -150,8 +150,8 @@ impl Provisioning {
 }
 
 /// Deletes placeholders and requests that are not needed any more.
-fn remove_the_rest(step: &mut Step<'_>) {
-    let Step { model, requests: _, clock, calls, kept, commands } = step;
+fn remove_the_rest(step: &mut RequestPass<'_>) {
+    let RequestPass { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
     for pod in pods.filter(|pod| !kept.contains(&pod.key)) {
         let remove = Command::RemovePlaceholder { pod: pod.key.clone(), uid: pod.uid.clone() };

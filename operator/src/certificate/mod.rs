@@ -30,8 +30,8 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::watcher::watch_object;
 use material::Authority;
-use replicas::Whereabouts;
-use rotation::{Policy, Replicas, Seen, Step};
+use replicas::WebhookAddress;
+use rotation::{Replicas, RotationPolicy, RotationStep, Seen};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Options {
     /// Namespace of the Secrets.
     pub namespace: String,
     /// Address of the webhook.
-    pub webhook: Whereabouts,
+    pub webhook: WebhookAddress,
     /// How long API servers may take to notice a changed webhook configuration.
     pub settle: Duration,
 }
@@ -68,7 +68,7 @@ impl Options {
     /// # Errors
     /// `--webhook-url` is not a valid URL of a webhook.
     pub fn new(config: &Config) -> Result<Option<Self>, String> {
-        let webhook = Whereabouts::new(&config.namespace, config.webhook_url.as_deref())?;
+        let webhook = WebhookAddress::new(&config.namespace, config.webhook_url.as_deref())?;
         let settle = Duration::from_secs(config.ca_settle_seconds);
         let options = Self { namespace: config.namespace.clone(), webhook, settle };
         Ok((config.certificates == Certificates::Operator).then_some(options))
@@ -76,10 +76,10 @@ impl Options {
 }
 
 /// Renews the certificates of one installation.
-pub struct Keeper {
+pub struct CertificateKeeper {
     client: Client,
     store: Store,
-    policy: Policy,
+    policy: RotationPolicy,
     options: Options,
     leadership: Leadership,
     recorder: Recorder,
@@ -88,11 +88,11 @@ pub struct Keeper {
     told: Option<String>,
 }
 
-impl Keeper {
-    /// Returns a keeper that does nothing before [`Keeper::run`] is called. `client` must not retry by itself.
+impl CertificateKeeper {
+    /// Returns a keeper that does nothing before [`CertificateKeeper::run`] is called. `client` must not retry by itself.
     pub fn new(client: Client, options: Options, leadership: Leadership, metrics: Metrics) -> Self {
         let settle = SignedDuration::try_from(options.settle).unwrap_or(SignedDuration::MAX);
-        let policy = Policy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
+        let policy = RotationPolicy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
         let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(leadership.term().to_owned()) };
         Self {
             store: Store::new(client.clone(), &options.namespace, leadership.clone()),
@@ -154,7 +154,7 @@ impl Keeper {
             replicas: None,
         };
         let mut step = rotation::next(&seen, &self.policy, now);
-        if step == Step::Ask {
+        if step == RotationStep::Ask {
             // `rotation` returns `Ask` only if there is a current authority.
             if let Some(current) = &seen.stored.current {
                 let answer = replicas::ask(&self.client, &self.options.webhook, current.anchor()).await;
@@ -162,7 +162,7 @@ impl Keeper {
                 step = rotation::next(&seen, &self.policy, now);
             }
         }
-        if let Step::Rest { until, waiting } = step {
+        if let RotationStep::Rest { until, waiting } = step {
             self.metrics.certificates(seen.leaf.until(), seen.stored.current.as_ref().map(|a| a.anchor().validity().1));
             return Ok(Some(self.rest(until, waiting, now)));
         }
@@ -187,39 +187,41 @@ impl Keeper {
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
     }
 
-    async fn perform(&self, read: &Read, seen: &Seen, step: &Step, now: Timestamp) -> Result<(), CallError> {
+    async fn perform(&self, read: &Read, seen: &Seen, step: &RotationStep, now: Timestamp) -> Result<(), CallError> {
         let failed = |why: material::Unusable| CallError::Failed(why.to_string());
         match step {
-            Step::Publish(bundle) => self.store.write_bundle(read, bundle).await,
-            Step::Issue(_) => {
+            RotationStep::Publish(bundle) => self.store.write_bundle(read, bundle).await,
+            RotationStep::Issue(_) => {
                 let Some(current) = &seen.stored.current else { return Ok(()) };
                 let leaf = current.issue(&self.policy.names, now, self.policy.leaf).map_err(failed)?;
                 self.store.write_leaf(read, leaf).await
             }
-            Step::Found(_) | Step::Prepare(_) => {
+            RotationStep::Found(_) | RotationStep::Prepare(_) => {
                 let made = Authority::make(now, self.policy.authority).map_err(failed)?;
                 self.store.write_authorities(read, &rotation::after(&seen.stored, step, Some(made), now)).await
             }
-            Step::Demote | Step::Published | Step::Retract | Step::Promote => {
+            RotationStep::Demote | RotationStep::Published | RotationStep::Retract | RotationStep::Promote => {
                 self.store.write_authorities(read, &rotation::after(&seen.stored, step, None, now)).await
             }
-            Step::Ask | Step::Rest { .. } => Ok(()),
+            RotationStep::Ask | RotationStep::Rest { .. } => Ok(()),
         }
     }
 
     /// Logs the step, and emits an event on the Secret for steps that administrators should notice.
-    async fn tell(&self, read: &Read, seen: &Seen, step: &Step) {
+    async fn tell(&self, read: &Read, seen: &Seen, step: &RotationStep) {
         let namespace = &self.options.namespace;
         let (authority, leaf) = (read.authority_reference(namespace), read.leaf_reference(namespace));
-        for complaint in read.complaints.iter().filter(|_| matches!(step, Step::Found(_) | Step::Prepare(_))) {
+        for complaint in
+            read.complaints.iter().filter(|_| matches!(step, RotationStep::Found(_) | RotationStep::Prepare(_)))
+        {
             self.publish(&authority, Reason::CertificateUnusable, complaint.clone()).await;
         }
         match step {
-            Step::Found(why) => {
+            RotationStep::Found(why) => {
                 let note = format!("A certificate authority was made for the webhook: {why}.");
                 self.publish(&authority, Reason::AuthorityMade, note).await;
             }
-            Step::Prepare(why) => {
+            RotationStep::Prepare(why) => {
                 let note = format!(
                     "A new certificate authority was made for the webhook: {why}. It signs once API servers trust it, {} s after \
                      it was announced to them.",
@@ -227,24 +229,28 @@ impl Keeper {
                 );
                 self.publish(&authority, Reason::AuthorityMade, note).await;
             }
-            Step::Demote => {
+            RotationStep::Demote => {
                 let note = "The stored certificate authority is not the one that API servers trust: it is announced to \
                             them before it signs.";
                 self.publish(&authority, Reason::CertificateUnusable, note.to_owned()).await;
             }
-            Step::Promote => {
+            RotationStep::Promote => {
                 let note = "The new certificate authority signs from now on.";
                 self.publish(&authority, Reason::AuthorityChanged, note.to_owned()).await;
             }
-            Step::Issue(why) => {
+            RotationStep::Issue(why) => {
                 let note = format!("The webhook's certificate was renewed: {why}.");
                 self.publish(&leaf, Reason::CertificateRenewed, note).await;
             }
-            Step::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
+            RotationStep::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
                 tracing::info!("certificates: API servers trust the current authority alone from now on");
             }
-            Step::Publish(_) => tracing::info!("certificates: the authorities that API servers trust are changed"),
-            Step::Published | Step::Retract | Step::Ask | Step::Rest { .. } => tracing::debug!(?step, "certificates"),
+            RotationStep::Publish(_) => {
+                tracing::info!("certificates: the authorities that API servers trust are changed")
+            }
+            RotationStep::Published | RotationStep::Retract | RotationStep::Ask | RotationStep::Rest { .. } => {
+                tracing::debug!(?step, "certificates")
+            }
         }
     }
 

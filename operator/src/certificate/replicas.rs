@@ -31,7 +31,7 @@ const SLICES: u32 = 100;
 
 /// Address of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum WebhookAddress {
     /// The webhook is behind the Service in this namespace.
     Service(String),
     /// The webhook is outside the cluster, at this host and port.
@@ -43,7 +43,7 @@ pub enum Whereabouts {
     },
 }
 
-impl Whereabouts {
+impl WebhookAddress {
     /// Returns the address in this URL, `https://HOST[:PORT]`, or without a URL the Service in this namespace.
     ///
     /// # Errors
@@ -72,10 +72,10 @@ impl Whereabouts {
 ///
 /// # Errors
 /// The EndpointSlices cannot be listed.
-pub async fn ask(client: &Client, at: &Whereabouts, trusted: &Anchor) -> Result<Replicas, kube::Error> {
+pub async fn ask(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Result<Replicas, kube::Error> {
     let addresses = match at {
-        Whereabouts::Outside { host, port } => vec![(host.clone(), *port)],
-        Whereabouts::Service(namespace) => {
+        WebhookAddress::Outside { host, port } => vec![(host.clone(), *port)],
+        WebhookAddress::Service(namespace) => {
             let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
             let params = ListParams::default().labels(&format!("kubernetes.io/service-name={SERVICE}")).limit(SLICES);
             slices.list(&params).await?.iter().flat_map(serving).collect()
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_webhook_outside_the_cluster_is_named_by_its_url() {
-        let at = |url: &str| Whereabouts::new("own", Some(url));
-        let outside = |host: &str, port| Ok(Whereabouts::Outside { host: host.to_owned(), port });
+        let at = |url: &str| WebhookAddress::new("own", Some(url));
+        let outside = |host: &str, port| Ok(WebhookAddress::Outside { host: host.to_owned(), port });
         assert_eq!(at("https://127.0.0.1:9443"), outside("127.0.0.1", 9443));
         assert_eq!(at("https://[::1]:9443"), outside("::1", 9443));
         assert_eq!(at("https://webhook.example"), outside("webhook.example", 443));
@@ -198,6 +198,6 @@ mod tests {
         );
         assert!(at("https://a/b").unwrap_err().contains("must be https://HOST"));
         assert!(at("nonsense url").is_err());
-        assert_eq!(Whereabouts::new("own", None).unwrap().name(), "giveway-webhook.own.svc");
+        assert_eq!(WebhookAddress::new("own", None).unwrap().name(), "giveway-webhook.own.svc");
     }
 }

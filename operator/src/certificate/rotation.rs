@@ -33,7 +33,7 @@ const RETIRED: usize = 16;
 
 /// The usable content of the authority's Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredAuthorities {
     /// The authority that signs.
     pub current: Option<Authority>,
     /// The authority that will sign after the change.
@@ -42,7 +42,7 @@ pub struct Stored {
     pub published: Option<Timestamp>,
 }
 
-impl Stored {
+impl StoredAuthorities {
     fn anchors(&self) -> impl Iterator<Item = &Anchor> {
         [&self.current, &self.next].into_iter().flatten().map(Authority::anchor)
     }
@@ -70,7 +70,7 @@ pub enum Replicas {
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The content of the authority's Secret.
-    pub stored: Stored,
+    pub stored: StoredAuthorities,
     /// The content of the certificate's Secret.
     pub leaf: Leaf,
     /// `caBundle` of each webhook of both configurations.
@@ -81,7 +81,7 @@ pub struct Seen {
 
 /// Options of the renewal.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct RotationPolicy {
     /// Lifetime of an authority.
     pub authority: SignedDuration,
     /// Lifetime of a certificate.
@@ -94,7 +94,7 @@ pub struct Policy {
 
 /// A step of the renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RotationStep {
     /// Create the first authority; API servers trust no other. With the reason.
     Found(String),
     /// Create the next authority. With the reason.
@@ -123,7 +123,7 @@ pub enum Step {
 }
 
 /// Returns the next step.
-pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
+pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationStep {
     let stored = seen.stored.valid(now);
     let told: Vec<BTreeSet<Anchor>> =
         seen.bundles.iter().map(|bundle| Anchor::bundle(bundle).into_iter().collect()).collect();
@@ -135,14 +135,14 @@ pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
     retired.drain(..retired.len().saturating_sub(RETIRED));
 
     match (&stored.current, &stored.next) {
-        (None, None) if retired.is_empty() => return Step::Found("there is none that can be used".to_owned()),
-        (None, None) => return Step::Prepare("there is none that can be used".to_owned()),
-        (None, Some(_)) if retired.is_empty() => return Step::Promote,
+        (None, None) if retired.is_empty() => return RotationStep::Found("there is none that can be used".to_owned()),
+        (None, None) => return RotationStep::Prepare("there is none that can be used".to_owned()),
+        (None, Some(_)) if retired.is_empty() => return RotationStep::Promote,
         (Some(current), None) if current.renew_at() <= now => {
-            return Step::Prepare("less than a third of its life is left".to_owned());
+            return RotationStep::Prepare("less than a third of its life is left".to_owned());
         }
         (Some(current), _) if !retired.is_empty() && !told.iter().any(|told| told.contains(current.anchor())) => {
-            return Step::Demote;
+            return RotationStep::Demote;
         }
         _ => {}
     }
@@ -156,22 +156,22 @@ pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
         && stored.published.is_some()
         && told.iter().any(|told| !told.contains(next.anchor()))
     {
-        return Step::Retract;
+        return RotationStep::Retract;
     }
     if seen.bundles.iter().any(|told| *told != bundle) {
-        return Step::Publish(bundle);
+        return RotationStep::Publish(bundle);
     }
 
     let mut due = Vec::new();
     if stored.next.is_some() {
         match stored.published.filter(|published| *published <= now) {
-            None => return Step::Published,
-            Some(published) if published + policy.settle <= now => return Step::Promote,
+            None => return RotationStep::Published,
+            Some(published) if published + policy.settle <= now => return RotationStep::Promote,
             Some(published) => due.push(published + policy.settle),
         }
     }
     match leaf {
-        Some(Err(why)) => return Step::Issue(why.to_string()),
+        Some(Err(why)) => return RotationStep::Issue(why.to_string()),
         Some(Ok(renew_at)) => due.push(renew_at),
         None => {}
     }
@@ -179,26 +179,31 @@ pub fn next(seen: &Seen, policy: &Policy, now: Timestamp) -> Step {
         due.push(current.renew_at());
     }
     let waiting = match &seen.replicas {
-        None if !retired.is_empty() && stored.current.is_some() => return Step::Ask,
+        None if !retired.is_empty() && stored.current.is_some() => return RotationStep::Ask,
         Some(Replicas::Waiting(replica)) => Some(replica.clone()),
         _ => None,
     };
     due.extend(wanted.iter().map(|anchor| anchor.validity().1));
-    Step::Rest { until: due.into_iter().min(), waiting }
+    RotationStep::Rest { until: due.into_iter().min(), waiting }
 }
 
 /// Returns the content of the authority's Secret after a step that changes it. `made` is the new authority for `Found`
 /// and `Prepare`.
-pub fn after(stored: &Stored, step: &Step, made: Option<Authority>, now: Timestamp) -> Stored {
+pub fn after(
+    stored: &StoredAuthorities,
+    step: &RotationStep,
+    made: Option<Authority>,
+    now: Timestamp,
+) -> StoredAuthorities {
     let stored = stored.valid(now);
     match step {
-        Step::Found(_) => Stored { current: made, ..Stored::default() },
-        Step::Prepare(_) => Stored { next: made, published: None, ..stored },
-        Step::Demote => Stored { next: stored.current, ..Stored::default() },
-        Step::Promote => Stored { current: stored.next, ..Stored::default() },
-        Step::Published => Stored { published: Some(now), ..stored },
-        Step::Retract => Stored { published: None, ..stored },
-        Step::Publish(_) | Step::Issue(_) | Step::Ask | Step::Rest { .. } => stored,
+        RotationStep::Found(_) => StoredAuthorities { current: made, ..StoredAuthorities::default() },
+        RotationStep::Prepare(_) => StoredAuthorities { next: made, published: None, ..stored },
+        RotationStep::Demote => StoredAuthorities { next: stored.current, ..StoredAuthorities::default() },
+        RotationStep::Promote => StoredAuthorities { current: stored.next, ..StoredAuthorities::default() },
+        RotationStep::Published => StoredAuthorities { published: Some(now), ..stored },
+        RotationStep::Retract => StoredAuthorities { published: None, ..stored },
+        RotationStep::Publish(_) | RotationStep::Issue(_) | RotationStep::Ask | RotationStep::Rest { .. } => stored,
     }
 }
 

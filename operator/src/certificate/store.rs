@@ -6,7 +6,7 @@
 //! configuration into which it is written.
 
 use super::material::{Authority, Leaf};
-use super::rotation::Stored;
+use super::rotation::StoredAuthorities;
 use crate::calls::FIELD_MANAGER;
 use crate::leadership::lease::Leadership;
 use crate::messages::report::CallError;
@@ -49,7 +49,7 @@ pub struct Store {
 /// The objects that were read, with their resourceVersions.
 pub struct Read {
     /// The usable content of the authority's Secret.
-    pub stored: Stored,
+    pub stored: StoredAuthorities,
     /// Reasons why parts of the authority's Secret are unusable.
     pub complaints: Vec<String>,
     /// The content of the certificate's Secret; empty if it does not exist.
@@ -127,7 +127,7 @@ impl Store {
     ///
     /// # Errors
     /// The Secret has changed since it was read, or the API server rejects the write.
-    pub async fn write_authorities(&self, read: &Read, new: &Stored) -> Result<(), CallError> {
+    pub async fn write_authorities(&self, read: &Read, new: &StoredAuthorities) -> Result<(), CallError> {
         let mut secret = read.authority_secret.clone().unwrap_or_else(|| created(AUTHORITY_SECRET, "Opaque"));
         let pairs = [(CURRENT, &new.current), (NEXT, &new.next)];
         let data = pairs.into_iter().filter_map(|(keys, authority)| Some((keys, authority.as_ref()?)));
@@ -242,7 +242,7 @@ fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
 }
 
-fn stored(secret: &Secret) -> (Stored, Vec<String>) {
+fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     let mut complaints = Vec::new();
     let mut authority = |[certificate, key]: [&str; 2]| {
         let (found, key) = (bytes(secret, certificate), bytes(secret, key));
@@ -254,7 +254,7 @@ fn stored(secret: &Secret) -> (Stored, Vec<String>) {
     };
     let (current, next) = (authority(CURRENT), authority(NEXT));
     let published: Option<Timestamp> = secret.annotations().get(PUBLISHED).and_then(|time| time.parse().ok());
-    (Stored { current, next, published }, complaints)
+    (StoredAuthorities { current, next, published }, complaints)
 }
 
 fn leaf(secret: &Secret) -> Leaf {

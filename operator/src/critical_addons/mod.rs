@@ -4,10 +4,10 @@
 pub mod queue;
 pub mod taints;
 
-use crate::plans::Rescue;
+use crate::plans::AddonRescue;
 use giveway_crds::plan::StoredRescue;
 use giveway_planner::rescue::Terms;
-use queue::Rescues;
+use queue::AddonQueue;
 use std::sync::Arc;
 use taints::Taints;
 
@@ -15,7 +15,7 @@ use taints::Taints;
 #[derive(Debug)]
 pub struct CriticalAddons {
     /// The pending add-ons.
-    pub queue: Rescues,
+    pub queue: AddonQueue,
     /// Which pods are critical add-ons; `None` if Giveway does not preempt for them.
     pub terms: Option<Arc<Terms>>,
     /// Taints that no plan needs.
@@ -25,11 +25,11 @@ pub struct CriticalAddons {
 impl CriticalAddons {
     /// Starts without a pending add-on.
     pub fn new(terms: Option<Terms>) -> Self {
-        Self { queue: Rescues::default(), terms: terms.map(Arc::new), taints: Taints::default() }
+        Self { queue: AddonQueue::default(), terms: terms.map(Arc::new), taints: Taints::default() }
     }
 
     /// Returns what a plan for a critical add-on needs in memory; `None` if Giveway does not preempt for them.
-    pub fn rescuing(&self, stored: StoredRescue) -> Option<Rescue> {
-        Some(Rescue::new(stored, Arc::clone(self.terms.as_ref()?)))
+    pub fn rescuing(&self, stored: StoredRescue) -> Option<AddonRescue> {
+        Some(AddonRescue::new(stored, Arc::clone(self.terms.as_ref()?)))
     }
 }

@@ -22,7 +22,7 @@ const WITHDRAWN: Duration = Duration::from_secs(10);
 
 /// A pending add-on.
 #[derive(Clone, Debug)]
-pub struct Waits {
+pub struct PendingAddon {
     /// The pod.
     pub pod: ObjectKey,
     /// When it was first observed to be `Unschedulable`.
@@ -37,11 +37,11 @@ pub struct Waits {
 
 /// The pending critical add-ons, by UID.
 #[derive(Debug, Default)]
-pub struct Rescues {
-    waiting: BTreeMap<SmolStr, Waits>,
+pub struct AddonQueue {
+    waiting: BTreeMap<SmolStr, PendingAddon>,
 }
 
-impl Rescues {
+impl AddonQueue {
     /// Updates the pending add-ons from the model. An add-on with a plan in flight stays pending until the plan ends.
     pub fn note(&mut self, model: &Model, flights: &Flights, terms: &Terms, schedulers: &[String], now: Instant) {
         let in_flight = |pod: &Pod| flights.contains(&Preemptor::Pod(pod.key.clone()));
@@ -55,7 +55,7 @@ impl Rescues {
         };
         let mut before = std::mem::take(&mut self.waiting);
         for pod in model.pending.single().filter_map(|pod| model.cluster.pod(pod)).filter(waits) {
-            let new = || Waits { pod: pod.key.clone(), since: now, asked: None, hopeless: 0, helped: None };
+            let new = || PendingAddon { pod: pod.key.clone(), since: now, asked: None, hopeless: 0, helped: None };
             let mut entry = before.remove(&pod.uid).unwrap_or_else(new);
             if in_flight(pod) {
                 entry.helped = Some(now);
@@ -90,7 +90,7 @@ impl Rescues {
     /// Those for which the planner found nothing come last, so that they do not delay others.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, Instant)> {
         let due = self.waiting.values().filter(|waits| now.duration_since(waits.since) >= after);
-        let mut due: Vec<(&Waits, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
+        let mut due: Vec<(&PendingAddon, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
         let order = |pod: &Pod| (Reverse(pod.priority), pod.created.unwrap_or(i64::MAX), pod.key.clone());
         due.sort_by_cached_key(|(waits, pod)| (waits.hopeless > 0, order(pod)));
         due.into_iter().map(|(waits, _)| (waits.pod.clone(), waits.since)).collect()
@@ -137,14 +137,14 @@ mod tests {
         TestPod::new(name, priority).annotated(giveway_crds::keys::ANNOTATION_CRITICAL, "true").unschedulable()
     }
 
-    fn due(rescues: &mut Rescues, world: &World, now: Instant) -> Vec<String> {
+    fn due(rescues: &mut AddonQueue, world: &World, now: Instant) -> Vec<String> {
         rescues.note(&world.model, &Flights::default(), &terms(), &["default-scheduler".to_owned()], now);
         rescues.due(&world.model, AFTER, now).into_iter().map(|(pod, _)| pod.name.to_string()).collect()
     }
 
     #[test]
     fn only_a_critical_pod_without_another_plan_is_a_candidate() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0)).pod(TestPod::new("system", 2_000_000_000).unschedulable());
         world.pod(TestPod::new("ordinary", 1_000_000_000).unschedulable());
         world.pod(TestPod::new("fresh", 2_000_000_000)).pod(addon("nominated", 0).nominated("n1"));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_most_important_is_first_then_the_oldest() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("late", 5).created(20)).pod(addon("early", 5).created(10)).pod(addon("vip", 9).created(30));
         due(&mut rescues, &world, now);
         assert_eq!(due(&mut rescues, &world, now + AFTER), ["vip", "early", "late"]);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_loses_its_nomination_waits_from_that_time() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
         world.pod(addon("dns", 0).nominated("n1"));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_pod_whose_plan_failed_keeps_waiting_while_its_nomination_is_withdrawn() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
         world.pod(addon("dns", 0).nominated("n1"));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_planner_is_asked_once_a_second_and_only_when_something_changed() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
         assert!(rescues.ask("uid-dns", 1, false, now));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn infeasible_pods_are_decided_less_often_and_after_the_others() {
-        let (mut world, mut rescues, now) = (World::new(), Rescues::default(), Instant::now());
+        let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("vip", 9)).pod(addon("dns", 0));
         due(&mut rescues, &world, now);
         let later = now + AFTER;

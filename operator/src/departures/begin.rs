@@ -1,4 +1,4 @@
-//! The events that begin a departure of a PodGroup. Each returns a [`Request`] for [`Departures::begin`](super::Departures::begin), which is
+//! The events that begin a departure of a PodGroup. Each returns a [`DepartureRequest`] for [`Departures::begin`](super::Departures::begin), which is
 //! stored as a plan.
 
 use super::departure::{evictable, is_evictable};
@@ -6,7 +6,7 @@ use super::plan_store::controller;
 use crate::clock::Clock;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
-use crate::plans::Rest;
+use crate::plans::RemainingPods;
 use crate::speaker::words::{Sentence, agree, counted, pods};
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredPreemptor, StoredVictim, StoredVictimPod};
 use giveway_crds::policy::DisruptionMode;
@@ -19,7 +19,7 @@ pub const SCHEDULER: &str = "kube-scheduler";
 
 /// A request to evict pods of a PodGroup.
 #[derive(Debug)]
-pub struct Request {
+pub struct DepartureRequest {
     /// The cause of the evictions.
     pub cause: Cause,
     /// The PodGroup.
@@ -59,14 +59,14 @@ pub fn others_are(count: usize) -> String {
 }
 
 /// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
-pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<Request> {
+pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<DepartureRequest> {
     let PreemptedByScheduler { pod, group, .. } = preempted;
     let members: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
     if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
         return None;
     }
     let others_are = others_are(members.len());
-    Some(Request {
+    Some(DepartureRequest {
         cause: Cause::MemberPreempted,
         guaranteed: is_guaranteed(model, group),
         priority: priority_of(model, group),
@@ -79,13 +79,13 @@ pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Opti
 
 /// Returns the departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is
 /// protected.
-pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<Request> {
+pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<DepartureRequest> {
     let members: BTreeSet<SmolStr> = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
     if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
         return None;
     }
     let (guaranteed, priority) = (is_guaranteed(model, group), priority_of(model, group));
-    Some(Request {
+    Some(DepartureRequest {
         cause: Cause::PartiallyScheduled,
         group: group.clone(),
         pods: members,
@@ -97,8 +97,8 @@ pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) 
 }
 
 /// Returns the departure of the pods of a PodGroup that a cancelled plan has not evicted; `None` if there are none.
-pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
-    let Rest { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
+pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<DepartureRequest> {
+    let RemainingPods { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
     let left = evictable(model, group, false).filter(|pod| named.contains(&pod.uid));
     let members: BTreeSet<SmolStr> = left.map(|pod| pod.uid.clone()).collect();
     if members.is_empty() {
@@ -109,7 +109,7 @@ pub fn partially_disrupted(model: &Model, rest: &Rest) -> Option<Request> {
         pods(members.len()),
         agree(members.len(), "is", "are")
     );
-    Some(Request {
+    Some(DepartureRequest {
         cause: Cause::PartiallyDisrupted,
         group: group.clone(),
         pods: members,
@@ -125,7 +125,7 @@ pub(super) fn stored(
     model: &Model,
     group: &ObjectKey,
     pods: &BTreeSet<SmolStr>,
-    request: &Request,
+    request: &DepartureRequest,
     id: String,
     term: &str,
     clock: Clock,

@@ -2,9 +2,9 @@
 
 use super::plan_store::Record;
 use super::requests::Requests;
-use crate::gangs::half_bound;
+use crate::gangs::partial;
 use crate::messages::call::Call;
-use crate::messages::command::{Cause as EvictionCause, Command, EvictCall, EvictOutcome};
+use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
 use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
@@ -33,7 +33,7 @@ pub(super) struct Departure {
     /// True if its `Preemption` was deleted before it was committed. It ends when no eviction is in flight.
     pub(super) deleted: bool,
     /// The pods by UID. A pod is a member of at most one departure.
-    pub(super) members: BTreeMap<SmolStr, Member>,
+    pub(super) members: BTreeMap<SmolStr, DepartingPod>,
     /// The pods of the PodGroup that were bound when it began, by UID: its own and those of other departures.
     pub(super) bound: BTreeSet<SmolStr>,
     /// True if a pod of the PodGroup has a guaranteed budget. A pod that has terminated counts, too.
@@ -48,7 +48,7 @@ pub(super) struct Departure {
 
 /// A pod of a departure.
 #[derive(Debug, Default)]
-pub(super) struct Member {
+pub(super) struct DepartingPod {
     pub(super) call: Call,
     pub(super) accepted: bool,
     /// True if the last answer was a refusal or rejection, or the last request was not even sent for the sake of a budget: then no request
@@ -56,7 +56,7 @@ pub(super) struct Member {
     pub(super) refused: bool,
 }
 
-impl Member {
+impl DepartingPod {
     /// Returns true if a request has evicted the pod, or may have: one is in flight, or the last one was not refused. A request that failed
     /// may have been carried out.
     fn may_have_worked(&self) -> bool {
@@ -72,7 +72,7 @@ impl Member {
 
 /// The result of a [pass](super::Departures::pass).
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct DepartureStep {
     /// The evictions to request.
     pub commands: Vec<Command>,
     /// Pods whose budget does not allow their eviction: group, pod, UID and reason.
@@ -89,7 +89,7 @@ impl Departure {
         let pods = || units.iter().flat_map(|unit| &unit.pods);
         let group = units.first().map(|unit| ObjectKey::new(&unit.namespace, &unit.name)).unwrap_or_default();
         Self {
-            members: pods().map(|pod| (pod.uid.as_str().into(), Member::default())).collect(),
+            members: pods().map(|pod| (pod.uid.as_str().into(), DepartingPod::default())).collect(),
             bound: pods().filter(|pod| !pod.node.is_empty()).map(|pod| pod.uid.as_str().into()).collect(),
             guaranteed: units.iter().any(|unit| unit.guaranteed),
             group,
@@ -109,13 +109,13 @@ impl Departure {
     /// Returns true if it must be finished even under a restraint, because Giveway has evicted a pod of the PodGroup, or may have: an
     /// eviction got no answer or failed. An eviction in flight does not count before it is answered.
     pub(super) fn is_committed(&self) -> bool {
-        let is_evicted = |member: &Member| member.accepted || (member.is_asked() && !member.call.pending());
+        let is_evicted = |member: &DepartingPod| member.accepted || (member.is_asked() && !member.call.pending());
         self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(is_evicted)
     }
 
     /// Removes these pods from the departure and returns them. Their evictions that the actuator has not sent yet are withdrawn, because
     /// the departure may end before they would be sent.
-    pub(super) fn pass_on(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, Member> {
+    pub(super) fn pass_on(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, DepartingPod> {
         let members = std::mem::take(&mut self.members).into_iter();
         let (passed_on, kept): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
         self.members = kept;
@@ -155,7 +155,7 @@ impl Departure {
     /// Updates the members from the model: a pod that has left after its eviction was requested and not refused counts as evicted, even if
     /// the answer is missing.
     pub(super) fn observe(&mut self, model: &Model) {
-        let live: BTreeSet<&SmolStr> = half_bound::live(model, &self.group).map(|pod| &pod.uid).collect();
+        let live: BTreeSet<&SmolStr> = partial::live(model, &self.group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut self.members {
             member.accepted |= member.may_have_worked() && !live.contains(uid);
         }
@@ -199,15 +199,15 @@ impl Departure {
         if self.plan.cause != Cause::PartiallyScheduled {
             return None;
         }
-        half_bound::live(model, &self.group).find(|pod| pod.bound() && !self.bound.contains(&pod.uid))
+        partial::live(model, &self.group).find(|pod| pod.bound() && !self.bound.contains(&pod.uid))
     }
 
     /// Returns true if the gang has the bound members that it needs, not counting those whose eviction was requested: a partially scheduled
     /// gang has become complete, or a replacement pod is bound and every other eviction was refused.
     fn has_enough_bound(&self, model: &Model) -> bool {
         let Some(group) = model.cluster.group(&self.group) else { return false };
-        let asked = |pod: &Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
-        let bound = || half_bound::live(model, &self.group).filter(|pod| pod.bound() && !asked(pod));
+        let asked = |pod: &Pod| self.members.get(&pod.uid).is_some_and(DepartingPod::is_asked);
+        let bound = || partial::live(model, &self.group).filter(|pod| pod.bound() && !asked(pod));
         let was_refused = |pod: &Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.tries() > 0);
         let is_again = self.plan.cause == Cause::PartiallyScheduled
             || (self.left(model).all(was_refused) && bound().any(|pod| !self.members.contains_key(&pod.uid)));
@@ -239,7 +239,7 @@ impl Departure {
     }
 
     /// Requests the evictions that are due, except those that were already requested for another cause.
-    pub(super) fn evict(&mut self, model: &Model, requests: &mut Requests, now: Instant, step: &mut Step) {
+    pub(super) fn evict(&mut self, model: &Model, requests: &mut Requests, now: Instant, step: &mut DepartureStep) {
         let left: Vec<&Pod> = self.left(model).filter(|pod| !requests.is_taken(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
@@ -251,7 +251,7 @@ impl Departure {
         let breaches = if may_force {
             BTreeMap::new()
         } else {
-            let asked = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(Member::is_asked);
+            let asked = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(DepartingPod::is_asked);
             let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().copied().partition(asked);
             model.breaches(going.into_iter().chain(next))
         };
@@ -306,8 +306,8 @@ pub(super) fn evictable<'a>(
 /// Returns true if a pod of a PodGroup is evicted with it: it is live and bound, and neither a mirror pod nor a critical add-on.
 /// `pending_too`: or it is pending and ungated.
 pub(super) fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool {
-    let is_there = pod.bound() || (pending_too && half_bound::is_free(pod));
-    half_bound::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
+    let is_there = pod.bound() || (pending_too && partial::is_free(pod));
+    partial::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
 }
 
 fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {

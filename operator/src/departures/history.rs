@@ -32,7 +32,7 @@ const GRACE: i64 = 60;
 
 /// Limits of the history.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct HistoryLimits {
     /// Maximum time since the end of a plan.
     pub age: Duration,
     /// Maximum number of plans.
@@ -43,7 +43,7 @@ pub struct Keep {
 
 /// Checks the history at intervals.
 #[derive(Debug, Default)]
-pub struct Keeper {
+pub struct HistoryKeeper {
     next: Option<Instant>,
     /// Plans in flight without a plan in memory, and when each was first found. The watch may show their end later.
     suspects: BTreeMap<SmolStr, Instant>,
@@ -55,7 +55,7 @@ pub struct Keeper {
 
 /// The result of a pass.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct HistoryStep {
     /// Deletions of objects.
     pub commands: Vec<Command>,
     /// Plans whose status is in flight although they have ended, with their last status.
@@ -66,7 +66,7 @@ pub struct Step {
 type Parts<'p> = Vec<(&'p SmolStr, &'p PlanRecord)>;
 
 /// A plan that has ended.
-struct Over<'p> {
+struct EndedPlan<'p> {
     /// Its end, and what orders plans that ended in the same second.
     age: (i64, i64, usize, &'p str),
     /// Number of accepted evictions.
@@ -74,18 +74,18 @@ struct Over<'p> {
     parts: Parts<'p>,
 }
 
-impl Keeper {
+impl HistoryKeeper {
     /// Checks the history if it is time. Returns the plans to end, and the deletions to request now. `tainted` returns the UIDs of the
     /// critical add-ons for which a node has a taint: their plans are kept, because only the plan shows that the taint is Giveway's.
     pub fn pass<'m>(
         &mut self,
         plans: &Plans,
         store: &PlanStore,
-        keep: Keep,
+        keep: HistoryLimits,
         tainted: impl FnOnce() -> BTreeSet<&'m str>,
         clock: Clock,
-    ) -> Step {
-        let mut step = Step::default();
+    ) -> HistoryStep {
+        let mut step = HistoryStep::default();
         if self.next.is_none_or(|next| next <= clock.now) {
             self.next = Some(clock.now + EVERY);
             self.deletions.forget(clock.now);
@@ -111,7 +111,7 @@ impl Keeper {
         &mut self,
         plans: &Plans,
         store: &PlanStore,
-        keep: Keep,
+        keep: HistoryLimits,
         tainted: &BTreeSet<&str>,
         clock: Clock,
     ) -> Vec<(SmolStr, PreemptionStatus)> {
@@ -130,7 +130,7 @@ impl Keeper {
                 Some(first) if first.over() => {
                     // Of two plans of one leader that ended in the same second, the later one has the higher number in its name.
                     let age = (first.finished(), first.created, plan.len(), plan);
-                    over.push(Over { age, evicted: first.status.evicted, parts });
+                    over.push(EndedPlan { age, evicted: first.status.evicted, parts });
                 }
                 Some(first) if old(first) => {
                     let since = suspected.get(plan).copied().unwrap_or(clock.now);
@@ -172,7 +172,7 @@ impl Keeper {
 }
 
 /// Returns the plans that exceed the limits, the latest first.
-fn excess(mut over: Vec<Over<'_>>, keep: Keep, second: i64) -> Vec<Parts<'_>> {
+fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec<Parts<'_>> {
     over.sort_by_key(|plan| Reverse(plan.age));
     let before = |age: Duration| second.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let (oldest, needed) = (before(keep.age), before(keep.least));
@@ -192,7 +192,7 @@ fn excess(mut over: Vec<Over<'_>>, keep: Keep, second: i64) -> Vec<Parts<'_>> {
     });
     first.extend(rest);
     let (mut bytes, mut excess) = (0, Vec::new());
-    for (index, Over { age: (finished, ..), evicted, parts }) in first.into_iter().enumerate() {
+    for (index, EndedPlan { age: (finished, ..), evicted, parts }) in first.into_iter().enumerate() {
         bytes += parts.iter().map(|(_, record)| record.bytes).sum::<usize>();
         let too_much = index >= keep.count || finished <= oldest || bytes > MOST_BYTES;
         // Only evictions count for a limit on evictions.
@@ -217,7 +217,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
 
-    const KEEP: Keep = Keep { age: Duration::from_secs(3_600), count: 2, least: Duration::ZERO };
+    const KEEP: HistoryLimits = HistoryLimits { age: Duration::from_secs(3_600), count: 2, least: Duration::ZERO };
 
     fn world(objects: &[(&str, i64, Option<&str>, i64)]) -> Model {
         let mut model = Model::default();
@@ -249,7 +249,7 @@ mod tests {
         })
     }
 
-    fn forgotten(step: &Step) -> Vec<&str> {
+    fn forgotten(step: &HistoryStep) -> Vec<&str> {
         let name = |command: &Command| match command {
             Command::ForgetPlan { name, .. } => Some(name.clone()),
             _ => None,
@@ -261,13 +261,18 @@ mod tests {
             .collect()
     }
 
-    fn step(keeper: &mut Keeper, model: &Model, keep: Keep, (now, epoch_seconds): (Instant, i64)) -> Step {
+    fn step(
+        keeper: &mut HistoryKeeper,
+        model: &Model,
+        keep: HistoryLimits,
+        (now, epoch_seconds): (Instant, i64),
+    ) -> HistoryStep {
         let clock = Clock { now, epoch_seconds };
         keeper.pass(&model.plans, &PlanStore::default(), keep, BTreeSet::new, clock)
     }
 
-    fn pass(model: &Model, keep: Keep, second: i64) -> Step {
-        step(&mut Keeper::default(), model, keep, (Instant::now(), second))
+    fn pass(model: &Model, keep: HistoryLimits, second: i64) -> HistoryStep {
+        step(&mut HistoryKeeper::default(), model, keep, (Instant::now(), second))
     }
 
     #[test]
@@ -279,9 +284,9 @@ mod tests {
             ("c", 3, Some("Cancelled"), 300),
         ]);
         assert_eq!(forgotten(&pass(&model, KEEP, 400)), ["a", "a.2"], "two are kept, the latest");
-        assert_eq!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 3_800)), ["a", "a.2", "b"], "an hour");
-        assert!(forgotten(&pass(&model, Keep { count: 9, ..KEEP }, 400)).is_empty());
-        assert_eq!(forgotten(&pass(&model, Keep { count: 0, ..KEEP }, 400)), ["a", "a.2", "b", "c"]);
+        assert_eq!(forgotten(&pass(&model, HistoryLimits { count: 9, ..KEEP }, 3_800)), ["a", "a.2", "b"], "an hour");
+        assert!(forgotten(&pass(&model, HistoryLimits { count: 9, ..KEEP }, 400)).is_empty());
+        assert_eq!(forgotten(&pass(&model, HistoryLimits { count: 0, ..KEEP }, 400)), ["a", "a.2", "b", "c"]);
     }
 
     #[test]
@@ -289,7 +294,7 @@ mod tests {
         let mut model = world(&[("b", 1, Some("Completed"), 100)]);
         let status = json!({"state": "Completed", "term": "t", "evicted": 1, "finishedAt": "1970-01-01T00:01:40Z"});
         store(&mut model, "a", 1, &status);
-        let keep = Keep { age: Duration::ZERO, count: 0, least: Duration::from_secs(120) };
+        let keep = HistoryLimits { age: Duration::ZERO, count: 0, least: Duration::from_secs(120) };
         assert_eq!(forgotten(&pass(&model, keep, 219)), ["b"], "it evicted no pod");
         assert_eq!(forgotten(&pass(&model, keep, 220)), ["b", "a"]);
     }
@@ -298,10 +303,10 @@ mod tests {
     fn everything_above_the_limit_is_deleted_the_oldest_first_and_a_bounded_number_at_once() {
         let names: Vec<String> = (0..1_500).map(|number| format!("p-{number:04}")).collect();
         let objects: Vec<_> = (1..).zip(&names).map(|(end, name)| (name.as_str(), 1, Some("Observed"), end)).collect();
-        let (model, mut keeper, now) = (world(&objects), Keeper::default(), Instant::now());
-        let keep = Keep { count: 50, ..KEEP };
+        let (model, mut keeper, now) = (world(&objects), HistoryKeeper::default(), Instant::now());
+        let keep = HistoryLimits { count: 50, ..KEEP };
         let mut deleted: Vec<String> = Vec::new();
-        let mut requested = |keeper: &mut Keeper, seconds: u64| {
+        let mut requested = |keeper: &mut HistoryKeeper, seconds: u64| {
             let commands = step(keeper, &model, keep, (now + Duration::from_secs(seconds), 2_000)).commands;
             let keys: Vec<CallKey> = commands.iter().filter_map(Command::key).collect();
             let first = deleted.len();
@@ -312,7 +317,7 @@ mod tests {
             assert_eq!(deleted[first..], names[first..deleted.len()], "the oldest first, and each once");
             keys
         };
-        let answer = |keeper: &mut Keeper, keys: &[CallKey]| {
+        let answer = |keeper: &mut HistoryKeeper, keys: &[CallKey]| {
             keys.iter().for_each(|key| keeper.answered(key, true, now));
         };
         let mut keys = requested(&mut keeper, 0);
@@ -334,7 +339,8 @@ mod tests {
 
     #[test]
     fn a_deletion_that_failed_is_repeated() {
-        let (model, mut keeper, now) = (world(&[("a", 1, Some("Completed"), 1)]), Keeper::default(), Instant::now());
+        let (model, mut keeper, now) =
+            (world(&[("a", 1, Some("Completed"), 1)]), HistoryKeeper::default(), Instant::now());
         let mut later = |seconds: u64, failed: bool| {
             let now = now + Duration::from_secs(seconds);
             let keys: Vec<CallKey> =
@@ -359,7 +365,7 @@ mod tests {
         model.apply(Input::Preemption(Update::Applied(preemption)));
         let clock = Clock { now: Instant::now(), epoch_seconds: 10_000 };
         let pass = |tainted: &'static str| {
-            let mut keeper = Keeper::default();
+            let mut keeper = HistoryKeeper::default();
             keeper.pass(&model.plans, &PlanStore::default(), KEEP, || BTreeSet::from([tainted]), clock).commands.len()
         };
         assert_eq!((pass("u"), pass("another")), (0, 1));
@@ -387,7 +393,7 @@ mod tests {
             let status = json!({"state": state, "term": "t", "evicted": 1, "finishedAt": time(finished)});
             store(&mut model, name, 1, &status);
         }
-        let keep = Keep { age: Duration::from_secs(86_400), count: 3, least: Duration::ZERO };
+        let keep = HistoryLimits { age: Duration::from_secs(86_400), count: 3, least: Duration::ZERO };
         assert_eq!(
             forgotten(&pass(&model, keep, 700)),
             ["b", "e", "f"],
@@ -408,7 +414,7 @@ mod tests {
         let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
         let just_now = pass(&model, KEEP, 160);
         assert!(just_now.struck.is_empty() && just_now.commands.is_empty(), "a moment ago");
-        let (mut keeper, begin) = (Keeper::default(), Instant::now());
+        let (mut keeper, begin) = (HistoryKeeper::default(), Instant::now());
         let mut later = |seconds: i64| {
             let now = begin + Duration::from_secs(seconds.unsigned_abs());
             step(&mut keeper, &model, KEEP, (now, 161 + seconds))
@@ -425,7 +431,8 @@ mod tests {
 
     #[test]
     fn the_history_is_trimmed_every_ten_seconds() {
-        let (model, mut keeper, now) = (world(&[("a", 1, Some("Completed"), 1)]), Keeper::default(), Instant::now());
+        let (model, mut keeper, now) =
+            (world(&[("a", 1, Some("Completed"), 1)]), HistoryKeeper::default(), Instant::now());
         let mut pass = |now| {
             let step = step(&mut keeper, &model, KEEP, (now, 10_000));
             step.commands.iter().filter_map(Command::key).for_each(|key| keeper.answered(&key, true, now));

@@ -3,7 +3,7 @@
 //! eviction, so a new leader finishes it. `spec.cause` is the cause:
 //!
 //! - `MemberPreempted`: [kube-scheduler preempted](crate::model::preempted_by_scheduler) one pod of a PodGroup in mode `PodGroup`.
-//! - `PartiallyScheduled`: a gang has been [partially scheduled](crate::gangs::half_bound) for too long.
+//! - `PartiallyScheduled`: a gang has been [partially scheduled](crate::gangs::partial) for too long.
 //! - `PartiallyDisrupted`: a plan was cancelled after it evicted some pods of a PodGroup in mode `PodGroup`.
 //!
 //! Only the last one continues a disruption that Giveway began. The other two violate no budget, and end when the gang has `minCount` bound
@@ -21,16 +21,16 @@ pub mod requests;
 mod tests;
 pub mod view;
 
-pub use departure::Step;
+pub use departure::DepartureStep;
 
 use crate::clock::Clock;
-use crate::gangs::half_bound;
+use crate::gangs::partial;
 use crate::messages::command::EvictOutcome;
 use crate::model::Model;
 use crate::plans::LONGEST_WAIT;
 use crate::speaker::words::Sentence;
-use begin::Request;
-use departure::{Departure, Member};
+use begin::DepartureRequest;
+use departure::{DepartingPod, Departure};
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -78,7 +78,7 @@ impl Departures {
         &mut self,
         model: &Model,
         store: &mut PlanStore,
-        request: Request,
+        request: DepartureRequest,
         (id, term): (String, &str),
         clock: Clock,
     ) -> bool {
@@ -96,7 +96,7 @@ impl Departures {
         }
         let plan = begin::stored(model, &request.group, &pods, &request, id, term, clock);
         tracing::info!(group = %request.group, plan = %plan.id, message = %request.message, "departure");
-        let bound = half_bound::live(model, &request.group).filter(|pod| pod.bound());
+        let bound = partial::live(model, &request.group).filter(|pod| pod.bound());
         let bound = bound.map(|pod| pod.uid.clone()).collect();
         let key = (request.group, plan.id.clone());
         let mut departure = Departure::of(plan, request.priority, request.message, clock.now);
@@ -123,7 +123,7 @@ impl Departures {
         let mut departure = Departure::of(plan, begin::priority_of(model, &group), message, now);
         let others: BTreeSet<SmolStr> = self.of_group(&group).flat_map(|other| other.members.keys().cloned()).collect();
         departure.members.retain(|uid, _| !others.contains(uid));
-        let live: BTreeSet<&SmolStr> = half_bound::live(model, &group).map(|pod| &pod.uid).collect();
+        let live: BTreeSet<&SmolStr> = partial::live(model, &group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut departure.members {
             member.accepted = !live.contains(uid);
         }
@@ -158,7 +158,7 @@ impl Departures {
         self.members().filter(|(_, member)| !member.refused && !member.call.exhausted()).map(|(uid, _)| uid)
     }
 
-    fn members(&self) -> impl Iterator<Item = (&SmolStr, &Member)> {
+    fn members(&self) -> impl Iterator<Item = (&SmolStr, &DepartingPod)> {
         self.all.values().flat_map(|departure| &departure.members)
     }
 
@@ -237,8 +237,14 @@ impl Departures {
     }
 
     /// Advances all departures. `restraint` is the reason why no evictions may begin.
-    pub fn pass(&mut self, model: &Model, store: &mut PlanStore, restraint: Option<&str>, clock: Clock) -> Step {
-        let mut step = Step::default();
+    pub fn pass(
+        &mut self,
+        model: &Model,
+        store: &mut PlanStore,
+        restraint: Option<&str>,
+        clock: Clock,
+    ) -> DepartureStep {
+        let mut step = DepartureStep::default();
         let requests = &mut self.requests;
         self.all.retain(|(group, id), departure| {
             departure.observe(model);

@@ -58,13 +58,13 @@ pub fn controller(pod: &Pod) -> Option<String> {
 /// The stored and wanted content of each `Preemption`, by name.
 #[derive(Debug, Default)]
 pub struct PlanStore {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, StoreEntry>,
     /// The names of the entries that may need a write. Every change of an entry adds its name.
     unwritten: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct StoreEntry {
     /// The plan, until its objects have been created.
     create: Option<Box<StoredPlan>>,
     priority: i32,
@@ -77,7 +77,7 @@ struct Entry {
     over: bool,
 }
 
-impl Entry {
+impl StoreEntry {
     /// Creates the entry of a plan whose objects exist and have not been written in this term.
     fn of(record: &Record<'_>) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl Entry {
 
 /// The effect of an answer on the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StoreOutcome {
     /// The API server has acknowledged this state.
     Stored(PlanState),
     /// The plan cannot be stored, with the reason.
@@ -132,7 +132,7 @@ pub enum Written {
 
 impl PlanStore {
     /// Adds an entry. If it replaces one whose call is in flight, nothing is written before that call is answered.
-    fn insert(&mut self, plan: &str, mut entry: Entry) {
+    fn insert(&mut self, plan: &str, mut entry: StoreEntry) {
         if let Some(earlier) = self.entries.get(plan).filter(|earlier| earlier.call.pending()) {
             (entry.call, entry.is_call_of_earlier) = (earlier.call, true);
         }
@@ -141,7 +141,7 @@ impl PlanStore {
     }
 
     /// Returns the entry of a plan, which is going to be changed.
-    fn get_mut(&mut self, plan: &str) -> Option<&mut Entry> {
+    fn get_mut(&mut self, plan: &str) -> Option<&mut StoreEntry> {
         let entry = self.entries.get_mut(plan)?;
         self.unwritten.insert(plan.to_owned());
         Some(entry)
@@ -150,7 +150,7 @@ impl PlanStore {
     /// Adds a new plan, whose objects must be created.
     pub fn open(&mut self, record: &Record<'_>) {
         let create = Some(Box::new(record.plan.clone()));
-        self.insert(&record.plan.id, Entry { create, ..Entry::of(record) });
+        self.insert(&record.plan.id, StoreEntry { create, ..StoreEntry::of(record) });
     }
 
     /// Adds a plan that is not carried out: its objects are created with the state of an ended plan.
@@ -164,12 +164,12 @@ impl PlanStore {
 
     /// Adds a plan of an earlier leader: its objects exist, without a write in this term.
     pub fn reopen(&mut self, record: &Record<'_>) {
-        self.insert(&record.plan.id, Entry::of(record));
+        self.insert(&record.plan.id, StoreEntry::of(record));
     }
 
     /// Writes the last status of a stored plan that is not in memory, whatever its status is.
     pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
-        let entry = Entry {
+        let entry = StoreEntry {
             create: None,
             priority: 0,
             wanted: last,
@@ -183,7 +183,7 @@ impl PlanStore {
 
     /// Updates the wanted status of a plan.
     pub fn note(&mut self, record: &Record<'_>) {
-        let differs = |entry: &Entry| !entry.over && entry.wanted != record.status;
+        let differs = |entry: &StoreEntry| !entry.over && entry.wanted != record.status;
         if self.entries.get(&record.plan.id).is_some_and(differs)
             && let Some(entry) = self.get_mut(&record.plan.id)
         {
@@ -192,7 +192,7 @@ impl PlanStore {
     }
 
     /// Requests another write of each plan that is missing in a complete list. An object that was created and deleted while the watch was
-    /// interrupted causes no watch event, but the answer to a write shows the deletion ([`Answer::Deleted`]).
+    /// interrupted causes no watch event, but the answer to a write shows the deletion ([`StoreOutcome::Deleted`]).
     pub fn doubt(&mut self, listed: impl Fn(&str) -> bool) {
         let stored = self.entries.iter_mut().filter(|(_, entry)| entry.create.is_none());
         for (plan, entry) in stored.filter(|(plan, _)| !listed(plan)) {
@@ -247,13 +247,13 @@ impl PlanStore {
     }
 
     /// Handles the answer to a write.
-    pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> Answer {
-        let Some(entry) = self.get_mut(plan) else { return Answer::Nothing };
+    pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> StoreOutcome {
+        let Some(entry) = self.get_mut(plan) else { return StoreOutcome::Nothing };
         if entry.is_call_of_earlier {
             if entry.answered_earlier() {
                 self.entries.remove(plan);
             }
-            return Answer::Nothing;
+            return StoreOutcome::Nothing;
         }
         match result {
             Written::Unanswered => entry.call.unanswered(now),
@@ -267,23 +267,23 @@ impl PlanStore {
                 if entry.over && entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
                     self.entries.remove(plan);
                 }
-                Answer::Stored(state)
+                StoreOutcome::Stored(state)
             }
             Written::Gone => {
                 self.entries.remove(plan);
-                Answer::Deleted
+                StoreOutcome::Deleted
             }
             // [`super::history`] ends the objects that were created.
             Written::Failed(_) | Written::Unanswered
                 if entry.over && entry.create.is_some() && !entry.is_tried_again() =>
             {
                 self.entries.remove(plan);
-                Answer::Nothing
+                StoreOutcome::Nothing
             }
             Written::Failed(why) if !entry.over && entry.written.is_none() && entry.call.tries() >= TRIES => {
-                Answer::GivenUp(why)
+                StoreOutcome::GivenUp(why)
             }
-            Written::Failed(_) | Written::Unanswered => Answer::Nothing,
+            Written::Failed(_) | Written::Unanswered => StoreOutcome::Nothing,
         }
     }
 }
@@ -336,7 +336,7 @@ mod tests {
         store.note(&Record::from(&flight(PlanState::WaitingForVictims)));
         assert!(calls(&mut store, now).is_empty(), "one call at a time");
         let answer = store.answered("p-1", at(PlanState::Planned), Written::Done, now);
-        assert_eq!(answer, Answer::Stored(PlanState::Planned));
+        assert_eq!(answer, StoreOutcome::Stored(PlanState::Planned));
         assert_eq!(calls(&mut store, now), ["write p-1 WaitingForVictims"]);
         store.answered("p-1", at(PlanState::WaitingForVictims), Written::Done, now);
         assert!(calls(&mut store, now).is_empty());
@@ -354,13 +354,13 @@ mod tests {
         for _ in 0..4 {
             assert_eq!(calls(&mut store, now), ["create p-1 Planned"]);
             let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
-            assert_eq!(answer, Answer::Nothing);
+            assert_eq!(answer, StoreOutcome::Nothing);
             assert!(calls(&mut store, now).is_empty(), "not at once");
             now += Duration::from_secs(2);
         }
         calls(&mut store, now);
         let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
-        assert_eq!(answer, Answer::GivenUp("denied".into()));
+        assert_eq!(answer, StoreOutcome::GivenUp("denied".into()));
         store.close(&Record::from(&flight(PlanState::Failed)), end());
         assert!(!store.holds("p-1"), "nothing of it is stored");
     }
@@ -375,7 +375,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(calls(&mut store, now), ["write p-1 Cancelled"]);
             let answer = store.answered("p-1", at(PlanState::Cancelled), Written::Failed("down".into()), now);
-            assert_eq!(answer, Answer::Nothing);
+            assert_eq!(answer, StoreOutcome::Nothing);
             now += Duration::from_secs(10);
         }
         assert!(store.holds("p-1"));
@@ -394,7 +394,7 @@ mod tests {
         assert!(calls(&mut store, now).is_empty(), "it is there");
         store.doubt(|_| false);
         assert_eq!(calls(&mut store, now), ["write p-1 Planned"]);
-        assert_eq!(store.answered("p-1", at(PlanState::Planned), Written::Gone, now), Answer::Deleted);
+        assert_eq!(store.answered("p-1", at(PlanState::Planned), Written::Gone, now), StoreOutcome::Deleted);
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         for _ in 1..TRIES {
             assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
             let failed = Written::Failed("denied".into());
-            assert_eq!(store.answered("p-1", ended.clone(), failed, now), Answer::Nothing);
+            assert_eq!(store.answered("p-1", ended.clone(), failed, now), StoreOutcome::Nothing);
             assert!(store.holds("p-1"));
             now += Duration::from_secs(10);
         }
@@ -414,14 +414,15 @@ mod tests {
         assert!(!store.holds("p-1"));
         store.record(&Record::from(&flight(PlanState::Observed)), end());
         calls(&mut store, now);
-        assert_eq!(store.answered("p-1", ended, Written::Done, now), Answer::Stored(PlanState::Observed));
+        assert_eq!(store.answered("p-1", ended, Written::Done, now), StoreOutcome::Stored(PlanState::Observed));
         assert!(!store.holds("p-1"), "nothing else is written");
     }
 
     /// Returns the plans that need a write now, by a scan of all entries.
     fn scan(store: &PlanStore, now: Instant) -> Vec<String> {
-        let is_ready = |entry: &Entry| entry.call.due(now) || matches!(entry.call, Call::Done(_));
-        let is_written = |entry: &Entry| entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted));
+        let is_ready = |entry: &StoreEntry| entry.call.due(now) || matches!(entry.call, Call::Done(_));
+        let is_written =
+            |entry: &StoreEntry| entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted));
         let due = store.entries.iter().filter(|(_, entry)| is_ready(entry) && !is_written(entry));
         due.map(|(plan, _)| plan.clone()).collect()
     }
@@ -487,10 +488,10 @@ mod tests {
             store.open(&Record::from(&flight(PlanState::Evicting)));
             assert!(calls(&mut store, now).is_empty(), "one call at a time");
             let answer = store.answered("p-1", at(PlanState::Evicting), result.clone(), now);
-            assert_eq!(answer, Answer::Nothing, "{result:?}");
+            assert_eq!(answer, StoreOutcome::Nothing, "{result:?}");
             assert_eq!(calls(&mut store, now), ["create p-1 Evicting"], "{result:?}");
             let answer = store.answered("p-1", at(PlanState::Evicting), Written::Done, now);
-            assert_eq!(answer, Answer::Stored(PlanState::Evicting));
+            assert_eq!(answer, StoreOutcome::Stored(PlanState::Evicting));
         }
     }
 
@@ -501,7 +502,7 @@ mod tests {
         calls(&mut store, now);
         store.open(&Record::from(&flight(PlanState::Evicting)));
         store.close(&Record::from(&flight(PlanState::Completed)), end());
-        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), Answer::Nothing);
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), StoreOutcome::Nothing);
         assert!(!store.holds("p-1") && calls(&mut store, now).is_empty());
     }
 
@@ -510,7 +511,7 @@ mod tests {
         let (mut store, now) = (PlanStore::default(), Instant::now());
         store.reopen(&Record::from(&flight(PlanState::Evicting)));
         calls(&mut store, now);
-        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), Answer::Deleted);
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), StoreOutcome::Deleted);
         assert!(!store.holds("p-1"));
     }
 }

@@ -14,14 +14,14 @@ const UNSEEN: Duration = Duration::from_secs(60);
 /// The requests, by UID of the pod. There are at most as many as pods that exist and pods with a request in flight.
 #[derive(Debug, Default)]
 pub struct Requests {
-    all: BTreeMap<SmolStr, Request>,
+    all: BTreeMap<SmolStr, TrackedEviction>,
     /// The number of requests in flight, by name of the `Preemption` for which they were made.
     in_flight: BTreeMap<String, usize>,
 }
 
 /// What is known about the evictions of a pod.
 #[derive(Debug)]
-struct Request {
+struct TrackedEviction {
     pod: ObjectKey,
     /// The name of the `Preemption` for which a request is in flight.
     in_flight: Option<String>,
@@ -31,7 +31,7 @@ struct Request {
     may_have_worked: bool,
 }
 
-impl Request {
+impl TrackedEviction {
     fn of(pod: &ObjectKey) -> Self {
         Self { pod: pod.clone(), in_flight: None, accepted: None, may_have_worked: false }
     }
@@ -48,7 +48,7 @@ impl Requests {
         if call.rehearsal {
             return true;
         }
-        let request = self.all.entry(call.uid.clone()).or_insert_with(|| Request::of(&call.pod));
+        let request = self.all.entry(call.uid.clone()).or_insert_with(|| TrackedEviction::of(&call.pod));
         if request.is_taken() {
             return false;
         }
@@ -100,7 +100,7 @@ impl Requests {
 
     /// Records that an earlier leader may have requested the eviction of a pod.
     pub fn resume(&mut self, pod: &ObjectKey, uid: &str) {
-        self.all.entry(uid.into()).or_insert_with(|| Request::of(pod)).may_have_worked = true;
+        self.all.entry(uid.into()).or_insert_with(|| TrackedEviction::of(pod)).may_have_worked = true;
     }
 
     /// Drops what the watch shows by now: pods that terminate soon or do not exist. Returns true if the watch has not shown an accepted eviction
@@ -121,7 +121,7 @@ impl Requests {
 
     /// Returns true if the pod with this UID has a request in flight, or one was accepted and the watch has not shown that yet.
     pub fn is_taken(&self, uid: &str) -> bool {
-        self.all.get(uid).is_some_and(Request::is_taken)
+        self.all.get(uid).is_some_and(TrackedEviction::is_taken)
     }
 
     /// Returns true if a request for this `Preemption` is in flight.

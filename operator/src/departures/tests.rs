@@ -5,13 +5,13 @@ mod refusals;
 mod requests;
 mod resuming;
 
-use super::begin::{self, Request, member_preempted, partially_disrupted, partially_scheduled};
+use super::begin::{self, DepartureRequest, member_preempted, partially_disrupted, partially_scheduled};
 use super::departure::none_left;
 use super::plan_store::{self, PlanStore};
-use super::{Departures, Step};
+use super::{DepartureStep, Departures};
 use crate::clock::Clock;
-use crate::messages::command::{Cause, Command, EvictOutcome};
-use crate::plans::Rest;
+use crate::messages::command::{Command, EvictOutcome, EvictionCause};
+use crate::plans::RemainingPods;
 use crate::testing::{TestPod, World};
 use giveway_crds::plan::{PlanState, StoredPlan, StoredPreemptor};
 use giveway_crds::preemption::PreemptionStatus;
@@ -57,13 +57,13 @@ impl Run {
     }
 
     /// Begins a departure and marks it as stored. Returns its name, or `None` if none began.
-    fn begin(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
+    fn begin(&mut self, world: &World, request: Option<DepartureRequest>, now: Instant) -> Option<String> {
         let id = self.begin_unstored(world, request, now)?;
         self.departures.stored(&id);
         Some(id)
     }
 
-    fn begin_unstored(&mut self, world: &World, request: Option<Request>, now: Instant) -> Option<String> {
+    fn begin_unstored(&mut self, world: &World, request: Option<DepartureRequest>, now: Instant) -> Option<String> {
         self.begun += 1;
         let (request, id) = (request?, format!("d-{}", self.begun));
         let begun = self.departures.begin(&world.model, &mut self.store, request, (id.clone(), "term"), at(now));
@@ -87,11 +87,11 @@ impl Run {
         self.begin(world, partially_scheduled(&world.model, &world.key("low"), "Partially scheduled.".into()), now)
     }
 
-    fn rest(&mut self, world: &World, rest: &Rest, now: Instant) -> Option<String> {
+    fn rest(&mut self, world: &World, rest: &RemainingPods, now: Instant) -> Option<String> {
         self.begin(world, partially_disrupted(&world.model, rest), now)
     }
 
-    fn pass(&mut self, world: &World, now: Instant) -> Step {
+    fn pass(&mut self, world: &World, now: Instant) -> DepartureStep {
         self.departures.pass(&world.model, &mut self.store, None, at(now))
     }
 
@@ -123,8 +123,8 @@ impl Run {
     }
 }
 
-fn rest<const N: usize>(world: &World, pods: [&str; N]) -> Rest {
-    Rest {
+fn rest<const N: usize>(world: &World, pods: [&str; N]) -> RemainingPods {
+    RemainingPods {
         plan: "p-1".into(),
         group: world.key("low"),
         pods: pods.map(|pod| format!("uid-{pod}").into()).into(),
@@ -228,7 +228,7 @@ fn a_native_group_is_left_to_kube_scheduler_but_the_rest_of_a_plan_is_evicted() 
     let member = |name: &str| TestPod::new(name, 10).native("low").on("n1").created(100);
     world.pod(member("l1")).pod(member("l2")).pod(member("l3").preempted(200, THEIRS).terminating());
     assert!(run.scheduler(&mut world, now).is_empty());
-    let rest = Rest { group: world.key("scheduling.k8s.io/low"), ..rest(&world, ["l1", "l2", "l3"]) };
+    let rest = RemainingPods { group: world.key("scheduling.k8s.io/low"), ..rest(&world, ["l1", "l2", "l3"]) };
     run.rest(&world, &rest, now);
     assert_eq!(run.evictions(&world, now), ["l1 force", "l2 force"]);
 }
@@ -238,7 +238,8 @@ fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
-    let mut of_plan = call(Cause::Plan { preemptor: Preemptor::Group(world.key("high")), id: "p-1".into() }, "l1");
+    let mut of_plan =
+        call(EvictionCause::Plan { preemptor: Preemptor::Group(world.key("high")), id: "p-1".into() }, "l1");
     assert!(run.departures.requests.admit(&mut of_plan) && !of_plan.again);
     assert_eq!(run.evictions(&world, now), ["l3 ask"]);
     run.departures.requests.answered(&"uid-l1".into(), &EvictOutcome::Unanswered("no answer in time".into()), now);

@@ -7,7 +7,7 @@ use giveway_planner::model::ObjectKey;
 
 /// What is shown of a departure.
 #[derive(Clone, Debug)]
-pub struct View<'a> {
+pub struct DepartureView<'a> {
     /// Its stored form.
     pub plan: &'a StoredPlan,
     /// The PodGroup whose pods it evicts.
@@ -25,7 +25,7 @@ pub struct View<'a> {
 }
 
 impl Departure {
-    fn view(&self) -> View<'_> {
+    fn view(&self) -> DepartureView<'_> {
         let pods = self.members.len();
         let evicted = self.members.values().filter(|member| member.accepted).count();
         let stage = match self.stored {
@@ -33,7 +33,7 @@ impl Departure {
             true if evicted == pods => PlanState::WaitingForVictims,
             true => PlanState::Evicting,
         };
-        View {
+        DepartureView {
             plan: &self.plan,
             group: &self.group,
             stage,
@@ -47,7 +47,7 @@ impl Departure {
 
 impl Departures {
     /// Returns what is shown of each departure.
-    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
+    pub fn views(&self) -> impl Iterator<Item = DepartureView<'_>> {
         self.all.values().map(Departure::view)
     }
 }

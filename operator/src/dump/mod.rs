@@ -7,7 +7,7 @@
 
 mod views;
 
-pub use views::{BreakersView, Leader, Limits, Operator, QueueView, WatchView, departures, plans, waiting};
+pub use views::{BreakersView, Leader, LimitsView, Operator, QueueView, WatchView, departures, plans, waiting};
 
 use crate::messages::input::Input;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -3,9 +3,9 @@
 use super::{cut, line, section};
 use crate::clock::Clock;
 use crate::departures::Departures;
-use crate::departures::view::View;
+use crate::departures::view::DepartureView;
 use crate::plans::{Flight, Flights};
-use crate::preemption::queue::Waiting;
+use crate::preemption::queue::PendingPreemptor;
 use giveway_crds::plan::{PlanState, StoredPlan, StoredVictim};
 use giveway_planner::Preemptor;
 use giveway_planner::model::Cluster;
@@ -27,7 +27,7 @@ pub struct Operator {
     /// Why no pod may be evicted now, as the beginning of a sentence.
     pub restraint: Option<String>,
     /// The limits on evictions and calls.
-    pub limits: Limits,
+    pub limits: LimitsView,
     /// Number of plans in flight, with and without victims.
     pub plans: usize,
     /// Number of pods for which plans have reserved capacity.
@@ -66,7 +66,7 @@ pub struct Leader {
 /// The limits on evictions and calls.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Limits {
+pub struct LimitsView {
     /// Maximum number of evictions per minute in a namespace.
     pub evictions_per_minute_per_namespace: Option<u32>,
     /// Maximum number of evictions per minute in the cluster.
@@ -218,7 +218,7 @@ struct DepartureEntry<'a> {
     refusal: Option<String>,
 }
 
-fn departure(view: View<'_>, clock: Clock) -> DepartureEntry<'_> {
+fn departure(view: DepartureView<'_>, clock: Clock) -> DepartureEntry<'_> {
     DepartureEntry {
         name: &view.plan.id,
         pod_group: view.group.to_string(),
@@ -234,7 +234,7 @@ fn departure(view: View<'_>, clock: Clock) -> DepartureEntry<'_> {
 
 /// Returns the line of the section `departures`.
 pub fn departures(departures: &Departures, clock: Clock) -> String {
-    let all: Vec<View<'_>> = departures.views().collect();
+    let all: Vec<DepartureView<'_>> = departures.views().collect();
     section("departures", &clock.time(), all.into_iter().map(|view| departure(view, clock)))
 }
 
@@ -266,7 +266,7 @@ fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }
 
-fn preemptor(preemptor: &Preemptor, waiting: &Waiting, now: Instant) -> WaitingEntry {
+fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> WaitingEntry {
     let lasts = |until: &&Instant| **until > now;
     WaitingEntry {
         preemptor: preemptor.to_string(),
@@ -281,8 +281,8 @@ fn preemptor(preemptor: &Preemptor, waiting: &Waiting, now: Instant) -> WaitingE
 }
 
 /// Returns the line of the section `waiting`: the preemptors without a plan, those that back off first.
-pub fn waiting(preemptors: &BTreeMap<Preemptor, Waiting>, clock: Clock) -> String {
-    let mut all: Vec<(&Preemptor, &Waiting)> = preemptors.iter().collect();
+pub fn waiting(preemptors: &BTreeMap<Preemptor, PendingPreemptor>, clock: Clock) -> String {
+    let mut all: Vec<(&Preemptor, &PendingPreemptor)> = preemptors.iter().collect();
     all.sort_by_key(|(_, waiting)| left(waiting.not_before, clock.now).is_none());
     section("waiting", &clock.time(), all.into_iter().map(|(name, waiting)| preemptor(name, waiting, clock.now)))
 }
@@ -302,13 +302,13 @@ mod tests {
     fn preemptors_that_back_off_come_first_with_the_time_of_their_next_plan() {
         let clock = Clock { now: Instant::now(), epoch_seconds: 0 };
         let after = |seconds| clock.now + Duration::from_secs(seconds);
-        let failed = Waiting {
+        let failed = PendingPreemptor {
             not_before: Some(after(60)),
             failures: 7,
             spared: [("uid-a".into(), after(30)), ("uid-b".into(), clock.now)].into(),
-            ..Waiting::default()
+            ..PendingPreemptor::default()
         };
-        let over = Waiting { not_before: Some(clock.now), failures: 1, ..Waiting::default() };
+        let over = PendingPreemptor { not_before: Some(clock.now), failures: 1, ..PendingPreemptor::default() };
         let waiting = waiting(&[(group("a"), over), (group("z"), failed)].into(), clock);
         let waiting: Value = serde_json::from_str(&waiting).unwrap();
         let entries = [

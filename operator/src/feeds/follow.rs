@@ -28,7 +28,7 @@ pub(crate) struct Feed {
 }
 
 /// Why a watch ended.
-pub(crate) enum Outcome {
+pub(crate) enum WatchOutcome {
     /// The receiver of the inputs was dropped.
     Unheard,
     /// The cluster does not have this kind now, its list stands still, or the watch was broken for too long. Everything is listed again,
@@ -41,7 +41,7 @@ pub(crate) fn lasting() -> WatchParams {
     WatchParams::default().timeout(patience::STREAM)
 }
 
-/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary (see [`Outcome::Ended`]). Only of an
+/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary (see [`WatchOutcome::Ended`]). Only of an
 /// `optional` kind there are no objects while the API server does not serve it.
 pub(crate) async fn follow<K>(
     feed: &Feed,
@@ -49,7 +49,7 @@ pub(crate) async fn follow<K>(
     params: WatchParams,
     (kind, optional): (Cow<'static, str>, bool),
     wrap: fn(Update<K>) -> Input,
-) -> Outcome
+) -> WatchOutcome
 where
     K: Resource + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -63,7 +63,7 @@ where
         let Ok(event) = event else {
             tracing::warn!(%kind, "a list made no progress; it is started again");
             watches.failed(kind.clone(), Instant::now());
-            return Outcome::Ended;
+            return WatchOutcome::Ended;
         };
         let (mut is_whole, mut unserved) = (true, false);
         let update = match event {
@@ -90,20 +90,20 @@ where
                 watches.failed(kind.clone(), now);
                 // After this long many changes may be missing, and a watch does not show when it has caught up. A list does.
                 if watches.is_broken(&kind, now) {
-                    return Outcome::Ended;
+                    return WatchOutcome::Ended;
                 }
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }
         };
         if inputs.send(wrap(update)).await.is_err() {
-            return Outcome::Unheard;
+            return WatchOutcome::Unheard;
         }
         if is_whole {
             watches.told(&kind);
         }
         if unserved {
-            return Outcome::Ended;
+            return WatchOutcome::Ended;
         }
     }
 }

@@ -4,7 +4,7 @@
 //! If the API server has none, which is the case in most clusters, nothing is watched. If they are enabled later, the
 //! operator notices them at its next start.
 
-use crate::feeds::follow::{Feed, Outcome, follow, lasting};
+use crate::feeds::follow::{Feed, WatchOutcome, follow, lasting};
 use crate::leadership::watches::AGAIN;
 use crate::messages::input::{Input, Update};
 use giveway_crds::native::{NativeGroup, version};
@@ -30,7 +30,9 @@ pub(crate) async fn watch(feed: Feed) {
                 let api: Api<_> = Api::all_with(feed.client.clone(), &resource);
                 // A version that is served must answer a list, so 404 does not mean that there are no objects.
                 let kind = (KIND, false);
-                if let Outcome::Unheard = follow::<NativeGroup>(&feed, api, lasting(), kind, Input::NativeGroup).await {
+                if let WatchOutcome::Unheard =
+                    follow::<NativeGroup>(&feed, api, lasting(), kind, Input::NativeGroup).await
+                {
                     return;
                 }
             }

@@ -1,7 +1,7 @@
 //! Watches the API server and merges all changes into one stream of [`Input`]s for the arbiter.
 
 use crate::config::ProvisioningMethod;
-use crate::feeds::follow::{Feed, Outcome, follow, lasting};
+use crate::feeds::follow::{Feed, WatchOutcome, follow, lasting};
 use crate::feeds::native_groups;
 use crate::leadership::lease::Leadership;
 use crate::leadership::watches::{AGAIN, Watches};
@@ -34,8 +34,8 @@ where
     let optional = is_optional(&K::group(&()), &kind);
     loop {
         match follow(&feed, api.clone(), config.clone(), (kind.clone(), optional), wrap).await {
-            Outcome::Unheard => return,
-            Outcome::Ended => tokio::time::sleep(AGAIN).await,
+            WatchOutcome::Unheard => return,
+            WatchOutcome::Ended => tokio::time::sleep(AGAIN).await,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::speaker::Speaker;
-use crate::speaker::notice::Notice;
+use crate::speaker::notice::EventNotice;
 use crate::views::creation_failure::CreationFailure;
 use giveway_crds::condition::Reason;
 use giveway_crds::kinds::spark;
@@ -107,7 +107,7 @@ impl AbsentMembers {
         model: &Model,
         speaker: &mut Speaker,
         now: Instant,
-    ) -> Option<Notice> {
+    ) -> Option<EventNotice> {
         let absence = self.groups.get_mut(key)?;
         let found = match result {
             Ok(found) => found.filter(|failure| failure.at >= absence.earliest_failure(model, key)),
@@ -127,7 +127,7 @@ impl AbsentMembers {
             self.news.insert(key.clone());
         }
         let note = found?.sentence();
-        speaker.is_news(&absence.uid, "absent members", now).then(|| Notice {
+        speaker.is_news(&absence.uid, "absent members", now).then(|| EventNotice {
             kind: "PodGroup".into(),
             key: key.clone(),
             uid: absence.uid.clone(),

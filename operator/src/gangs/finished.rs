@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The finished members of a PodGroup.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownFinished {
     /// UID of the PodGroup.
     group: SmolStr,
     /// What its status records, or will.
@@ -28,7 +28,7 @@ fn number(count: usize) -> i32 {
 
 /// The PodGroups of which members have finished. At most one entry for each PodGroup, and one UID for each pod.
 #[derive(Debug, Default)]
-pub struct FinishedCounts(BTreeMap<ObjectKey, Known>);
+pub struct FinishedCounts(BTreeMap<ObjectKey, KnownFinished>);
 
 impl FinishedCounts {
     /// Returns the finished members of a PodGroup. `counters` is what its owner specifies and counts, if it was read.
@@ -72,7 +72,7 @@ impl FinishedCounts {
         if finished.remember.count > 0 {
             let by_job = counted.is_some() || (is_same_run && was_by_job);
             let (group, members) = (record.uid.clone(), finished.remember.clone());
-            self.0.insert(key.clone(), Known { group, members, pods, by_job });
+            self.0.insert(key.clone(), KnownFinished { group, members, pods, by_job });
         }
         finished
     }

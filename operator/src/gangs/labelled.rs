@@ -49,7 +49,7 @@ const MOST_GONE: usize = 10_000;
 
 /// The last read of an owner.
 #[derive(Debug, Default)]
-struct Owner {
+struct TrackedOwner {
     call: Call,
     /// Time of the last request.
     asked: Option<Instant>,
@@ -59,7 +59,7 @@ struct Owner {
     absences: u32,
 }
 
-impl Owner {
+impl TrackedOwner {
     /// Returns how long the owner counts as missing.
     fn absent(&self) -> Duration {
         ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
@@ -83,7 +83,7 @@ pub struct OwnerCounters {
 /// PodGroups that are created because of the gang label, and calls that were made for them.
 #[derive(Debug, Default)]
 pub struct LabelledGangs {
-    owners: BTreeMap<OwnerKey, Owner>,
+    owners: BTreeMap<OwnerKey, TrackedOwner>,
     /// PodGroups that must be handled, and since when.
     pending: BTreeMap<ObjectKey, Instant>,
     /// The last PodGroup in `pending` that was handled.

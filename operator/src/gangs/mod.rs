@@ -4,9 +4,9 @@
 pub mod absent_members;
 pub mod backfill;
 pub mod finished;
-pub mod half_bound;
 pub mod housekeeping;
 pub mod labelled;
+pub mod partial;
 pub mod succession;
 pub mod ungate_all;
 
@@ -21,9 +21,9 @@ use absent_members::AbsentMembers;
 use backfill::BackFill;
 use finished::FinishedCounts;
 use giveway_planner::model::ObjectKey;
-use half_bound::HalfStarts;
 use housekeeping::Housekeeping;
 use labelled::LabelledGangs;
+use partial::PartialGangs;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use succession::Succession;
@@ -39,7 +39,7 @@ pub struct Gangs {
     /// Annotations that admission did not add.
     pub backfill: BackFill,
     /// Gangs that are partially scheduled.
-    pub half_starts: HalfStarts,
+    pub partial_gangs: PartialGangs,
     /// Capacity that is reserved for successors.
     pub succession: Succession,
     /// Gates that no plan removes.

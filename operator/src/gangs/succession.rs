@@ -25,13 +25,13 @@ const MOST: usize = 10_000;
 /// The controllers of the owners of PodGroups: of an owner without a controller, the owner itself.
 #[derive(Debug, Default)]
 pub struct Controllers {
-    of_group: BTreeMap<ObjectKey, Controller>,
-    groups: Index<Controller, ObjectKey>,
+    of_group: BTreeMap<ObjectKey, ControllerKey>,
+    groups: Index<ControllerKey, ObjectKey>,
 }
 
 /// A controller, by namespace of its objects and UID: an owner reference may name any UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Controller {
+struct ControllerKey {
     namespace: SmolStr,
     uid: SmolStr,
 }
@@ -39,7 +39,7 @@ struct Controller {
 impl Controllers {
     /// Notes the controller of the owner of a PodGroup.
     pub fn note(&mut self, group: &ObjectKey, uid: &str) {
-        let controller = Controller { namespace: group.namespace.clone(), uid: uid.into() };
+        let controller = ControllerKey { namespace: group.namespace.clone(), uid: uid.into() };
         if self.of_group.get(group) != Some(&controller) {
             self.forget(group);
             self.of_group.insert(group.clone(), controller.clone());
@@ -54,7 +54,7 @@ impl Controllers {
         }
     }
 
-    fn of(&self, group: &ObjectKey) -> Option<&Controller> {
+    fn of(&self, group: &ObjectKey) -> Option<&ControllerKey> {
         self.of_group.get(group)
     }
 
@@ -67,9 +67,9 @@ impl Controllers {
 
 /// The capacity of a pod that was deleted.
 #[derive(Debug)]
-struct Reserved {
+struct ReservedCapacity {
     group: ObjectKey,
-    controller: Controller,
+    controller: ControllerKey,
     /// True if the owner of the pods has a controller.
     is_above_owner: bool,
     node: SmolStr,
@@ -82,7 +82,7 @@ struct Reserved {
 /// The capacity that is reserved for successors, by UID of the deleted pod.
 #[derive(Debug, Default)]
 pub struct Succession {
-    pods: BTreeMap<SmolStr, Reserved>,
+    pods: BTreeMap<SmolStr, ReservedCapacity>,
     by_node: Index<SmolStr, SmolStr>,
 }
 
@@ -102,7 +102,8 @@ impl Succession {
                         let until = deadline.min(second.saturating_add(LONGEST_TERMINATION)).saturating_add(RESERVED);
                         let (controller, is_above_owner) = (controller.clone(), owner != controller.uid);
                         self.by_node.insert(node.clone(), uid.clone());
-                        let reserved = Reserved { group, controller, is_above_owner, node, priority, requests, until };
+                        let reserved =
+                            ReservedCapacity { group, controller, is_above_owner, node, priority, requests, until };
                         self.pods.insert(uid, reserved);
                     }
                 }
@@ -136,7 +137,7 @@ impl Succession {
         self.end(|reserved| reserved.group == *group || controller == Some(&reserved.controller))
     }
 
-    fn end(&mut self, mut ends: impl FnMut(&Reserved) -> bool) -> bool {
+    fn end(&mut self, mut ends: impl FnMut(&ReservedCapacity) -> bool) -> bool {
         let before = self.pods.len();
         let by_node = &mut self.by_node;
         self.pods.retain(|uid, reserved| {
@@ -168,8 +169,9 @@ impl Succession {
         let nodes: BTreeSet<&SmolStr> = placements.iter().map(|placed| &placed.node).collect();
         nodes.into_iter().find_map(|node| {
             let reserved = self.by_node.of(node).filter_map(|uid| self.pods.get(uid));
-            let of_others = |r: &&Reserved| r.priority >= priority && r.group != *group && own != Some(&r.controller);
-            let of_others: Vec<&Reserved> = reserved.filter(of_others).collect();
+            let of_others =
+                |r: &&ReservedCapacity| r.priority >= priority && r.group != *group && own != Some(&r.controller);
+            let of_others: Vec<&ReservedCapacity> = reserved.filter(of_others).collect();
             let first = of_others.first()?;
             let placed = placements.iter().filter(|placed| placed.node == *node);
             let placed: Vec<&Pod> = placed.filter_map(|placed| model.cluster.pod(&placed.pod)).collect();

@@ -11,7 +11,7 @@
 //! A process that has not listed the cluster yet leaves a free lease to one that has, for [`HEAD_START`]: of two replicas, one of
 //! which has just been started, the other one can decide at once.
 
-use crate::leadership::liveness::{InFlight, Liveness};
+use crate::leadership::liveness::{Liveness, WriteInFlight};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -55,9 +55,9 @@ pub struct Leadership {
 
 /// A write that may not have its response yet: the lease is not released before the value is dropped.
 #[derive(Debug)]
-pub struct Writing {
+pub struct WritePermit {
     _before_release: TaskTrackerToken,
-    _in_flight: InFlight,
+    _in_flight: WriteInFlight,
 }
 
 impl Leadership {
@@ -82,8 +82,8 @@ impl Leadership {
 
     /// Returns a token for a write. The caller keeps it from before [`Leadership::remaining`] is called until the write
     /// has its response; the lease is released only after that.
-    pub fn writing(&self) -> Writing {
-        Writing { _before_release: self.writes.token(), _in_flight: self.liveness.write_begins(Instant::now()) }
+    pub fn writing(&self) -> WritePermit {
+        WritePermit { _before_release: self.writes.token(), _in_flight: self.liveness.write_begins(Instant::now()) }
     }
 
     /// Returns the progress of this process.
@@ -125,14 +125,14 @@ pub struct Election {
 
 /// What a process that does not lead has observed of the lease.
 #[derive(Default)]
-struct Observed {
+struct ObservedLease {
     /// The holder, its last renewal, and when that was first observed.
     renewal: Option<(Option<String>, Option<String>, Instant)>,
     /// Since when the lease has been free.
     free: Option<Instant>,
 }
 
-impl Observed {
+impl ObservedLease {
     /// Records the lease of another holder. Returns for how long this renewal has been observed.
     fn renewed(&mut self, holder: Option<String>, at: Option<String>, now: Instant) -> Duration {
         let since = match &self.renewal {
@@ -171,7 +171,7 @@ impl Election {
     /// end then.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseError> {
         let interval = self.options.duration / 5;
-        let mut observed = Observed::default();
+        let mut observed = ObservedLease::default();
         let mut held_until: Option<Instant> = None;
         loop {
             let started = Instant::now();
@@ -180,16 +180,16 @@ impl Election {
                 attempt = tokio::time::timeout(self.options.duration / 3, self.attempt(&mut observed)) => attempt,
             };
             match attempt {
-                Ok(Ok(Attempt::Held)) => {
+                Ok(Ok(LeaseAttempt::Held)) => {
                     let until = started + self.options.duration;
                     held_until = Some(until);
                     self.set_deadline(Some(until));
                 }
-                Ok(Ok(Attempt::OfAnother)) if held_until.is_some() => {
+                Ok(Ok(LeaseAttempt::OfAnother)) if held_until.is_some() => {
                     self.set_deadline(None);
                     return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
                 }
-                Ok(Ok(Attempt::OfAnother | Attempt::Left | Attempt::Conflict)) => {}
+                Ok(Ok(LeaseAttempt::OfAnother | LeaseAttempt::Left | LeaseAttempt::Conflict)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
                 Err(_) => tracing::warn!("the lease could not be read or written in time"),
             }
@@ -222,11 +222,11 @@ impl Election {
     }
 
     /// Makes one attempt: acquires a free lease, renews the own one, or observes that of another replica.
-    async fn attempt(&self, observed: &mut Observed) -> Result<Attempt, kube::Error> {
+    async fn attempt(&self, observed: &mut ObservedLease) -> Result<LeaseAttempt, kube::Error> {
         let is_synced = *self.synced.borrow();
         let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
             if !observed.may_acquire(is_synced, Instant::now()) {
-                return Ok(Attempt::Left);
+                return Ok(LeaseAttempt::Left);
             }
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
@@ -243,11 +243,11 @@ impl Election {
             let valid = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
             if known_for < valid {
                 observed.free = None;
-                return Ok(Attempt::OfAnother);
+                return Ok(LeaseAttempt::OfAnother);
             }
         }
         if !ours && !observed.may_acquire(is_synced, Instant::now()) {
-            return Ok(Attempt::Left);
+            return Ok(LeaseAttempt::Left);
         }
         lease.spec = Some(self.spec(Some(&spec)));
         held(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
@@ -280,7 +280,7 @@ impl Election {
 }
 
 /// The result of an attempt.
-enum Attempt {
+enum LeaseAttempt {
     /// This process holds the lease.
     Held,
     /// Another replica holds the lease.
@@ -293,10 +293,10 @@ enum Attempt {
 
 /// Returns `Conflict` for a conflict or "already exists", which mean that another replica was faster, and all other
 /// errors as errors.
-fn held(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
+fn held(result: Result<Lease, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match result {
-        Ok(_) => Ok(Attempt::Held),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
+        Ok(_) => Ok(LeaseAttempt::Held),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(LeaseAttempt::Conflict),
         Err(error) => Err(error),
     }
 }
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_process_that_has_not_listed_the_cluster_leaves_a_free_lease_to_another_one_for_two_seconds() {
-        let (mut observed, start) = (Observed::default(), Instant::now());
+        let (mut observed, start) = (ObservedLease::default(), Instant::now());
         assert!(!observed.may_acquire(false, start));
         assert!(!observed.may_acquire(false, start + HEAD_START / 2));
         assert!(observed.may_acquire(true, start + HEAD_START / 2), "it has listed the cluster by now");
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_lease_expires_when_no_renewal_was_observed_for_its_duration() {
-        let (mut observed, start) = (Observed::default(), Instant::now());
+        let (mut observed, start) = (ObservedLease::default(), Instant::now());
         let second = |second| start + Duration::from_secs(second);
         let mut known = |renewal: &str, at: u64| observed.renewed(Some("a".into()), Some(renewal.into()), second(at));
         assert_eq!(known("1", 0), Duration::ZERO);

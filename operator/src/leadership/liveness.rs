@@ -23,10 +23,10 @@ const RELEASE: Duration = Duration::from_secs(5);
 
 /// The progress of this process. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Liveness(Arc<Mutex<Progress>>);
+pub struct Liveness(Arc<Mutex<PassProgress>>);
 
 #[derive(Debug)]
-struct Progress {
+struct PassProgress {
     /// When the last pass ended; before the first one, when the process started.
     passed: Instant,
     /// When each write in flight began, by its number.
@@ -38,10 +38,10 @@ struct Progress {
 impl Liveness {
     /// Returns the progress of a process that starts now.
     pub fn new(now: Instant) -> Self {
-        Self(Arc::new(Mutex::new(Progress { passed: now, writes: BTreeMap::new(), begun: 0 })))
+        Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), begun: 0 })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
+    fn lock(&self) -> MutexGuard<'_, PassProgress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,12 +51,12 @@ impl Liveness {
     }
 
     /// Records a write, which is in flight until the returned value is dropped.
-    pub(super) fn write_begins(&self, now: Instant) -> InFlight {
+    pub(super) fn write_begins(&self, now: Instant) -> WriteInFlight {
         let mut progress = self.lock();
         progress.begun += 1;
         let number = progress.begun;
         progress.writes.insert(number, now);
-        InFlight { liveness: self.clone(), number }
+        WriteInFlight { liveness: self.clone(), number }
     }
 
     /// Returns what is stuck, as a sentence, or `None` if nothing is.
@@ -99,12 +99,12 @@ impl Liveness {
 
 /// A write in flight.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct WriteInFlight {
     liveness: Liveness,
     number: u64,
 }
 
-impl Drop for InFlight {
+impl Drop for WriteInFlight {
     fn drop(&mut self) {
         self.liveness.lock().writes.remove(&self.number);
     }

@@ -27,7 +27,7 @@ const MOST: usize = 10_000;
 
 /// The pods that a ban is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum BanSubject {
     /// One pod without a controller.
     Pod {
         /// Its namespace.
@@ -44,7 +44,7 @@ pub enum Subject {
     },
 }
 
-impl Subject {
+impl BanSubject {
     fn of(stored: &StoredBan) -> Option<Self> {
         let namespace = SmolStr::new(&stored.namespace);
         match (&stored.controller, &stored.pod_uid) {
@@ -81,7 +81,7 @@ pub struct Ban {
 #[derive(Debug, Default)]
 pub struct Bans {
     /// By pods and node; `None` for every node.
-    placements: BTreeMap<(Subject, Option<SmolStr>), Ban>,
+    placements: BTreeMap<(BanSubject, Option<SmolStr>), Ban>,
     /// By UID and name of the pod that is not evicted.
     evictions: BTreeMap<(SmolStr, ObjectKey), Ban>,
 }
@@ -100,7 +100,7 @@ impl Bans {
     /// Bans a placement from this second on. Returns the bans to store.
     pub fn ban_placement(
         &mut self,
-        subject: Subject,
+        subject: BanSubject,
         node: &str,
         why: &str,
         plan: &str,
@@ -120,7 +120,7 @@ impl Bans {
     pub fn ban_eviction(&mut self, pod: &ObjectKey, uid: &str, why: &str, plan: &str, second: i64) -> StoredBan {
         let ban = Ban { until: second.saturating_add(EVICTION), why: shortened(why), plan: plan.into() };
         insert(&mut self.evictions, (uid.into(), pod.clone()), ban.clone());
-        let subject = Subject::Pod { namespace: pod.namespace.clone(), uid: uid.into() };
+        let subject = BanSubject::Pod { namespace: pod.namespace.clone(), uid: uid.into() };
         stored(BanType::Eviction, &subject, None, &ban)
     }
 
@@ -132,11 +132,11 @@ impl Bans {
                 continue;
             }
             let ban = Ban { until, why: known.message.clone(), plan: plan.into() };
-            match (BanType::parse(&known.type_), Subject::of(known)) {
+            match (BanType::parse(&known.type_), BanSubject::of(known)) {
                 (Some(BanType::Placement), Some(subject)) => {
                     insert(&mut self.placements, (subject, known.node.as_deref().map(SmolStr::new)), ban);
                 }
-                (Some(BanType::Eviction), Some(Subject::Pod { uid, .. })) => {
+                (Some(BanType::Eviction), Some(BanSubject::Pod { uid, .. })) => {
                     if let Some(pod) = named(&uid) {
                         insert(&mut self.evictions, (uid, pod), ban);
                     }
@@ -146,24 +146,24 @@ impl Bans {
         }
     }
 
-    fn of(&self, subject: &Subject) -> impl Iterator<Item = (Option<&SmolStr>, &Ban)> {
+    fn of(&self, subject: &BanSubject) -> impl Iterator<Item = (Option<&SmolStr>, &Ban)> {
         let all = self.placements.range((subject.clone(), None)..);
         let subject = subject.clone();
         all.take_while(move |((of, _), _)| *of == subject).map(|((_, node), ban)| (node.as_ref(), ban))
     }
 
     /// Returns the ban of these pods on this node.
-    pub fn on(&self, subject: &Subject, node: &str) -> Option<&Ban> {
+    pub fn on(&self, subject: &BanSubject, node: &str) -> Option<&Ban> {
         self.everywhere(subject).or_else(|| self.placements.get(&(subject.clone(), Some(node.into()))))
     }
 
     /// Returns the ban of these pods on every node.
-    pub fn everywhere(&self, subject: &Subject) -> Option<&Ban> {
+    pub fn everywhere(&self, subject: &BanSubject) -> Option<&Ban> {
         self.placements.get(&(subject.clone(), None))
     }
 
     /// Returns the nodes on which these pods are banned, with the ban of each.
-    pub fn nodes(&self, subject: &Subject) -> impl Iterator<Item = (&SmolStr, &Ban)> {
+    pub fn nodes(&self, subject: &BanSubject) -> impl Iterator<Item = (&SmolStr, &Ban)> {
         self.of(subject).filter_map(|(node, ban)| Some((node?, ban)))
     }
 
@@ -183,7 +183,7 @@ impl Bans {
     }
 
     /// Ends the bans of these pods on a node, and on every node, because one was bound there. Returns true if there were any.
-    pub fn bound(&mut self, subject: &Subject, node: &str) -> bool {
+    pub fn bound(&mut self, subject: &BanSubject, node: &str) -> bool {
         let before = self.len();
         self.placements.retain(|(of, on), _| !is_obsolete(of, on.as_deref(), subject, node));
         self.len() < before
@@ -208,14 +208,14 @@ impl Bans {
 }
 
 /// Returns true if a ban of pods on a node, or on every node, ends when a pod of `subject` is bound to `node`.
-fn is_obsolete(of: &Subject, on: Option<&str>, subject: &Subject, node: &str) -> bool {
+fn is_obsolete(of: &BanSubject, on: Option<&str>, subject: &BanSubject, node: &str) -> bool {
     on.is_none_or(|on| on == node) && of.has_the_controller_of(subject)
 }
 
 /// Returns true if a stored ban has not ended at this second, and ends when a pod of `subject` is bound to `node`.
-pub fn ends_when_bound(ban: &StoredBan, subject: &Subject, node: &str, second: i64) -> bool {
+pub fn ends_when_bound(ban: &StoredBan, subject: &BanSubject, node: &str, second: i64) -> bool {
     let lasts = BanType::parse(&ban.type_) == Some(BanType::Placement) && ban.until.0.as_second() > second;
-    lasts && Subject::of(ban).is_some_and(|of| is_obsolete(&of, ban.node.as_deref(), subject, node))
+    lasts && BanSubject::of(ban).is_some_and(|of| is_obsolete(&of, ban.node.as_deref(), subject, node))
 }
 
 /// Adds a ban. One that ends later is kept.
@@ -235,10 +235,10 @@ fn shortened(why: &str) -> String {
     why.chars().take(LONGEST_MESSAGE).collect()
 }
 
-fn stored(type_: BanType, subject: &Subject, node: Option<&str>, ban: &Ban) -> StoredBan {
+fn stored(type_: BanType, subject: &BanSubject, node: Option<&str>, ban: &Ban) -> StoredBan {
     let (namespace, pod_uid, controller) = match subject {
-        Subject::Pod { namespace, uid } => (namespace, Some(uid.to_string()), None),
-        Subject::Template { namespace, controller } => (namespace, None, Some(controller.clone())),
+        BanSubject::Pod { namespace, uid } => (namespace, Some(uid.to_string()), None),
+        BanSubject::Template { namespace, controller } => (namespace, None, Some(controller.clone())),
     };
     StoredBan {
         type_: type_.as_str().to_owned(),
@@ -255,16 +255,16 @@ fn stored(type_: BanType, subject: &Subject, node: Option<&str>, ban: &Ban) -> S
 mod tests {
     use super::*;
 
-    fn pod(uid: &str) -> Subject {
-        Subject::Pod { namespace: "default".into(), uid: uid.into() }
+    fn pod(uid: &str) -> BanSubject {
+        BanSubject::Pod { namespace: "default".into(), uid: uid.into() }
     }
 
-    fn template(hash: &str) -> Subject {
+    fn template(hash: &str) -> BanSubject {
         let controller = BannedController { kind: "Job".into(), name: "train".into(), template_hash: hash.into() };
-        Subject::Template { namespace: "default".into(), controller }
+        BanSubject::Template { namespace: "default".into(), controller }
     }
 
-    fn nodes(bans: &Bans, subject: &Subject) -> Vec<String> {
+    fn nodes(bans: &Bans, subject: &BanSubject) -> Vec<String> {
         bans.nodes(subject).map(|(node, _)| node.to_string()).collect()
     }
 
@@ -320,7 +320,7 @@ mod tests {
             bans.ban_placement(template("a"), node, "Rejected.", "p-1", 0);
         }
         let stored = bans.ban_placement(pod("u"), "n1", "Rejected.", "p-2", 0);
-        let ends = |subject: &Subject, node: &str, second| ends_when_bound(&stored[0], subject, node, second);
+        let ends = |subject: &BanSubject, node: &str, second| ends_when_bound(&stored[0], subject, node, second);
         assert!(ends(&pod("u"), "n1", 3_599));
         assert!(!ends(&pod("u"), "n1", 3_600) && !ends(&pod("u"), "n2", 0) && !ends(&pod("v"), "n1", 0));
         assert!(bans.bound(&template("b"), "n3"), "a pod of the controller was bound");

@@ -101,9 +101,9 @@ impl Rates {
     }
 
     /// Returns the evictions that count at this time.
-    pub fn tally(&mut self, now: Instant) -> Tally {
+    pub fn tally(&mut self, now: Instant) -> RateTally {
         self.went.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
-        let mut tally = Tally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
+        let mut tally = RateTally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
         for (namespace, at) in self.went.values() {
             tally.cluster.push(*at);
             tally.namespaces.entry(namespace.clone()).or_default().push(*at);
@@ -116,13 +116,13 @@ impl Rates {
 
 /// The times of recorded evictions, and of later evictions for which the limit is reserved; each list is sorted.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct RateTally {
     most: Most,
     cluster: Vec<Instant>,
     namespaces: BTreeMap<SmolStr, Vec<Instant>>,
 }
 
-impl Tally {
+impl RateTally {
     /// Adds evictions at this time.
     pub fn add(&mut self, need: &Need, at: Instant) {
         for (namespace, count) in need {

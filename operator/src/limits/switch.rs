@@ -10,17 +10,17 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 /// The content of the ConfigMap, if it exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said(Option<Found>);
+pub struct ModeConfig(Option<ModeConfigMap>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct ModeConfigMap {
     key: ObjectKey,
     uid: SmolStr,
     /// The mode, or the reason why the value is invalid, as a sentence without its full stop.
     mode: Result<Mode, String>,
 }
 
-impl Said {
+impl ModeConfig {
     /// Returns the name of the ConfigMap, if it exists.
     pub fn key(&self) -> Option<ObjectKey> {
         self.0.as_ref().map(|found| found.key.clone())
@@ -31,7 +31,7 @@ impl Said {
         if key.name != CONFIG_MAP {
             return false;
         }
-        let now = map.map(|map| Found {
+        let now = map.map(|map| ModeConfigMap {
             key: key.clone(),
             uid: map.metadata.uid.clone().unwrap_or_default().into(),
             mode: match map.data.as_ref().and_then(|data| data.get(KEY)) {
@@ -63,7 +63,7 @@ pub struct Switch {
     /// The current mode; `None` before the first call of [`Switch::follow`].
     mode: Option<Mode>,
     /// The content of the ConfigMap at the last call of [`Switch::follow`].
-    seen: Option<Said>,
+    seen: Option<ModeConfig>,
 }
 
 impl Switch {
@@ -78,12 +78,12 @@ impl Switch {
     }
 
     /// Applies the content of the ConfigMap. Returns a complaint if the content has changed and is invalid.
-    pub fn follow(&mut self, said: &Said) -> Option<Complaint> {
+    pub fn follow(&mut self, said: &ModeConfig) -> Option<Complaint> {
         if self.seen.as_ref() == Some(said) {
             return None;
         }
         self.seen = Some(said.clone());
-        let Some(Found { key, uid, mode }) = &said.0 else {
+        let Some(ModeConfigMap { key, uid, mode }) = &said.0 else {
             self.mode = Some(self.chart);
             return None;
         };
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn said(data: Option<Value>) -> Said {
-        let mut said = Said::default();
+    fn said(data: Option<Value>) -> ModeConfig {
+        let mut said = ModeConfig::default();
         let map = data.map(|data| {
             let metadata = json!({"name": CONFIG_MAP, "namespace": "own", "uid": "u"});
             serde_json::from_value::<ConfigMap>(json!({"metadata": metadata, "data": data})).unwrap()
@@ -116,7 +116,7 @@ mod tests {
         said
     }
 
-    fn mode(text: &str) -> Said {
+    fn mode(text: &str) -> ModeConfig {
         said(Some(json!({"mode": text})))
     }
 
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn another_config_map_has_no_effect() {
-        let mut said = Said::default();
+        let mut said = ModeConfig::default();
         let map = serde_json::from_value::<ConfigMap>(json!({"metadata": {}, "data": {"mode": "off"}})).unwrap();
         assert!(!said.take(&ObjectKey::new("own", "another"), Some(&map)));
-        assert_eq!(said, Said::default());
+        assert_eq!(said, ModeConfig::default());
     }
 }

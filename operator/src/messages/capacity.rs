@@ -26,7 +26,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 
 /// A gang for which capacity is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gang {
+pub struct GangReference {
     /// Its PodGroup.
     pub group: ObjectKey,
     /// UID of the PodGroup.
@@ -35,7 +35,7 @@ pub struct Gang {
 
 /// A member, as it was when capacity was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
+pub struct PendingMember {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
@@ -46,20 +46,20 @@ pub struct Waiter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityRequest {
     /// The gang for which capacity is requested.
-    pub gang: Gang,
+    pub gang: GangReference,
     /// Name of the ProvisioningRequest.
     pub name: String,
     /// One member of each set of members with the same requirements, and the number of members in the set.
-    pub sets: Vec<(Waiter, i32)>,
+    pub sets: Vec<(PendingMember, i32)>,
 }
 
 /// A placeholder pod, which uses capacity until its member can be scheduled there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
     /// The gang of the member.
-    pub gang: Gang,
+    pub gang: GangReference,
     /// The member.
-    pub member: Waiter,
+    pub member: PendingMember,
     /// The resource requests of the member, as quantities.
     pub requests: BTreeMap<String, String>,
     /// The PriorityClass of the gang.
@@ -68,7 +68,7 @@ pub struct Placeholder {
     pub image: String,
 }
 
-impl Gang {
+impl GangReference {
     /// Returns a reference to its PodGroup, as the owner of the created objects.
     fn owner(&self) -> OwnerReference {
         owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.group.name, &self.uid)
@@ -100,7 +100,7 @@ impl CapacityRequest {
     /// Returns the ProvisioningRequest, owned by the PodGroup.
     pub fn request(&self) -> ProvisioningRequest {
         let sets = self.sets.iter().enumerate();
-        let set = |(at, (_, count)): (usize, &(Waiter, i32))| PodSet {
+        let set = |(at, (_, count)): (usize, &(PendingMember, i32))| PodSet {
             pod_template_ref: PodTemplateReference { name: self.template_name(at) },
             count: *count,
         };
@@ -238,12 +238,14 @@ mod tests {
 
     #[test]
     fn the_cluster_may_choose_the_user_of_a_placeholder() {
-        let gang =
-            Gang { group: ObjectKey::new("default", "train"), uid: "6d1d7a05-0000-4000-8000-000000000001".into() };
+        let gang = GangReference {
+            group: ObjectKey::new("default", "train"),
+            uid: "6d1d7a05-0000-4000-8000-000000000001".into(),
+        };
         let uid = "6d1d7a05-0000-4000-8000-000000000002".into();
         let placeholder = Placeholder {
             gang,
-            member: Waiter { pod: ObjectKey::new("default", "train-0"), uid },
+            member: PendingMember { pod: ObjectKey::new("default", "train-0"), uid },
             requests: BTreeMap::new(),
             class: None,
             image: "registry.k8s.io/pause:3.10".to_owned(),

@@ -3,7 +3,7 @@
 
 use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Placeholder};
-use crate::speaker::notice::Notice;
+use crate::speaker::notice::EventNotice;
 use crate::speaker::words::Sentence;
 use crate::views::correction::Correction;
 use crate::views::origin::OwnerKey;
@@ -184,7 +184,7 @@ pub enum Command {
         /// True to add the taint, false to remove it.
         add: bool,
         /// The plan; `None` if a stray taint is removed.
-        owner: Option<Owner>,
+        owner: Option<RequestingPlan>,
     },
     /// Create a ProvisioningRequest and its PodTemplates, as far as they do not exist.
     RequestCapacity(Box<CapacityRequest>),
@@ -207,12 +207,12 @@ pub enum Command {
     /// Read when kube-scheduler last renewed its Lease.
     ReadSchedulerLease(ObjectKey),
     /// Emit an event.
-    Publish(Notice),
+    Publish(EventNotice),
 }
 
 /// The plan that needs the result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct RequestingPlan {
     /// Its preemptor.
     pub preemptor: Preemptor,
     /// Its ID.
@@ -310,7 +310,7 @@ impl Command {
 
 /// Why a pod is evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum EvictionCause {
     /// It is a victim of a plan.
     Plan {
         /// The preemptor.
@@ -327,7 +327,7 @@ pub enum Cause {
     },
 }
 
-impl Cause {
+impl EvictionCause {
     /// Returns the name of the `Preemption` that lists the pod.
     pub fn id(&self) -> &str {
         match self {
@@ -336,7 +336,7 @@ impl Cause {
     }
 }
 
-impl std::fmt::Display for Cause {
+impl std::fmt::Display for EvictionCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Plan { id, .. } => write!(f, "plan {id}"),
@@ -351,7 +351,7 @@ pub struct EvictCall {
     /// The preemptor's priority, by which evictions are ordered.
     pub priority: i32,
     /// Why the pod is evicted.
-    pub cause: Cause,
+    pub cause: EvictionCause,
     /// The victim.
     pub pod: ObjectKey,
     /// Its UID, which is a precondition of the eviction.

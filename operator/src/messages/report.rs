@@ -1,7 +1,7 @@
 //! Results of the operator's API calls.
 
 use crate::messages::call_key::CallKey;
-use crate::messages::command::{Cause, EvictOutcome, Owner};
+use crate::messages::command::{EvictOutcome, EvictionCause, RequestingPlan};
 use crate::views::correction::Correction;
 use crate::views::creation_failure::CreationFailure;
 use crate::views::origin::{OwnerFacts, OwnerKey};
@@ -61,7 +61,7 @@ pub enum Report {
     /// Of [`Command::Evict`].
     Evicted {
         /// Why the pod was evicted.
-        cause: Cause,
+        cause: EvictionCause,
         /// The victim.
         pod: ObjectKey,
         /// UID of the victim.
@@ -107,14 +107,14 @@ pub enum Report {
         /// True if the taint was to be added, false if it was to be removed.
         add: bool,
         /// The plan that needs the result.
-        owner: Option<Owner>,
+        owner: Option<RequestingPlan>,
         /// The result of the call.
         result: Result<(), CallError>,
     },
     /// Of [`Command::ReadSchedulerLease`]: when the Lease was last renewed, if it exists.
     SchedulerLease(Result<Option<MicroTime>, CallError>),
     /// Of [`Command::ReadOwner`].
-    Owner {
+    RequestingPlan {
         /// The owner.
         owner: OwnerKey,
         /// What the owner specifies about its PodGroups.

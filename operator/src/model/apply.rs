@@ -1,6 +1,8 @@
 //! Applies changes of objects to the model.
 
-use super::records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord, owning_group};
+use super::records::{
+    GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport, WorkloadRecord, owning_group,
+};
 use super::{Model, STORED_PLANS};
 use crate::messages::input::{Input, Update, key_of};
 use crate::model::changed::Footprint;
@@ -167,7 +169,7 @@ impl Model {
         change: impl Fn(&mut Self, &ObjectKey, Option<Box<K>>) -> Result<bool, String>,
     ) {
         let one = |model: &mut Self, key: ObjectKey, object: Option<Box<K>>, unreadable: Option<String>| {
-            let problem = Problem { kind, key: key.clone() };
+            let problem = InvalidObject { kind, key: key.clone() };
             let outcome = change(model, &key, object);
             let error = unreadable.or_else(|| outcome.as_ref().err().cloned());
             if outcome.unwrap_or(true) {

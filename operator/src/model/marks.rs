@@ -15,10 +15,10 @@ const DELETION_FOLLOWS: i64 = 60;
 
 /// The marks of all PodGroups, at most 64 in each.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks(BTreeMap<ObjectKey, BTreeMap<SmolStr, Mark>>);
+pub(super) struct Marks(BTreeMap<ObjectKey, BTreeMap<SmolStr, PreemptionMark>>);
 
 #[derive(Clone, Debug)]
-struct Mark {
+struct PreemptionMark {
     pod: ObjectKey,
     /// When the guard added it, in seconds since the epoch.
     at: i64,
@@ -31,7 +31,8 @@ impl Marks {
     pub(super) fn note(&mut self, group: &ObjectKey, marks: &BTreeMap<String, PreemptedPod>) {
         let before = self.0.remove(group).unwrap_or_default();
         let marks = marks.iter().map(|(uid, PreemptedPod { name, time })| {
-            let mark = Mark { pod: ObjectKey::new(&group.namespace, name), at: time.0.as_second(), open: true };
+            let mark =
+                PreemptionMark { pod: ObjectKey::new(&group.namespace, name), at: time.0.as_second(), open: true };
             (SmolStr::from(uid.as_str()), before.get(uid.as_str()).cloned().unwrap_or(mark))
         });
         let marks: BTreeMap<_, _> = marks.collect();

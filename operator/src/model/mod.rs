@@ -17,10 +17,10 @@ mod standby;
 mod template_hash;
 mod unheard;
 
-pub use records::{GroupRecord, PodRecord, Problem, RequestRecord, SchedulerReport, WorkloadRecord};
+pub use records::{GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport, WorkloadRecord};
 
-use crate::limits::bans::Subject;
-use crate::limits::switch::Said;
+use crate::limits::bans::BanSubject;
+use crate::limits::switch::ModeConfig;
 use crate::model::changed::ChangedObjects;
 use crate::model::index::Index;
 use crate::model::marks::Marks;
@@ -72,11 +72,11 @@ pub struct Model {
     /// UIDs of placeholder pods, by PodGroup and pod. They make a cluster autoscaler add nodes for a gang.
     placeholders: BTreeMap<ObjectKey, BTreeMap<ObjectKey, SmolStr>>,
     /// The content of the ConfigMap with Giveway's mode.
-    pub said: Said,
+    pub said: ModeConfig,
     /// Objects that cannot be used, with the reason.
-    pub problems: BTreeMap<Problem, String>,
+    pub problems: BTreeMap<InvalidObject, String>,
     /// Problems that have not been logged yet.
-    pub new_problems: Vec<(Problem, String)>,
+    pub new_problems: Vec<(InvalidObject, String)>,
     /// PodGroups that changed since the last pass.
     pub touched: BTreeSet<ObjectKey>,
     /// Workloads that changed since the last pass.
@@ -212,11 +212,11 @@ impl Model {
     }
 
     /// Returns the pods that a ban of this pending pod is about: those that its controller makes from the same template.
-    pub fn subject_of(&self, pod: &Pod) -> Subject {
+    pub fn subject_of(&self, pod: &Pod) -> BanSubject {
         let template = self.pods.get(&pod.key).filter(|record| record.uid == pod.uid);
         let namespace = pod.key.namespace.clone();
         match &pod.owner {
-            Some(owner) => Subject::Template {
+            Some(owner) => BanSubject::Template {
                 namespace,
                 controller: BannedController {
                     kind: owner.kind.clone(),
@@ -227,7 +227,7 @@ impl Model {
                         .unwrap_or_default(),
                 },
             },
-            None => Subject::Pod { namespace, uid: pod.uid.clone() },
+            None => BanSubject::Pod { namespace, uid: pod.uid.clone() },
         }
     }
 

@@ -129,7 +129,7 @@ impl RequestRecord {
 
 /// An object that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct InvalidObject {
     /// Kind of the object.
     pub kind: &'static str,
     /// Its name.

@@ -109,11 +109,11 @@ impl SchedulerActivity {
     }
 
     /// Returns what a plan needs to know of the scheduler.
-    pub fn pace(&self, now: Instant) -> Pace {
+    pub fn pace(&self, now: Instant) -> SchedulerPace {
         let is_read = self.read.is_some_and(|at| now.duration_since(at) < FRESH);
         let is_old = self.lease.as_ref().is_some_and(|lease| now.duration_since(lease.at) >= FRESH);
         let (first, last) = (self.bindings.front(), self.bindings.back());
-        Pace {
+        SchedulerPace {
             decisions: self.decisions,
             decided: self.decided,
             pending: self.pending,
@@ -125,7 +125,7 @@ impl SchedulerActivity {
 
 /// How fast kube-scheduler works, as observed at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct SchedulerPace {
     /// Number of its decisions since this process was started.
     pub decisions: u64,
     /// When the last of them was observed.
@@ -138,7 +138,7 @@ pub struct Pace {
     pub is_down: bool,
 }
 
-impl Pace {
+impl SchedulerPace {
     /// Nothing was observed yet.
     pub const UNKNOWN: Self = Self { decisions: 0, decided: None, pending: 0, bindings_per_minute: 0, is_down: false };
 
@@ -161,7 +161,7 @@ pub struct SchedulerWait {
 
 /// How far kube-scheduler is with the pods that a plan waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum SchedulerProgress {
     /// The time limit is not reached.
     Early,
     /// It decides about other pods, and may not have had time for these.
@@ -180,23 +180,23 @@ pub enum Progress {
 
 impl SchedulerWait {
     /// Returns how far the scheduler is. `limit` is the time that it gets in any case.
-    pub fn progress(&mut self, pace: &Pace, limit: Duration, now: Instant) -> Progress {
+    pub fn progress(&mut self, pace: &SchedulerPace, limit: Duration, now: Instant) -> SchedulerProgress {
         self.pending = self.pending.max(pace.pending);
         let idle_since = pace.decided.map_or(self.since, |decided| decided.max(self.since));
         let (waited, idle) = (now.duration_since(self.since), now.duration_since(idle_since));
         let decisions = pace.decisions.saturating_sub(self.decisions);
         if waited < limit {
-            Progress::Early
+            SchedulerProgress::Early
         } else if decisions > self.pending.saturating_mul(2).saturating_add(MARGIN) {
-            Progress::Passed
+            SchedulerProgress::Passed
         } else if idle < limit {
-            Progress::Busy
+            SchedulerProgress::Busy
         } else if idle >= SILENCE.max(limit) {
-            Progress::Silent
+            SchedulerProgress::Silent
         } else if pace.is_down {
-            Progress::Down
+            SchedulerProgress::Down
         } else {
-            Progress::Idle
+            SchedulerProgress::Idle
         }
     }
 }
@@ -284,33 +284,33 @@ mod tests {
 
     /// Returns the progress after these seconds of a wait that began with 10 pending pods, if `decisions` were made by then, the last one
     /// `idle` seconds before.
-    fn progress(seconds: u64, decisions: u64, idle: u64, pace: Pace) -> Progress {
+    fn progress(seconds: u64, decisions: u64, idle: u64, pace: SchedulerPace) -> SchedulerProgress {
         let start = Instant::now();
-        let mut wait = Pace { decisions: 7, pending: 10, ..Pace::UNKNOWN }.begin(start);
+        let mut wait = SchedulerPace { decisions: 7, pending: 10, ..SchedulerPace::UNKNOWN }.begin(start);
         let decided = (decisions > 0).then(|| start + Duration::from_secs(seconds - idle));
-        let pace = Pace { decisions: 7 + decisions, decided, ..pace };
+        let pace = SchedulerPace { decisions: 7 + decisions, decided, ..pace };
         wait.progress(&pace, LIMIT, start + Duration::from_secs(seconds))
     }
 
     #[test]
     fn a_slow_scheduler_gets_time_for_twice_as_many_pods_as_were_pending() {
-        let pace = Pace { pending: 10, ..Pace::UNKNOWN };
-        assert_eq!(progress(29, 1_000, 0, pace), Progress::Early);
-        assert_eq!(progress(30, 3, 10, pace), Progress::Busy);
-        assert_eq!(progress(700, 24, 29, pace), Progress::Busy, "one pod in 29 s");
-        assert_eq!(progress(700, 25, 0, pace), Progress::Passed);
-        let more = Pace { pending: 1_000, ..pace };
-        assert_eq!(progress(700, 25, 0, more), Progress::Busy, "pods of higher priority may have arrived");
+        let pace = SchedulerPace { pending: 10, ..SchedulerPace::UNKNOWN };
+        assert_eq!(progress(29, 1_000, 0, pace), SchedulerProgress::Early);
+        assert_eq!(progress(30, 3, 10, pace), SchedulerProgress::Busy);
+        assert_eq!(progress(700, 24, 29, pace), SchedulerProgress::Busy, "one pod in 29 s");
+        assert_eq!(progress(700, 25, 0, pace), SchedulerProgress::Passed);
+        let more = SchedulerPace { pending: 1_000, ..pace };
+        assert_eq!(progress(700, 25, 0, more), SchedulerProgress::Busy, "pods of higher priority may have arrived");
     }
 
     #[test]
     fn a_wait_for_a_scheduler_that_decides_nothing_ends() {
-        let pace = Pace::UNKNOWN;
-        assert_eq!(progress(100, 1, 30, pace), Progress::Idle);
-        assert_eq!(progress(100, 0, 0, pace), Progress::Idle);
-        let down = Pace { is_down: true, ..pace };
-        assert_eq!(progress(599, 0, 0, down), Progress::Down);
-        assert_eq!(progress(600, 0, 0, down), Progress::Silent);
-        assert_eq!(progress(700, 1, 101, down), Progress::Down, "it ran 101 s ago");
+        let pace = SchedulerPace::UNKNOWN;
+        assert_eq!(progress(100, 1, 30, pace), SchedulerProgress::Idle);
+        assert_eq!(progress(100, 0, 0, pace), SchedulerProgress::Idle);
+        let down = SchedulerPace { is_down: true, ..pace };
+        assert_eq!(progress(599, 0, 0, down), SchedulerProgress::Down);
+        assert_eq!(progress(600, 0, 0, down), SchedulerProgress::Silent);
+        assert_eq!(progress(700, 1, 101, down), SchedulerProgress::Down, "it ran 101 s ago");
     }
 }

@@ -3,7 +3,7 @@
 use super::rescue::shortened_grace;
 use super::{Advance, Flight, Now, VictimPod, current};
 use crate::messages::call::Call;
-use crate::messages::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -134,7 +134,7 @@ impl Flight {
         let budgeted = model.cluster.is_budgeted(pod);
         let grace = if rescue.is_some() { shortened_grace(pod) } else { pod.capped_grace() };
         EvictCall {
-            cause: Cause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
+            cause: EvictionCause::Plan { preemptor: self.preemptor.clone(), id: self.plan.id.clone() },
             priority: self.priority,
             pod: victim.pod.clone(),
             uid: victim.uid.clone(),

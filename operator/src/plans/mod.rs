@@ -38,21 +38,21 @@ mod wind_down;
 pub use check::{Check, with_placeholders};
 pub use flights::{Flights, LONGEST_WAIT};
 pub use mutual_exclusion::MutualExclusion;
-pub use ration::{HeldBack, told_full};
+pub use ration::{ReachedLimit, told_full};
 pub use rehearsal::RejectedCall;
 pub use release::WaitForScheduler;
-pub use rescue::Rescue;
+pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
 pub use sentences::{describe, plan_message, taker, victim_message, within, would_evict};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
-pub use wind_down::Rest;
+pub use wind_down::RemainingPods;
 
 use crate::clock::Clock;
 use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::model::scheduler::{Pace, SchedulerWait};
+use crate::model::scheduler::{SchedulerPace, SchedulerWait};
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
@@ -77,11 +77,11 @@ pub struct ActivePlans {
 
 /// Limits and options of one pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits<'a> {
+pub struct PlanLimits<'a> {
     /// How long ungated pods may take to be bound in any case before the placement is checked again.
     pub release_timeout: Duration,
     /// How fast kube-scheduler works.
-    pub scheduler: Pace,
+    pub scheduler: SchedulerPace,
     /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
     pub look: bool,
     /// The UIDs of the pods that other plans and departures evict, except those of plans that may still be rejected.
@@ -95,12 +95,12 @@ struct Now<'a> {
     /// The other plans in flight.
     context: &'a Context,
     clock: Clock,
-    limits: Limits<'a>,
+    limits: PlanLimits<'a>,
 }
 
 /// A member that the plan places.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct PlannedMember {
     /// The pod.
     pub pod: ObjectKey,
     /// Its UID.
@@ -115,7 +115,7 @@ pub struct Member {
     pub rehearsal: Call,
 }
 
-impl Member {
+impl PlannedMember {
     /// Returns the command that removes the scheduling gate, or a dry run of it.
     fn removal_of_gate(&self, (preemptor, priority): (&Preemptor, i32), plan: &StoredPlan, rehearsal: bool) -> Command {
         Command::Release {
@@ -197,11 +197,11 @@ pub struct Flight {
     /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
     pub permission: CancellationToken,
     /// The members that the plan places.
-    pub members: Vec<Member>,
+    pub members: Vec<PlannedMember>,
     /// The pods that the plan evicts.
     pub victims: Vec<VictimPod>,
     /// Set if the preemptor is a critical add-on.
-    pub rescue: Option<Rescue>,
+    pub rescue: Option<AddonRescue>,
     /// True if the victim PodGroups have got their events.
     pub told: bool,
     /// True if the plan was taken over from an earlier leader, whose calls are unknown.
@@ -251,7 +251,7 @@ pub struct Flight {
     /// The units whose eviction may start now under the limits on evictions per minute; `None` if there are no limits.
     pub ration: Option<BTreeSet<usize>>,
     /// The limit that delays the other units.
-    pub held_back: Option<HeldBack>,
+    pub held_back: Option<ReachedLimit>,
     /// True if the plan is or was postponed, by its delay or by the limits on evictions per minute.
     pub put_off: bool,
     /// True if the plan replaced one that was superseded.
@@ -267,7 +267,7 @@ pub struct Advance {
     pub commands: Vec<Command>,
     /// The remaining pods of PodGroups in mode `PodGroup` that this cancelled plan has disrupted. The plan ends once a
     /// stored departure evicts them.
-    pub rest: Vec<Rest>,
+    pub rest: Vec<RemainingPods>,
     /// Set if the plan has ended.
     pub ended: Option<Ending>,
 }
@@ -281,7 +281,7 @@ impl Flight {
         let members = plan
             .placements
             .iter()
-            .map(|p| Member {
+            .map(|p| PlannedMember {
                 pod: ObjectKey::new(&namespace, &p.pod),
                 uid: SmolStr::new(&p.uid),
                 node: SmolStr::new(&p.node),
@@ -484,7 +484,7 @@ impl Flight {
 
     /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in
     /// flight.
-    pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: Limits<'_>) -> Advance {
+    pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: PlanLimits<'_>) -> Advance {
         let mut out = Advance::default();
         let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
         self.observe(model);
@@ -582,7 +582,7 @@ fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
 
 /// Returns true if the placement of a member is reserved: the API server confirmed the nomination, the watch shows it,
 /// or the member is bound.
-fn reserved(cluster: &Cluster, member: &Member) -> bool {
+fn reserved(cluster: &Cluster, member: &PlannedMember) -> bool {
     matches!(member.nominate, Call::Done(_))
         || current(cluster, &member.pod, &member.uid)
             .is_some_and(|p| p.node.is_some() || p.nominated_node.as_deref() == Some(member.node.as_str()))

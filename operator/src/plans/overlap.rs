@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which units may be evicted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum EvictableUnits {
     /// None.
     Nobody,
     /// Every unit without a pod on one of these nodes.
     Except(BTreeSet<SmolStr>),
 }
 
-impl Turn {
+impl EvictableUnits {
     /// Returns true if all units may be evicted.
     pub(super) fn is_everybody(&self) -> bool {
         matches!(self, Self::Except(nodes) if nodes.is_empty())
@@ -35,23 +35,27 @@ impl Turn {
 
 impl Flight {
     /// Returns which units may be evicted, judging by the placements that are reserved.
-    pub(super) fn turn(&self, cluster: &Cluster) -> Turn {
+    pub(super) fn turn(&self, cluster: &Cluster) -> EvictableUnits {
         if self.rescue.is_some() {
-            return if self.places_kept(cluster) { Turn::Except(BTreeSet::new()) } else { Turn::Nobody };
+            return if self.places_kept(cluster) {
+                EvictableUnits::Except(BTreeSet::new())
+            } else {
+                EvictableUnits::Nobody
+            };
         }
         let missing: BTreeSet<SmolStr> =
             self.members.iter().filter(|member| !reserved(cluster, member)).map(|member| member.node.clone()).collect();
         let failed = self.members.iter().any(|member| member.nominate.tries() > 0);
         let is_none_reserved = !self.members.iter().any(|member| reserved(cluster, member));
         if !missing.is_empty() && (failed || is_none_reserved || !self.of_victims_only(cluster, &missing)) {
-            return Turn::Nobody;
+            return EvictableUnits::Nobody;
         }
-        Turn::Except(missing)
+        EvictableUnits::Except(missing)
     }
 
     /// Returns true if a unit may be evicted.
-    pub(super) fn is_turn_of(&self, unit: usize, turn: &Turn) -> bool {
-        let Turn::Except(nodes) = turn else { return false };
+    pub(super) fn is_turn_of(&self, unit: usize, turn: &EvictableUnits) -> bool {
+        let EvictableUnits::Except(nodes) = turn else { return false };
         nodes.is_empty() || self.plan.victims[unit].pods.iter().all(|pod| !nodes.contains(pod.node.as_str()))
     }
 

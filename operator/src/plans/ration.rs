@@ -7,7 +7,7 @@
 
 use super::{Flight, current};
 use crate::clock::Clock;
-use crate::limits::rates::{Full, Need, Tally};
+use crate::limits::rates::{Full, Need, RateTally};
 use crate::model::Model;
 use crate::speaker::words::{Names, Sentence};
 use giveway_crds::plan::PlanState;
@@ -21,13 +21,13 @@ const TOLD: Duration = Duration::from_secs(2);
 
 /// The limit that delays a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct ReachedLimit {
     full: Full,
     /// When the limit allows evictions again, as announced.
     at: Timestamp,
 }
 
-impl HeldBack {
+impl ReachedLimit {
     /// Returns a sentence about the limit and the announced time.
     pub fn sentence(&self) -> Sentence {
         told_full(&self.full, self.at)
@@ -47,7 +47,7 @@ pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
 impl Flight {
     /// Decides which units may be evicted in this pass and counts them in `tally`, which holds the evictions of the
     /// last minute and those in flight. Plans are served in the order of the calls of this function.
-    pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut Tally) {
+    pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut RateTally) {
         // A request that failed was counted when it was made, and is repeated.
         let requested = self.requested_units();
         let waiting = self.not_begun(&requested);
@@ -132,13 +132,13 @@ impl Flight {
 
     /// Keeps the announced time until it has passed, unless the limit allows evictions earlier. So the message does not
     /// change all the time.
-    fn told(&self, full: Full, clock: Clock) -> HeldBack {
+    fn told(&self, full: Full, clock: Clock) -> ReachedLimit {
         let known = self.held_back.as_ref().filter(|known| {
             known.full.namespace == full.namespace
                 && known.full.until > clock.now
                 && full.until + TOLD >= known.full.until
         });
-        known.cloned().unwrap_or_else(|| HeldBack { at: clock.at(full.until), full })
+        known.cloned().unwrap_or_else(|| ReachedLimit { at: clock.at(full.until), full })
     }
 
     /// Returns the message of the stored plan, which administrators read, while the plan is in flight.

@@ -23,7 +23,7 @@ use super::stages::beside_all_plans;
 use super::{Advance, Flight, Now, current};
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::model::scheduler::{Progress, SILENCE};
+use crate::model::scheduler::{SILENCE, SchedulerProgress};
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Context, Placement, Respect};
@@ -37,7 +37,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitForScheduler {
     /// What it does.
-    pub progress: Progress,
+    pub progress: SchedulerProgress,
     /// How many pods it binds per minute.
     pub bindings_per_minute: u64,
     /// When this was observed.
@@ -48,15 +48,15 @@ impl WaitForScheduler {
     /// Returns a sentence for the preemptor's status.
     pub fn sentence(&self) -> String {
         match self.progress {
-            Progress::Down => {
+            SchedulerProgress::Down => {
                 "Waits for kube-scheduler, which does not renew its Lease and may be down; for ten minutes at most."
                     .to_owned()
             }
-            Progress::Idle => {
+            SchedulerProgress::Idle => {
                 "Waits for kube-scheduler, which has decided about no pod since then; for ten minutes at most."
                     .to_owned()
             }
-            Progress::Crowded => {
+            SchedulerProgress::Crowded => {
                 "Waits until the pods have terminated that other plans evict from the same nodes; for ten minutes at \
                  most. Until then kube-scheduler has capacity for only some of the nominated pods."
                     .to_owned()
@@ -163,7 +163,7 @@ impl Flight {
 
     /// Returns how far kube-scheduler is with the members. The wait begins anew whenever it binds a member, reports on one
     /// for the first time, or a node that was not ready becomes ready.
-    fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> Progress {
+    fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> SchedulerProgress {
         let Now { model, context, clock, limits } = now;
         let reported = waiting.iter().filter(|member| self.is_reported_anew(model, member)).count();
         // A member that was reported before it is bound counts as progress twice.
@@ -174,20 +174,20 @@ impl Flight {
         }
         let wait = self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
         let mut progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
-        if progress != Progress::Early {
+        if progress != SchedulerProgress::Early {
             if self.rescue.is_none() && self.is_crowded(&model.cluster, context, waiting) {
                 self.crowded.get_or_insert(clock.now);
-                progress = Progress::Crowded;
+                progress = SchedulerProgress::Crowded;
             } else if self.crowded.take().is_some() {
                 // From now on kube-scheduler can bind the members, and gets the time for it.
                 self.released = Some(limits.scheduler.begin(clock.now));
-                progress = Progress::Early;
+                progress = SchedulerProgress::Early;
             }
         }
         let now =
             WaitForScheduler { progress, bindings_per_minute: limits.scheduler.bindings_per_minute, at: clock.now };
         match (self.waits_for_scheduler, progress) {
-            (_, Progress::Early) => self.waits_for_scheduler = None,
+            (_, SchedulerProgress::Early) => self.waits_for_scheduler = None,
             (Some(known), _) if known.progress == progress && clock.now.duration_since(known.at) < TELL_AGAIN => {}
             _ => self.waits_for_scheduler = Some(now),
         }
@@ -201,12 +201,12 @@ impl Flight {
     }
 
     /// Returns true if these members need not be waited for any longer.
-    fn ends_wait(&self, progress: Progress, model: &Model, waiting: &[Placement], now: Instant) -> bool {
+    fn ends_wait(&self, progress: SchedulerProgress, model: &Model, waiting: &[Placement], now: Instant) -> bool {
         match progress {
-            Progress::Early | Progress::Busy | Progress::Down => false,
-            Progress::Crowded => self.crowded.is_some_and(|since| now.duration_since(since) >= SILENCE),
-            Progress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
-            Progress::Passed | Progress::Silent => true,
+            SchedulerProgress::Early | SchedulerProgress::Busy | SchedulerProgress::Down => false,
+            SchedulerProgress::Crowded => self.crowded.is_some_and(|since| now.duration_since(since) >= SILENCE),
+            SchedulerProgress::Idle => waiting.iter().any(|member| model.scheduler_report(&member.pod).is_some()),
+            SchedulerProgress::Passed | SchedulerProgress::Silent => true,
         }
     }
 
@@ -217,12 +217,14 @@ impl Flight {
     }
 
     /// Records the members that kube-scheduler has considered and did not bind.
-    fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: Progress, is_down: bool) {
+    fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: SchedulerProgress, is_down: bool) {
         let considered = |member: &&Placement| match (&self.rescue, progress) {
             (Some(_), _) => !is_down,
             // It had no choice.
-            (None, Progress::Crowded) => false,
-            (None, Progress::Idle | Progress::Passed) => model.scheduler_report(&member.pod).is_some(),
+            (None, SchedulerProgress::Crowded) => false,
+            (None, SchedulerProgress::Idle | SchedulerProgress::Passed) => {
+                model.scheduler_report(&member.pod).is_some()
+            }
             (None, _) => self.is_reported_anew(model, member),
         };
         let unbound = waiting.iter().filter(considered).map(|p| (p.uid.clone(), p.node.clone())).collect();
@@ -243,7 +245,7 @@ fn said_of_rejected(model: &Model, waiting: &[Placement]) -> String {
 
 /// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler
 /// about one of them.
-fn said_by_scheduler(model: &Model, waiting: &[Placement], progress: Progress) -> String {
+fn said_by_scheduler(model: &Model, waiting: &[Placement], progress: SchedulerProgress) -> String {
     let said = |p: &Placement| {
         model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))
     };
@@ -252,7 +254,7 @@ fn said_by_scheduler(model: &Model, waiting: &[Placement], progress: Progress) -
     }
     let pod = waiting.first().map_or("-", |p| &p.pod.name);
     match progress {
-        Progress::Passed => format!(
+        SchedulerProgress::Passed => format!(
             " and wrote no reason on pod {pod}, although it decided about as many other pods as were pending; see what it logs of that pod."
         ),
         _ => {

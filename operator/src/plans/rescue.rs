@@ -10,7 +10,7 @@
 use super::{Advance, Ending, Flight, current};
 use crate::clock::Clock;
 use crate::messages::call::Call;
-use crate::messages::command::{Command, Owner};
+use crate::messages::command::{Command, RequestingPlan};
 use crate::model::Model;
 use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::critical;
@@ -29,7 +29,7 @@ const TURN: Duration = Duration::from_secs(60);
 
 /// The additional state of a plan for a critical add-on.
 #[derive(Clone, Debug)]
-pub struct Rescue {
+pub struct AddonRescue {
     /// The step: which pods may be victims.
     pub step: Step,
     /// True if the node gets the taint.
@@ -46,7 +46,7 @@ pub struct Rescue {
     pub fits_since: Option<Instant>,
 }
 
-impl Rescue {
+impl AddonRescue {
     /// Returns the state of a stored plan.
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Rescue {
 impl Flight {
     /// Turns the plan into one for a critical add-on, which reserves its placement with the priority of critical pods.
     #[must_use]
-    pub fn rescuing(mut self, rescue: Rescue) -> Self {
+    pub fn rescuing(mut self, rescue: AddonRescue) -> Self {
         self.priority = rescue::rank(self.plan.preemptor.priority);
         self.rescue = Some(rescue);
         self
@@ -107,7 +107,7 @@ impl Flight {
 
     fn taint_command(&self, add: bool) -> Option<Command> {
         let node = self.tainted_node()?.into();
-        let owner = Some(Owner { preemptor: self.preemptor.clone(), plan: self.plan.id.clone() });
+        let owner = Some(RequestingPlan { preemptor: self.preemptor.clone(), plan: self.plan.id.clone() });
         Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
     }
 

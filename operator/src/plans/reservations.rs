@@ -1,6 +1,6 @@
 //! What the plans reserve in the model (KEP-4832): the placements of plans in flight, and for some seconds those of plans that have ended.
 
-use super::{Ending, Flight, Flights, Member, reserved};
+use super::{Ending, Flight, Flights, PlannedMember, reserved};
 use giveway_crds::plan::PlanState;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Preemptor, Reservation, SmolStr};
@@ -33,7 +33,7 @@ impl Flight {
     /// Returns what the plan reserves for a member; `None` if only the member's nomination counts. A postponed plan reserves nothing,
     /// because it may be postponed for a day. A cancelled plan withdraws its nominations, and the capacity is available before the watch
     /// shows that.
-    pub(super) fn reservation(&self, cluster: &Cluster, member: &Member) -> Option<Reservation> {
+    pub(super) fn reservation(&self, cluster: &Cluster, member: &PlannedMember) -> Option<Reservation> {
         let has_evicted_none = self.plan.state == PlanState::Planned || !self.evicts();
         match &self.ending {
             None if self.is_put_off() => None,

@@ -1,6 +1,6 @@
 //! Texts about a plan: what it does, the name of its preemptor, and the message for its victims.
 
-use super::{Flight, Rescue};
+use super::{AddonRescue, Flight};
 use crate::speaker::words::{Sentence, agree, counted, pods};
 use giveway_crds::critical::LONGEST_GRACE;
 use giveway_crds::plan::{PlanState, StoredDomain};
@@ -92,7 +92,7 @@ fn highest_priority(flight: &Flight) -> i32 {
 }
 
 /// Returns the end of the sentence about a plan for a critical add-on: its node, and how disruptive the evictions are.
-fn step(flight: &Flight, rescue: &Rescue) -> String {
+fn step(flight: &Flight, rescue: &AddonRescue) -> String {
     let node = flight.members.first().map_or("", |member| &member.node);
     let (priority, step, means) = (flight.own_priority(), rescue.step.number(), rescue.step.means());
     format!(" with priority {priority} on node {node} (step {step}): {means}.")

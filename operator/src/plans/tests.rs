@@ -24,9 +24,9 @@ use giveway_crds::plan::{StoredCost, StoredPlacement, StoredPreemptor, StoredVic
 use std::collections::BTreeSet;
 use std::mem::take;
 
-const LIMITS: Limits<'static> = Limits {
+const LIMITS: PlanLimits<'static> = PlanLimits {
     release_timeout: Duration::from_secs(30),
-    scheduler: Pace::UNKNOWN,
+    scheduler: SchedulerPace::UNKNOWN,
     look: true,
     certain: &BTreeSet::new(),
 };
@@ -118,7 +118,7 @@ impl Run {
         self.step_with(context, LIMITS)
     }
 
-    fn step_with(&mut self, context: &Context, limits: Limits<'_>) -> Advance {
+    fn step_with(&mut self, context: &Context, limits: PlanLimits<'_>) -> Advance {
         let clock = Clock { now: self.now, epoch_seconds: self.epoch };
         let (changes, groups) = (take(&mut self.world.model.changes), take(&mut self.world.model.touched));
         let mut flights = Flights::from([self.flight.clone()]);

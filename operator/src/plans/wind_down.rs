@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// The remaining pods of a PodGroup in mode `PodGroup` of which a cancelled plan evicted some pods.
 #[derive(Clone, Debug)]
-pub struct Rest {
+pub struct RemainingPods {
     /// ID of the plan.
     pub plan: String,
     /// The PodGroup.
@@ -55,12 +55,12 @@ impl Flight {
 
     /// Returns the remaining pods of PodGroups in mode `PodGroup` of which the plan evicted some pods, except in
     /// protected namespaces.
-    fn rest(&self, model: &Model) -> Vec<Rest> {
+    fn rest(&self, model: &Model) -> Vec<RemainingPods> {
         let guaranteed = self.guarded_units(model);
         let of = |unit: usize| {
             let pods = self.victims.iter().filter(|victim| victim.unit == unit && !victim.accepted);
             let victim = &self.plan.victims[unit];
-            Rest {
+            RemainingPods {
                 plan: self.plan.id.clone(),
                 group: ObjectKey::new(&victim.namespace, &victim.name),
                 pods: pods.map(|victim| victim.uid.clone()).collect(),

@@ -6,8 +6,8 @@ pub mod round;
 pub mod survey;
 
 use giveway_planner::Preemptor;
-use observed::Observed;
-use queue::{Candidates, Waiting};
+use observed::ObservedPlans;
+use queue::{Candidates, PendingPreemptor};
 use round::Round;
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Preemption {
     /// What is remembered about pending preemptors without a plan in flight.
-    pub waiting: BTreeMap<Preemptor, Waiting>,
+    pub waiting: BTreeMap<Preemptor, PendingPreemptor>,
     /// The same of preemptors with a plan in flight, which passes do not visit.
-    planned: BTreeMap<Preemptor, Waiting>,
+    planned: BTreeMap<Preemptor, PendingPreemptor>,
     /// The PodGroups that may need a plan.
     pub candidates: Candidates,
     /// The current round of decisions.
     pub round: Round,
     /// The plans that were made in mode `observe`.
-    pub observed: Observed,
+    pub observed: ObservedPlans,
 }
 
 impl Preemption {
@@ -38,7 +38,7 @@ impl Preemption {
     }
 
     /// Returns what is remembered about a preemptor with or without a plan in flight.
-    pub fn remembered(&mut self, preemptor: Preemptor) -> &mut Waiting {
+    pub fn remembered(&mut self, preemptor: Preemptor) -> &mut PendingPreemptor {
         let is_planned = self.planned.contains_key(&preemptor);
         let all = if is_planned { &mut self.planned } else { &mut self.waiting };
         all.entry(preemptor).or_default()

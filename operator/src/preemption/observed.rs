@@ -50,7 +50,7 @@ pub enum Storing {
 
 /// The last stored plans, and the preemptors whose plans are stored later.
 #[derive(Debug, Default)]
-pub struct Observed {
+pub struct ObservedPlans {
     last: BTreeMap<Preemptor, Last>,
     /// When the plans of the last minute were stored.
     stored: VecDeque<Instant>,
@@ -62,7 +62,7 @@ pub struct Observed {
     unwritten: BTreeMap<String, Unwritten>,
 }
 
-impl Observed {
+impl ObservedPlans {
     /// Returns whether a plan for the preemptor with this UID is stored. One that is stored now is recorded as stored.
     pub fn storing(&mut self, preemptor: &Preemptor, uid: &SmolStr, plan: &Plan, now: Instant) -> Storing {
         let pods = plan.victims.iter().flat_map(|unit| &unit.pods);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_same_victims_are_reported_once_and_others_after_a_minute() {
-        let (mut observed, now, uid) = (Observed::default(), Instant::now(), SmolStr::new("uid-vip"));
+        let (mut observed, now, uid) = (ObservedPlans::default(), Instant::now(), SmolStr::new("uid-vip"));
         let ((vip, first), (_, second)) = (plan_over(&["a"]), plan_over(&["b"]));
         assert_eq!(observed.storing(&vip, &uid, &first, now), Storing::Now);
         assert_eq!(observed.storing(&vip, &uid, &first, now + 2 * PACE), Storing::Known, "nothing changed");
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn sixty_plans_are_stored_in_a_minute_and_the_preemptors_of_the_others_take_turns() {
-        let (mut observed, start, uid) = (Observed::default(), Instant::now(), SmolStr::new("uid"));
+        let (mut observed, start, uid) = (ObservedPlans::default(), Instant::now(), SmolStr::new("uid"));
         let (_, plan) = plan_over(&["a"]);
         let preemptors: Vec<Preemptor> =
             (0..150).map(|number| Preemptor::Pod(ObjectKey::new("default", format!("p{number:03}")))).collect();
-        let decide = |observed: &mut Observed, preemptors: &[Preemptor], seconds: u64| {
+        let decide = |observed: &mut ObservedPlans, preemptors: &[Preemptor], seconds: u64| {
             let now = start + Duration::from_secs(seconds);
             let stored = preemptors.iter().filter(|p| observed.storing(p, &uid, &plan, now) == Storing::Now);
             stored.cloned().collect::<Vec<_>>()
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_could_not_be_stored_is_stored_by_the_next_decision() {
-        let (mut observed, now, uid) = (Observed::default(), Instant::now(), SmolStr::new("uid-vip"));
+        let (mut observed, now, uid) = (ObservedPlans::default(), Instant::now(), SmolStr::new("uid-vip"));
         let (vip, plan) = plan_over(&["a"]);
         for is_stored in [false, true] {
             assert_eq!(observed.storing(&vip, &uid, &plan, now), Storing::Now);

@@ -42,7 +42,7 @@ pub struct Rejected {
 
 /// The state of a pending preemptor.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting {
+pub struct PendingPreemptor {
     /// [`Model::version`] when it was last examined.
     pub seen: Option<u64>,
     /// When the next plan may be made, after a failed plan, or after a search that reached its limit of effort.
@@ -76,7 +76,7 @@ pub struct Waiting {
     pub stands_back: Option<Instant>,
 }
 
-impl Waiting {
+impl PendingPreemptor {
     /// Records a failed plan, or a search that reached its limit of effort. The next one is made after a delay of at most about a minute.
     pub fn back_off(&mut self, now: Instant) {
         self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_refused_victim_is_excluded_for_a_while_and_the_next_plan_waits_only_after_many_refusals() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         let uid = SmolStr::new("uid-db");
         for _ in 0..8 {
             waiting.refused([&uid].into_iter(), Some("Refused."), now);
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_plan_whose_member_was_deleted_is_followed_by_another_at_once_but_only_once() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         for _ in 0..REFUSALS {
             waiting.planned_again(now);
             assert_eq!(waiting.not_before, None);
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_disrupted_gang_backs_off_whatever_else_happens_to_it() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         waiting.again = 3;
         waiting.stand_back(now);
         waiting.back_off(now);
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_wait_longer_up_to_about_a_minute() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         let waits: Vec<u128> = (0..9)
             .map(|_| {
                 waiting.back_off(now);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn after_a_failure_no_pod_is_evicted_for_a_while_and_free_capacity_is_looked_for_once_a_second() {
-        let (mut waiting, mut now) = (Waiting::default(), Instant::now());
+        let (mut waiting, mut now) = (PendingPreemptor::default(), Instant::now());
         assert_eq!(waiting.turn(1, now), Some(false));
         assert_eq!(waiting.turn(1, now), None, "nothing changed");
         for _ in 0..8 {
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn after_a_plan_without_victims_failed_free_capacity_is_no_reason_to_plan_before_the_time() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         for _ in 0..8 {
             waiting.back_off(now);
         }

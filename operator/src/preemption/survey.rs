@@ -2,9 +2,9 @@
 
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::observability::metrics::{Metrics, WhoWaits};
+use crate::observability::metrics::{Metrics, PendingGroups};
 use crate::plans::Flights;
-use crate::preemption::queue::Waiting;
+use crate::preemption::queue::PendingPreemptor;
 use crate::status;
 use giveway_crds::condition::{self, Reason, types};
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey};
@@ -44,12 +44,12 @@ impl Survey {
         &mut self,
         model: &Model,
         flights: &Flights,
-        waiting: &BTreeMap<Preemptor, Waiting>,
+        waiting: &BTreeMap<Preemptor, PendingPreemptor>,
         metrics: &Metrics,
         clock: Clock,
-    ) -> WhoWaits {
+    ) -> PendingGroups {
         let cluster = &model.cluster;
-        let mut who = WhoWaits::default();
+        let mut who = PendingGroups::default();
         let mut groups: BTreeSet<&ObjectKey> = BTreeSet::new();
         for pod in cluster.unbound() {
             who.held += usize::from(pod.held);
@@ -107,11 +107,11 @@ mod tests {
     struct Look {
         survey: Survey,
         metrics: Metrics,
-        words: BTreeMap<Preemptor, Waiting>,
+        words: BTreeMap<Preemptor, PendingPreemptor>,
     }
 
     impl Look {
-        fn at(&mut self, world: &World, seconds: i64) -> WhoWaits {
+        fn at(&mut self, world: &World, seconds: i64) -> PendingGroups {
             let clock = Clock { now: Instant::now(), epoch_seconds: EPOCH + seconds };
             self.survey.look(&world.model, &Flights::default(), &self.words, &self.metrics, clock)
         }
@@ -133,7 +133,7 @@ mod tests {
         world.pod(TestPod::new("y", 0).of("young").held()).pod(TestPod::new("f", 0).of("full").held());
         world.pod(TestPod::new("b", 0).of("bound").on("n1")).pod(TestPod::new("more", 0).of("bound").held());
         let word = WaitReason { reason: Reason::Unschedulable, message: String::new() };
-        let waiting = Waiting { wait_reason: Some(word), ..Waiting::default() };
+        let waiting = PendingPreemptor { wait_reason: Some(word), ..PendingPreemptor::default() };
         look.words.insert(Preemptor::Group(world.key("full")), waiting);
         let who = look.at(&world, 0);
         let none = look.none();

@@ -15,10 +15,10 @@ use event_budget::EventBudget;
 use giveway_crds::condition::Reason;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
-use notice::{Notice, Subject};
+use notice::{EventNotice, EventSubject};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use turns::Turns;
+use turns::EventTurns;
 
 /// Minimum time between two events about the same matter on one object.
 const QUIET: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ const MOST: usize = 100_000;
 pub struct Speaker {
     /// When the next event may be published, by UID of the object and matter.
     said: BTreeMap<(SmolStr, SmolStr), Instant>,
-    turns: Turns,
+    turns: EventTurns,
     /// The message for the pods of a PodGroup in `turns` that does not exist.
     missing: BTreeMap<ObjectKey, String>,
     event_budget: EventBudget,
@@ -65,7 +65,7 @@ impl Speaker {
         cluster: &Cluster,
         waits_for: impl Fn(&ObjectKey) -> Option<(Reason, String)>,
         now: Instant,
-    ) -> Vec<Notice> {
+    ) -> Vec<EventNotice> {
         let mut notices = Vec::new();
         while self.event_budget.may(now)
             && let Some(group) = self.turns.take(now)
@@ -97,13 +97,13 @@ impl Speaker {
         group: &ObjectKey,
         waits_for: &impl Fn(&ObjectKey) -> Option<(Reason, String)>,
         now: Instant,
-    ) -> Option<Notice> {
+    ) -> Option<EventNotice> {
         let mut live = cluster.members(group).filter(|pod| pod.live());
         let Some(found) = cluster.group(group) else {
             let message = self.missing.get(group)?.clone();
             let pod = live.find(|pod| self.is_first(&pod.uid, "missing", QUEUED_QUIET, now))?;
             let (pod, reason) = ((pod.key.clone(), pod.uid.clone()), Reason::PodGroupNotFound);
-            return Some(Notice::on_pod(pod, true, reason, "Holding", message));
+            return Some(EventNotice::on_pod(pod, true, reason, "Holding", message));
         };
         let (reason, message) = waits_for(group)?;
         let note = format!("Pod group {} waits: {message}", group.name);
@@ -111,8 +111,8 @@ impl Speaker {
         if let Some(owner) = gated.clone().find_map(|pod| pod.owner.as_ref())
             && self.is_first(&found.uid, &format!("owner {reason}"), QUEUED_QUIET, now)
         {
-            return Some(Notice {
-                kind: Subject::Other { api_version: owner.api_version.clone(), kind: owner.kind.clone() },
+            return Some(EventNotice {
+                kind: EventSubject::Other { api_version: owner.api_version.clone(), kind: owner.kind.clone() },
                 key: ObjectKey::new(&group.namespace, &owner.name),
                 uid: SmolStr::new(&owner.uid),
                 warning: false,
@@ -122,7 +122,7 @@ impl Speaker {
             });
         }
         let pod = gated.find(|pod| self.is_first(&pod.uid, "waits", QUEUED_QUIET, now))?;
-        Some(Notice::on_pod((pod.key.clone(), pod.uid.clone()), false, reason, "Waiting", note))
+        Some(EventNotice::on_pod((pod.key.clone(), pod.uid.clone()), false, reason, "Waiting", note))
     }
 
     /// Returns true if no event about this matter was published lately on the object with this UID. Then records one, after which none may

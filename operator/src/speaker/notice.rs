@@ -7,7 +7,7 @@ use giveway_planner::model::ObjectKey;
 
 /// The kind of the object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum EventSubject {
     /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
     Known(&'static str),
     /// An owner of pods, of any kind.
@@ -19,13 +19,13 @@ pub enum Subject {
     },
 }
 
-impl From<&'static str> for Subject {
+impl From<&'static str> for EventSubject {
     fn from(kind: &'static str) -> Self {
         Self::Known(kind)
     }
 }
 
-impl std::fmt::Display for Subject {
+impl std::fmt::Display for EventSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Known(kind) => f.write_str(kind),
@@ -36,9 +36,9 @@ impl std::fmt::Display for Subject {
 
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct EventNotice {
     /// Kind of the object.
-    pub kind: Subject,
+    pub kind: EventSubject,
     /// The object.
     pub key: ObjectKey,
     /// Its UID.
@@ -54,7 +54,7 @@ pub struct Notice {
     pub note: Sentence,
 }
 
-impl Notice {
+impl EventNotice {
     /// Creates an event on the pod with this key and UID.
     pub fn on_pod(
         (key, uid): (ObjectKey, SmolStr),

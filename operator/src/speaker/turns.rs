@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Instant;
 
-/// The queue. It has one entry for each PodGroup, and [`Turns::retain`] limits it to PodGroups that are still needed.
+/// The queue. It has one entry for each PodGroup, and [`EventTurns::retain`] limits it to PodGroups that are still needed.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct EventTurns {
     /// The PodGroups that were added and have not ended.
     queued: BTreeSet<ObjectKey>,
     /// PodGroups whose turns begin at that time.
@@ -20,7 +20,7 @@ pub(super) struct Turns {
     last: SmolStr,
 }
 
-impl Turns {
+impl EventTurns {
     /// Adds a PodGroup whose turns begin at this time, unless it is queued.
     pub(super) fn add(&mut self, group: &ObjectKey, begin: Instant) {
         if self.queued.insert(group.clone()) {
@@ -28,7 +28,7 @@ impl Turns {
         }
     }
 
-    /// Removes and returns the PodGroup whose turn it is. The caller returns it with [`Turns::again`] or [`Turns::end`].
+    /// Removes and returns the PodGroup whose turn it is. The caller returns it with [`EventTurns::again`] or [`EventTurns::end`].
     pub(super) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
         while self.later.first().is_some_and(|(begin, _)| *begin <= now)
             && let Some((_, group)) = self.later.pop_first()
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_group_has_one_turn_however_often_its_reason_changes() {
-        let (mut turns, now) = (Turns::default(), Instant::now());
+        let (mut turns, now) = (EventTurns::default(), Instant::now());
         let (group, later) = (ObjectKey::new("default", "g"), |seconds| now + Duration::from_secs(seconds));
         turns.add(&group, later(5));
         turns.add(&group, later(6));
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns_and_so_do_the_groups_of_a_namespace() {
-        let (mut turns, now) = (Turns::default(), Instant::now());
+        let (mut turns, now) = (EventTurns::default(), Instant::now());
         for (namespace, name) in [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1")] {
             turns.add(&ObjectKey::new(namespace, name), now);
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn groups_that_are_not_needed_leave_the_queue() {
-        let (mut turns, now) = (Turns::default(), Instant::now());
+        let (mut turns, now) = (EventTurns::default(), Instant::now());
         let groups = ["now", "later", "kept"].map(|name| ObjectKey::new("default", name));
         turns.add(&groups[0], now);
         turns.add(&groups[2], now);

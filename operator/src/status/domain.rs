@@ -1,6 +1,6 @@
 //! The topology domain of PodGroups that must be placed within one domain.
 
-use super::Facts;
+use super::GroupFacts;
 use giveway_planner::Cluster;
 use giveway_planner::model::{Group, Pod};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const NAMED: usize = 4;
 
 /// Returns the domain of the bound pods as in "16 pods have a node in rack=r3", or an empty string if they are not in one domain.
-pub(super) fn bound(facts: &Facts<'_>) -> String {
+pub(super) fn bound(facts: &GroupFacts<'_>) -> String {
     let (cluster, group) = (&facts.model.cluster, facts.group);
     let Some(key) = group.topology.as_deref() else { return String::new() };
     let live = cluster.members(&group.key).filter(|pod| pod.live());

@@ -32,7 +32,7 @@ pub struct WaitReason {
 
 /// The state of a capacity request to a cluster autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct ConditionReason {
     /// The reason of the condition `CapacityRequested`.
     pub reason: Reason,
     /// The message.
@@ -55,7 +55,7 @@ pub struct Victimhood {
 }
 
 /// Everything that the status of a PodGroup depends on.
-pub struct Facts<'a> {
+pub struct GroupFacts<'a> {
     /// The state of the cluster.
     pub model: &'a Model,
     /// The PodGroup in the planner's form.
@@ -73,7 +73,7 @@ pub struct Facts<'a> {
     /// Why the `Preemption` of this disruption cannot be stored.
     pub unwritten: Option<&'a str>,
     /// The state of its capacity request.
-    pub capacity: Option<&'a Word>,
+    pub capacity: Option<&'a ConditionReason>,
     /// A problem that prevents its scheduling.
     pub problem: Option<&'a str>,
     /// Why members of it do not exist, as sentences.
@@ -89,7 +89,7 @@ pub struct Facts<'a> {
 }
 
 /// Returns the status that a PodGroup should have.
-pub fn group_status(facts: &Facts<'_>) -> PodGroupStatus {
+pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
     let live = live(facts);
@@ -146,7 +146,7 @@ pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
         || old.observed_generation != new.observed_generation
 }
 
-fn count(facts: &Facts<'_>) -> PodCounts {
+fn count(facts: &GroupFacts<'_>) -> PodCounts {
     let mut counts = PodCounts::default();
     for pod in facts.model.cluster.members(&facts.group.key) {
         counts.total += 1;
@@ -163,17 +163,17 @@ fn count(facts: &Facts<'_>) -> PodCounts {
 }
 
 /// Returns the number of members that have not finished and are not terminating.
-fn live(facts: &Facts<'_>) -> i32 {
+fn live(facts: &GroupFacts<'_>) -> i32 {
     let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live());
     i32::try_from(live.count()).unwrap_or(i32::MAX)
 }
 
-fn needed(facts: &Facts<'_>) -> i32 {
+fn needed(facts: &GroupFacts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
 
 /// Computes the condition `Scheduled`: true if `minCount` members are bound, less those that have succeeded.
-fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
+fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let needed = needed(facts);
     let all_finished = i32::try_from(finished).unwrap_or(i32::MAX);
     let enough = counts.scheduled.saturating_add(all_finished) >= needed && counts.scheduled > 0;
@@ -194,7 +194,7 @@ fn scheduled(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> (bool, Re
 }
 
 /// Returns a sentence with the number of bound members.
-fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
+fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
     let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
     format!(
         "{} a node{}{}, {} needed.{}{split}",
@@ -208,7 +208,10 @@ fn bound(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> String {
 
 /// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true; its reason and message still describe
 /// the current state.
-fn initially_scheduled(facts: &Facts<'_>, (now, reason, message): (bool, Reason, String)) -> (bool, Reason, String) {
+fn initially_scheduled(
+    facts: &GroupFacts<'_>,
+    (now, reason, message): (bool, Reason, String),
+) -> (bool, Reason, String) {
     if now || !condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED) {
         return (now, reason, message);
     }
@@ -220,7 +223,7 @@ fn initially_scheduled(facts: &Facts<'_>, (now, reason, message): (bool, Reason,
 
 /// Returns a sentence with the number of ready members if not all bound members are ready: they may crash repeatedly,
 /// or have no image.
-fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
+fn unready(facts: &GroupFacts<'_>, counts: PodCounts) -> String {
     let bound = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.node.is_some());
     match i32::try_from(bound.filter(|pod| pod.ready).count()) {
         Ok(ready) if ready == counts.scheduled => String::new(),
@@ -230,7 +233,7 @@ fn unready(facts: &Facts<'_>, counts: PodCounts) -> String {
     }
 }
 
-fn waiting(facts: &Facts<'_>, finished: usize) -> (Reason, String) {
+fn waiting(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
     if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.wait_reason) {
         return known;
     }
@@ -356,7 +359,7 @@ fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
     }
 }
 
-impl Facts<'_> {
+impl GroupFacts<'_> {
     /// Returns a message without names that users of the PodGroup's namespace must not see.
     fn told(&self, sentence: &Sentence) -> String {
         self.names.told(sentence, &self.group.key.namespace)
@@ -364,7 +367,7 @@ impl Facts<'_> {
 }
 
 /// Returns the summary of the plan in flight, if it has victims and is stored, or else of the plan that has just ended.
-fn told_plan(facts: &Facts<'_>) -> Option<PreemptionSummary> {
+fn told_plan(facts: &GroupFacts<'_>) -> Option<PreemptionSummary> {
     match facts.flight {
         Some(flight) if flight.evicts() && flight.stored.is_some() => Some(summary(flight, facts.names)),
         _ => facts.last_plan.cloned(),
@@ -381,7 +384,7 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
     }
 }
 
-fn planned(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+fn planned(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let plan = told_plan(facts)?;
     let reason = state_reason(plan.state);
     Some((plan.state.in_flight(), reason, plan.message))
@@ -401,7 +404,7 @@ pub fn state_reason(state: PlanState) -> Reason {
     }
 }
 
-fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
+fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
         let unwritten = facts.unwritten.map(not_stored).unwrap_or_default();
         return victim.whole.then(|| (true, victim.reason, facts.told(&victim.message) + &unwritten));
@@ -428,8 +431,8 @@ fn disrupted(facts: &Facts<'_>, counts: PodCounts, finished: usize) -> Option<(b
 }
 
 /// Computes the condition `CapacityRequested`, also when the request has been withdrawn.
-fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
-    if let Some(Word { reason, message }) = facts.capacity {
+fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
+    if let Some(ConditionReason { reason, message }) = facts.capacity {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
     }
     condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;
@@ -441,7 +444,7 @@ fn capacity(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
 }
 
 /// Returns live members with a lower priority than the PodGroup's.
-fn below<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
+fn below<'a>(facts: &GroupFacts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
 }
@@ -498,7 +501,7 @@ fn besides_gated(gated: usize) -> String {
 }
 
 /// Computes the condition `PodsNotMatchingPriority`: the members whose own priority differs, and the effect of that.
-fn mismatch(facts: &Facts<'_>) -> Option<(bool, Reason, String)> {
+fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let asked = facts.group.known_priority()?;
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);

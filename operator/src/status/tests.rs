@@ -53,7 +53,7 @@ impl Case {
         let (cluster, record) = (&self.world.model.cluster, &self.world.model.groups[&key]);
         let counters = self.spare.map(|spare| OwnerCounters { spare, counted: None });
         let finished = FinishedCounts::default().update(cluster, &key, record, counters.as_ref());
-        group_status(&Facts {
+        group_status(&GroupFacts {
             model: &self.world.model,
             group: cluster.group(&key).unwrap(),
             record,

@@ -21,7 +21,7 @@ pub struct Statuses {
     /// PodGroups whose status is computed again at this time.
     pub later: BTreeMap<ObjectKey, Instant>,
     /// Writes by PodGroup.
-    pub writing: BTreeMap<ObjectKey, Writing>,
+    pub writing: BTreeMap<ObjectKey, StatusWrite>,
     /// The last plan of a PodGroup that ended, if its status does not show it yet.
     pub last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     /// PodGroups that are being disrupted.
@@ -31,14 +31,14 @@ pub struct Statuses {
 impl Statuses {
     /// Returns the number of PodGroups whose status is not written yet: the write is in flight, delayed, or repeated after a failure.
     pub fn waiting(&self) -> usize {
-        let waits = |writing: &&Writing| writing.pending || writing.failures > 0 || writing.debounced.is_some();
+        let waits = |writing: &&StatusWrite| writing.pending || writing.failures > 0 || writing.debounced.is_some();
         self.writing.values().filter(waits).count()
     }
 }
 
 /// The status writes of a PodGroup.
 #[derive(Debug, Default)]
-pub struct Writing {
+pub struct StatusWrite {
     /// UID of the PodGroup.
     pub uid: SmolStr,
     /// True if a write is in flight.
@@ -55,7 +55,7 @@ pub struct Writing {
     pub debounced: Option<Debounced<PodGroupStatus>>,
 }
 
-impl Writing {
+impl StatusWrite {
     /// Returns the last written status, unless the watch shows it already, or should.
     pub fn written(&self, now: Instant) -> Option<&PodGroupStatus> {
         let believed = |at: Instant| now.duration_since(at) < BELIEVED;
@@ -82,12 +82,12 @@ mod tests {
     #[test]
     fn what_was_written_counts_until_the_watch_shows_it_or_should() {
         let now = Instant::now();
-        let mut writing = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
+        let mut writing = StatusWrite { written: Some((status("2/4"), now)), ..StatusWrite::default() };
         writing.seen(&status("1/4"), now);
         assert_eq!(writing.written(now), Some(&status("2/4")), "the watch is behind");
         writing.seen(&status("2/4"), now);
         assert_eq!(writing.written(now), None, "whatever the watch shows from now on was written later");
-        let mut lost = Writing { written: Some((status("2/4"), now)), ..Writing::default() };
+        let mut lost = StatusWrite { written: Some((status("2/4"), now)), ..StatusWrite::default() };
         let then = now + BELIEVED;
         lost.seen(&status("1/4"), then);
         assert_eq!(lost.written(then), None, "it never showed it: an earlier write landed late, or somebody else's");

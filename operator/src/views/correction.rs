@@ -35,7 +35,7 @@ impl Since {
 
 /// The change of one annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AnnotationChange {
     /// Admission did not add the annotation: it gets this value.
     Add(String),
     /// The annotation has a value that the class did not give: it gets this value.
@@ -44,7 +44,7 @@ pub enum Change {
     Remove,
 }
 
-impl Change {
+impl AnnotationChange {
     /// Returns the value that the annotation is to have, or `None` if it is to be removed.
     pub fn value(&self) -> Option<&str> {
         match self {
@@ -69,7 +69,7 @@ pub struct Correction {
     /// The class of the pod; `None` if the pod names none.
     pub class: Option<String>,
     /// The changes, by annotation.
-    pub changes: BTreeMap<String, Change>,
+    pub changes: BTreeMap<String, AnnotationChange>,
 }
 
 impl Correction {
@@ -86,9 +86,9 @@ impl Correction {
         let threshold_since = since.created.max(since.threshold).filter(|_| since.threshold.is_some());
         let threshold = class.pod_threshold().map(str::to_owned);
         let change = match (pod.threshold, threshold) {
-            (None, Some(given)) if not_older(threshold_since) => Some(Change::Add(given)),
+            (None, Some(given)) if not_older(threshold_since) => Some(AnnotationChange::Add(given)),
             (Some(has), Some(given)) if given.parse::<i32>() != Ok(has) && younger(threshold_since) => {
-                Some(Change::Replace(given))
+                Some(AnnotationChange::Replace(given))
             }
             _ => None,
         };
@@ -96,10 +96,12 @@ impl Correction {
         let name = |policy: PreemptionPolicy| policy.as_str().to_owned();
         let change = match (pod.annotation_policy, class.managed_policy) {
             (None, Some(given)) if pod.spec_policy == PreemptionPolicy::Never && not_older(since.created) => {
-                Some(Change::Add(name(given)))
+                Some(AnnotationChange::Add(name(given)))
             }
-            (Some(has), Some(given)) if has != given && younger(since.created) => Some(Change::Replace(name(given))),
-            (Some(_), None) if younger(since.created) => Some(Change::Remove),
+            (Some(has), Some(given)) if has != given && younger(since.created) => {
+                Some(AnnotationChange::Replace(name(given)))
+            }
+            (Some(_), None) if younger(since.created) => Some(AnnotationChange::Remove),
             _ => None,
         };
         changes.extend(change.map(|change| (ANNOTATION_PREEMPTION_POLICY.to_owned(), change)));
@@ -116,14 +118,15 @@ impl Correction {
             (ANNOTATION_PREEMPTION_POLICY, pod.annotation_policy.is_some()),
         ];
         let invented = invented.into_iter().filter(|(_, has)| *has);
-        let changes: BTreeMap<String, Change> = invented.map(|(key, _)| (key.to_owned(), Change::Remove)).collect();
+        let changes: BTreeMap<String, AnnotationChange> =
+            invented.map(|(key, _)| (key.to_owned(), AnnotationChange::Remove)).collect();
         (!changes.is_empty()).then_some(Self { class: None, changes })
     }
 
     /// Returns the class that has to be read before the changes are made: a value is replaced or removed only if the class still gives
     /// what these changes say.
     pub fn class_to_read(&self) -> Option<&str> {
-        let only_adds = self.changes.values().all(|change| matches!(change, Change::Add(_)));
+        let only_adds = self.changes.values().all(|change| matches!(change, AnnotationChange::Add(_)));
         self.class.as_deref().filter(|_| !only_adds)
     }
 

@@ -5,7 +5,7 @@ use giveway_crds::condition::Reason;
 use giveway_operator::calls::Actuator;
 use giveway_operator::messages::command::{Command, Dispatch as _};
 use giveway_operator::observability::metrics::Metrics;
-use giveway_operator::speaker::notice::Notice;
+use giveway_operator::speaker::notice::EventNotice;
 use giveway_planner::ObjectKey;
 use kube::Client;
 use kube::client::Body;
@@ -41,9 +41,9 @@ async fn the_times_of_events_are_in_the_order_in_which_they_were_published() {
     for number in 0..EVENTS {
         let group = (ObjectKey::new("default", "train"), "uid-train".into());
         let action = format!("Action {number}");
-        actuator.dispatch(Command::Publish(Notice {
+        actuator.dispatch(Command::Publish(EventNotice {
             kind: "PodGroup".into(),
-            ..Notice::on_pod(group, false, Reason::Planned, action, "It is planned.")
+            ..EventNotice::on_pod(group, false, Reason::Planned, action, "It is planned.")
         }));
     }
     let all = async {

@@ -13,8 +13,8 @@ fn start() -> Timestamp {
     "2026-11-22T10:00:00Z".parse().unwrap()
 }
 
-fn policy() -> Policy {
-    Policy { authority: DAY * 3652, leaf: DAY * 90, settle: SETTLE, names: vec!["webhook.svc".to_owned()] }
+fn policy() -> RotationPolicy {
+    RotationPolicy { authority: DAY * 3652, leaf: DAY * 90, settle: SETTLE, names: vec!["webhook.svc".to_owned()] }
 }
 
 /// Pseudo-random numbers from a seed.
@@ -51,7 +51,7 @@ impl<T> Versioned<T> {
 /// The simulated cluster.
 struct World {
     now: Timestamp,
-    authority: Versioned<Stored>,
+    authority: Versioned<StoredAuthorities>,
     leaf: Versioned<Leaf>,
     configurations: [Versioned<Vec<u8>>; 2],
     /// All contents of each configuration with the time since when each of them is stored.
@@ -69,8 +69,8 @@ struct World {
 
 /// A step that an operator has decided on. The objects may have changed since.
 struct Intent {
-    step: Step,
-    stored: Stored,
+    step: RotationStep,
+    stored: StoredAuthorities,
     authority: u64,
     leaf: u64,
     configurations: [u64; 2],
@@ -106,7 +106,7 @@ impl World {
             replicas: None,
         };
         let mut step = next(&seen, &policy(), self.now);
-        if step == Step::Ask {
+        if step == RotationStep::Ask {
             let current = seen.stored.current.clone().unwrap();
             let refused = self.replicas.iter().any(|leaf| !self.accepts(current.anchor(), leaf));
             seen.replicas = Some(if refused { Replicas::Waiting("one".into()) } else { Replicas::Accepted });
@@ -126,7 +126,7 @@ impl World {
     fn carry_out(&mut self, intent: &mut Intent) -> bool {
         let now = self.now;
         let done = match &intent.step {
-            Step::Publish(bundle) => {
+            RotationStep::Publish(bundle) => {
                 let which = intent.written;
                 intent.written += 1;
                 if !self.configurations[which].write(intent.configurations[which], bundle.clone()) {
@@ -135,15 +135,15 @@ impl World {
                 self.told[which].push((now, bundle.clone()));
                 which == 1
             }
-            Step::Issue(_) => {
+            RotationStep::Issue(_) => {
                 let current = intent.stored.current.as_ref().unwrap();
                 let leaf = current.issue(&policy().names, now, policy().leaf).unwrap();
                 self.leaf.write(intent.leaf, leaf);
                 true
             }
-            Step::Ask | Step::Rest { .. } => true,
+            RotationStep::Ask | RotationStep::Rest { .. } => true,
             step => {
-                let made = matches!(step, Step::Found(_) | Step::Prepare(_))
+                let made = matches!(step, RotationStep::Found(_) | RotationStep::Prepare(_))
                     .then(|| Authority::make(now, policy().authority).unwrap());
                 self.authority.write(intent.authority, after(&intent.stored, step, made, now));
                 true
@@ -158,7 +158,7 @@ impl World {
     fn settle(&mut self) -> usize {
         for steps in 0..50 {
             let mut intent = self.decide();
-            if matches!(intent.step, Step::Rest { .. }) {
+            if matches!(intent.step, RotationStep::Rest { .. }) {
                 return steps;
             }
             while !self.carry_out(&mut intent) {}
@@ -169,7 +169,7 @@ impl World {
 
     fn rest(&self) -> (Option<Timestamp>, Option<String>) {
         match self.decide().step {
-            Step::Rest { until, waiting } => (until, waiting),
+            RotationStep::Rest { until, waiting } => (until, waiting),
             step => panic!("{step:?}"),
         }
     }
@@ -238,7 +238,7 @@ impl World {
 #[test]
 fn an_installation_gets_authority_bundle_and_certificate_at_once_and_then_rests_until_the_renewal() {
     let mut world = World::new(&mut Random(1));
-    let steps: Vec<Step> = (0..3)
+    let steps: Vec<RotationStep> = (0..3)
         .map(|_| {
             let mut intent = world.decide();
             while !world.carry_out(&mut intent) {}
@@ -247,7 +247,10 @@ fn an_installation_gets_authority_bundle_and_certificate_at_once_and_then_rests_
         .collect();
     let why = "there is none that can be used".to_owned();
     let bundle = world.current().anchor().pem().into_bytes();
-    assert_eq!(steps, [Step::Found(why), Step::Publish(bundle), Step::Issue("there is none".into())]);
+    assert_eq!(
+        steps,
+        [RotationStep::Found(why), RotationStep::Publish(bundle), RotationStep::Issue("there is none".into())]
+    );
     let (until, waiting) = world.rest();
     assert_eq!(waiting, None);
     let days = until.unwrap().duration_since(start()).as_hours() / 24;
@@ -297,10 +300,10 @@ fn whatever_is_found_in_the_secrets_ends_in_a_working_installation() {
     let stranger = Authority::make(start(), DAY * 3652).unwrap();
     type Change<'a> = &'a dyn Fn(&mut World);
     let changes: [(&str, Change<'_>); 6] = [
-        ("the authority was deleted", &|world| world.authority.value = Stored::default()),
+        ("the authority was deleted", &|world| world.authority.value = StoredAuthorities::default()),
         ("the certificate was deleted", &|world| world.leaf.value = Leaf::default()),
         ("both were deleted", &|world| {
-            world.authority.value = Stored::default();
+            world.authority.value = StoredAuthorities::default();
             world.leaf.value = Leaf::default();
         }),
         ("another authority was put there", &|world| world.authority.value.current = Some(stranger.clone())),
@@ -325,7 +328,7 @@ fn whatever_is_found_in_the_secrets_ends_in_a_working_installation() {
 #[test]
 fn an_overwritten_bundle_is_written_again_and_the_announcement_is_repeated() {
     let mut world = World::installed(&mut Random(5));
-    world.authority.value = Stored::default();
+    world.authority.value = StoredAuthorities::default();
     world.settle();
     assert!(world.authority.value.published.is_some());
     world.pass(SETTLE / 2);
@@ -342,7 +345,7 @@ fn an_overwritten_bundle_is_written_again_and_the_announcement_is_repeated() {
 fn a_replica_that_never_answers_keeps_the_old_authority_trusted_but_renews_nothing_less() {
     let mut world = World::installed(&mut Random(6));
     let old = world.current();
-    world.authority.value = Stored::default();
+    world.authority.value = StoredAuthorities::default();
     world.settle();
     world.pass(SETTLE);
     world.settle();
@@ -365,7 +368,7 @@ fn a_replica_that_never_answers_keeps_the_old_authority_trusted_but_renews_nothi
 fn many_overlapping_changes_never_remove_the_authority_in_use() {
     let mut world = World::installed(&mut Random(7));
     for _ in 0..40 {
-        world.authority.value = Stored::default();
+        world.authority.value = StoredAuthorities::default();
         world.settle();
         world.pass(SignedDuration::from_secs(1));
         world.check();
@@ -410,7 +413,7 @@ fn no_api_server_refuses_a_replica_whatever_happens_in_whatever_order() {
                 95 => {
                     world.note("the authority is deleted");
                     world.authority.version += 1;
-                    world.authority.value = Stored::default();
+                    world.authority.value = StoredAuthorities::default();
                 }
                 96 => {
                     world.note("the certificate is deleted");

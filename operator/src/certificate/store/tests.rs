@@ -13,13 +13,16 @@ fn stored_material_is_read_again_and_unusable_material_is_reported() {
     let pairs = [("ca.crt", pem.as_str()), ("ca.key", one.key()), ("next-ca.crt", &next), ("next-ca.key", two.key())];
     let mut good = secret(&pairs);
     good.annotations_mut().insert(PUBLISHED.to_owned(), "2026-11-22T10:00:00Z".to_owned());
-    let wanted =
-        Stored { current: Some(one.clone()), next: Some(two.clone()), published: "2026-11-22T10:00:00Z".parse().ok() };
+    let wanted = StoredAuthorities {
+        current: Some(one.clone()),
+        next: Some(two.clone()),
+        published: "2026-11-22T10:00:00Z".parse().ok(),
+    };
     assert_eq!(stored(&good), (wanted, Vec::new()));
 
-    assert_eq!(stored(&Secret::default()), (Stored::default(), Vec::new()));
+    assert_eq!(stored(&Secret::default()), (StoredAuthorities::default(), Vec::new()));
     let (found, complaints) = stored(&secret(&[("ca.crt", &pem), ("ca.key", two.key()), ("next-ca.key", "x")]));
-    assert_eq!(found, Stored::default());
+    assert_eq!(found, StoredAuthorities::default());
     assert_eq!(complaints.len(), 2);
     let foreign = "ca.crt cannot be used: its certificate and its key cannot be used together: ";
     assert!(complaints[0].starts_with(foreign), "{complaints:?}");

@@ -53,7 +53,7 @@ fn a_cancelled_plan_violates_budgets_that_are_not_guaranteed_against_its_preempt
 #[test]
 fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_terminated() {
     let (world, mut run, now) = (world(), Run::default(), Instant::now());
-    run.rest(&world, &Rest { guaranteed: true, ..rest(&world, ["l2", "l3"]) }, now);
+    run.rest(&world, &RemainingPods { guaranteed: true, ..rest(&world, ["l2", "l3"]) }, now);
     assert_eq!(run.evictions(&world, now), ["l2 ask", "l3 ask"]);
     // The next leader does the same.
     let plan = run.departures.all.values().next().unwrap().plan.clone();

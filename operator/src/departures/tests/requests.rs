@@ -2,7 +2,7 @@
 
 use super::{at, member};
 use crate::departures::requests::Requests;
-use crate::messages::command::{Cause, Command, EvictCall, EvictOutcome};
+use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::testing::World;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -10,7 +10,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::{Duration, Instant};
 
 /// Returns the eviction of a pod.
-pub(super) fn call(cause: Cause, pod: &str) -> EvictCall {
+pub(super) fn call(cause: EvictionCause, pod: &str) -> EvictCall {
     EvictCall {
         priority: 100,
         cause,
@@ -26,8 +26,8 @@ pub(super) fn call(cause: Cause, pod: &str) -> EvictCall {
     }
 }
 
-fn plan(id: &str) -> Cause {
-    Cause::Plan { preemptor: Preemptor::Group(ObjectKey::new("default", id)), id: id.to_owned() }
+fn plan(id: &str) -> EvictionCause {
+    EvictionCause::Plan { preemptor: Preemptor::Group(ObjectKey::new("default", id)), id: id.to_owned() }
 }
 
 fn uid(pod: &str) -> SmolStr {

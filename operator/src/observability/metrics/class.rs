@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Maximum number of classes with a label value of their own; further ones are counted as `other`.
 const MOST: usize = 32;
 
-/// A PriorityClass as a label value. Only [`Classes::label`] creates it, so that the limit holds for every value.
+/// A PriorityClass as a label value. Only [`KnownClasses::label`] creates it, so that the limit holds for every value.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassLabel(pub(super) Arc<str>);
 
 /// The classes that have a label value of their own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Classes(Arc<Mutex<BTreeSet<Arc<str>>>>);
+pub(super) struct KnownClasses(Arc<Mutex<BTreeSet<Arc<str>>>>);
 
-impl Classes {
+impl KnownClasses {
     /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
     pub(super) fn label(&self, name: Option<&str>, exists: impl Fn(&str) -> bool) -> ClassLabel {
         let Some(name) = name else { return ClassLabel("none".into()) };
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_class_that_does_not_exist_is_no_value_and_neither_is_one_too_many() {
-        let classes = Classes::default();
+        let classes = KnownClasses::default();
         let label = |name: &str, exists| classes.label(Some(name), |_| exists).0.to_string();
         assert_eq!(label("made-up-by-a-tenant", false), "other");
         for number in 0..MOST {

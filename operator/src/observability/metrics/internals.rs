@@ -1,6 +1,6 @@
 //! Metrics about the operator itself: whether its passes keep up, what waits, and whether Giveway stops itself.
 
-use super::scraped::{Content, Queue, Queued, Scraped};
+use super::scraped::{Content, QueueName, Queued, Scraped};
 use super::{ClassLabel, KindLabels, Metrics, OutcomeLabels, PreemptorLabels, Registering, catalogue, count};
 use giveway_crds::plan::{Cause, PlanState};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -108,7 +108,7 @@ impl Metrics {
     }
 
     /// Adds an entry to a queue, until the returned value is dropped.
-    pub fn queued(&self, queue: Queue) -> Queued {
+    pub fn queued(&self, queue: QueueName) -> Queued {
         self.internals.scraped.queued(queue, Instant::now())
     }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_queue_is_shown_with_what_is_in_it_at_the_scrape() {
         let metrics = Metrics::default();
-        let queued = metrics.queued(Queue::Background);
+        let queued = metrics.queued(QueueName::Background);
         expect(&metrics, &[r#"giveway_operator_queue_depth{queue="background"} 1"#]);
         drop(queued);
         expect(

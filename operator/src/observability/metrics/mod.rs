@@ -9,9 +9,9 @@ mod scraped;
 pub use catalogue::CATALOGUE;
 pub use class::ClassLabel;
 pub use internals::Rehearsal;
-pub use scraped::{Content, Queue, Queued};
+pub use scraped::{Content, QueueName, Queued};
 
-use class::Classes;
+use class::KnownClasses;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_planner::Step;
@@ -131,7 +131,7 @@ pub enum RefusedBy {
 
 /// What is pending at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WhoWaits {
+pub struct PendingGroups {
     /// Number of pending PodGroups, by reason and class.
     pub groups: BTreeMap<(Reason, ClassLabel), i64>,
     /// For how many seconds the oldest pending PodGroup of each class has been pending.
@@ -146,7 +146,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    classes: Classes,
+    classes: KnownClasses,
     calls: Family<CallLabels, Counter>,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histograms<VerbLabels>,
@@ -155,7 +155,7 @@ pub struct Metrics {
     waiting: Family<WaitingLabels, Gauge>,
     oldest: Family<ClassLabels, Gauge>,
     /// The values that `waiting` and `oldest` show. A value that is not reported any more is set to 0.
-    shown: Arc<Mutex<WhoWaits>>,
+    shown: Arc<Mutex<PendingGroups>>,
     held: Gauge,
     submitted_to_bound: Histograms<ClassLabels>,
     planned_to_bound: Histograms<PreemptorLabels>,
@@ -187,7 +187,7 @@ impl Default for Metrics {
         let mut new = Registering(&mut registry);
         let mut metrics = Self {
             registry: Arc::default(),
-            classes: Classes::default(),
+            classes: KnownClasses::default(),
             calls: new.shown(&catalogue::CALLS, Family::default()),
             requests: new.shown(&catalogue::REQUESTS, Family::default()),
             request_seconds: new.shown(&catalogue::REQUEST_SECONDS, Family::new_with_constructor(of_a_request)),
@@ -320,7 +320,7 @@ impl Metrics {
     }
 
     /// Sets the number and the age of pending PodGroups, and the number of gated pods.
-    pub fn waits(&self, now: WhoWaits) {
+    pub fn waits(&self, now: PendingGroups) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
         for ((reason, class), number) in gone.chain(&now.groups) {
@@ -430,7 +430,7 @@ mod tests {
         metrics.group_bound_after(&class, second);
         metrics.evicted(Some(&class), &class, Way::Delete);
         metrics.guaranteed(RefusedBy::Planner);
-        metrics.waits(WhoWaits {
+        metrics.waits(PendingGroups {
             groups: [((Reason::Unschedulable, class.clone()), 2)].into(),
             oldest: [(class, 7)].into(),
             held: 5,
@@ -462,7 +462,7 @@ mod tests {
         assert!(
             metrics.encode().contains(&format!("{waiting} 2\n")) && metrics.encode().contains(&format!("{oldest} 7\n"))
         );
-        metrics.waits(WhoWaits::default());
+        metrics.waits(PendingGroups::default());
         let text = metrics.encode();
         assert!(text.contains(&format!("{waiting} 0\n")) && text.contains(&format!("{oldest} 0\n")), "{text}");
         assert!(text.contains("giveway_operator_held_pods 0\n"), "{text}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A queue of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Queue {
+pub enum QueueName {
     /// Changes of objects and answers of the API server that wait for the next pass.
     Inputs,
     /// Evictions.
@@ -24,7 +24,7 @@ pub enum Queue {
     Events,
 }
 
-impl Queue {
+impl QueueName {
     /// All queues.
     pub const ALL: [Self; 7] =
         [Self::Inputs, Self::Evictions, Self::Plans, Self::Groups, Self::Others, Self::Background, Self::Events];
@@ -47,7 +47,7 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The queue.
-    pub queue: Queue,
+    pub queue: QueueName,
     /// Number of entries.
     pub depth: usize,
     /// For how long the oldest entry has been waiting. For `Inputs`: for how long some inputs have been left by every pass.
@@ -56,14 +56,14 @@ pub struct Content {
 
 /// The state that scrapes are computed from. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scraped(Arc<Mutex<State>>);
+pub(super) struct Scraped(Arc<Mutex<ScrapedState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ScrapedState {
     /// Number of entries that have been added to any queue.
     added: u64,
     /// The entries of each queue of calls: when each was added, and its number.
-    calls: BTreeMap<Queue, BTreeSet<(Instant, u64)>>,
+    calls: BTreeMap<QueueName, BTreeSet<(Instant, u64)>>,
     /// Number of inputs that the last pass left, and since when every pass has left some.
     inputs: usize,
     backlog: Option<Instant>,
@@ -76,7 +76,7 @@ struct State {
 #[must_use = "the entry leaves the queue when the value is dropped"]
 pub struct Queued {
     scraped: Scraped,
-    queue: Queue,
+    queue: QueueName,
     entry: (Instant, u64),
 }
 
@@ -89,12 +89,12 @@ impl Drop for Queued {
 }
 
 impl Scraped {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScrapedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an entry to a queue.
-    pub(super) fn queued(&self, queue: Queue, now: Instant) -> Queued {
+    pub(super) fn queued(&self, queue: QueueName, now: Instant) -> Queued {
         let mut state = self.lock();
         state.added += 1;
         let entry = (now, state.added);
@@ -117,15 +117,15 @@ impl Scraped {
     /// Returns the content of all queues.
     pub(super) fn queues(&self, now: Instant) -> Vec<Content> {
         let state = self.lock();
-        let content = |queue: Queue| {
+        let content = |queue: QueueName| {
             let (depth, oldest) = match (queue, state.calls.get(&queue)) {
-                (Queue::Inputs, _) => (state.inputs, state.backlog),
+                (QueueName::Inputs, _) => (state.inputs, state.backlog),
                 (_, Some(entries)) => (entries.len(), entries.first().map(|(added, _)| *added)),
                 (_, None) => (0, None),
             };
             Content { queue, depth, age: oldest.map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest)) }
         };
-        Queue::ALL.into_iter().map(content).collect()
+        QueueName::ALL.into_iter().map(content).collect()
     }
 
     /// Returns how long ago the watch of each kind delivered something.
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn a_queue_has_the_number_and_the_age_of_the_entries_that_are_not_dropped() {
         let (scraped, now) = (Scraped::default(), Instant::now());
-        let first = scraped.queued(Queue::Evictions, now);
-        let second = scraped.queued(Queue::Evictions, now + SECOND);
+        let first = scraped.queued(QueueName::Evictions, now);
+        let second = scraped.queued(QueueName::Evictions, now + SECOND);
         // Two entries of the same moment are two.
-        let events = [now, now].map(|now| scraped.queued(Queue::Events, now));
+        let events = [now, now].map(|now| scraped.queued(QueueName::Events, now));
         assert_eq!(filled(&scraped, now + 9 * SECOND), [("evictions", 2, 9), ("events", 2, 9)]);
         drop(first);
         assert_eq!(filled(&scraped, now + 9 * SECOND), [("evictions", 1, 8), ("events", 2, 9)]);

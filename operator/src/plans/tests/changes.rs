@@ -314,7 +314,7 @@ fn recently_ungated_members_count_as_progress() {
     // A plan without victims stands still at once.
     let mut free = run.flight.clone();
     free.plan.victims.clear();
-    free.released = Some(Pace::UNKNOWN.begin(run.now));
+    free.released = Some(SchedulerPace::UNKNOWN.begin(run.now));
     assert!(free.stands_still(after, run.now) && !run.flight.stands_still(after * 2, run.now));
 }
 
@@ -336,7 +336,7 @@ fn a_postponed_plan_is_checked_once_a_second_and_always_before_its_first_evictio
     run.delayed(2, 10);
     run.step();
     run.world.node("n3", 1).node("n4", 1);
-    let limits = Limits { look: false, ..LIMITS };
+    let limits = PlanLimits { look: false, ..LIMITS };
     for second in [9, 10] {
         let clock = Clock { now: run.now + Duration::from_secs(second), epoch_seconds: i64::try_from(second).unwrap() };
         let ended = run.flight.advance(&run.world.model, &Context::default(), clock, limits).ended;

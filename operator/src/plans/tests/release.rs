@@ -1,7 +1,7 @@
 //! Ungated members that kube-scheduler does not bind: when the plan waits, when it fails, and which members count as unbindable.
 
 use super::*;
-use crate::model::scheduler::Progress;
+use crate::model::scheduler::SchedulerProgress;
 use giveway_planner::Respect;
 
 /// Returns a run in which both members were ungated, and kube-scheduler has not reported on them.
@@ -27,14 +27,14 @@ fn member(name: &str) -> TestPod {
 
 impl Run {
     /// Advances the plan while kube-scheduler works at this pace. Returns the state and the message with which the plan has ended.
-    fn step_at(&mut self, scheduler: Pace) -> Option<(PlanState, String)> {
-        let ended = self.step_with(&Context::default(), Limits { scheduler, ..LIMITS }).ended?;
+    fn step_at(&mut self, scheduler: SchedulerPace) -> Option<(PlanState, String)> {
+        let ended = self.step_with(&Context::default(), PlanLimits { scheduler, ..LIMITS }).ended?;
         Some((ended.state, ended.message.to_string()))
     }
 
     /// Returns the pace of a scheduler that binds 60 of 100 pending pods per minute and has just bound the last of so many.
-    fn binds(&self, decisions: u64) -> Pace {
-        Pace { decisions, decided: Some(self.now), pending: 100, bindings_per_minute: 60, is_down: false }
+    fn binds(&self, decisions: u64) -> SchedulerPace {
+        SchedulerPace { decisions, decided: Some(self.now), pending: 100, bindings_per_minute: 60, is_down: false }
     }
 }
 
@@ -79,11 +79,11 @@ fn a_member_without_a_report_is_not_unbindable_and_is_waited_for_for_ten_minutes
     run.step();
     run.later(599);
     assert!(run.step().ended.is_none());
-    assert_eq!(run.flight.waits_for_scheduler.map(|wait| wait.progress), Some(Progress::Idle));
+    assert_eq!(run.flight.waits_for_scheduler.map(|wait| wait.progress), Some(SchedulerProgress::Idle));
     run.later(1);
     let why = "kube-scheduler did not bind every ungated pod within 600 s and wrote no reason on pod g2; see whether kube-scheduler \
                runs and what it logs of that pod.";
-    assert_eq!(run.step_at(Pace::UNKNOWN), Some((PlanState::Failed, why.to_owned())));
+    assert_eq!(run.step_at(SchedulerPace::UNKNOWN), Some((PlanState::Failed, why.to_owned())));
     assert!(run.flight.unbound.is_empty());
 }
 
@@ -140,7 +140,7 @@ fn a_report_from_before_the_plan_counts_only_after_the_scheduler_had_time_to_rep
         run
     };
     let mut run = older();
-    let down = Pace { is_down: true, ..Pace::UNKNOWN };
+    let down = SchedulerPace { is_down: true, ..SchedulerPace::UNKNOWN };
     run.later(599);
     assert_eq!(run.step_at(down), None, "it may be down");
     let wait = run.flight.waits_for_scheduler.unwrap().sentence();
@@ -153,7 +153,7 @@ fn a_report_from_before_the_plan_counts_only_after_the_scheduler_had_time_to_rep
     assert!(run.flight.unbound.is_empty(), "the reports are older than the plan");
     let mut run = older();
     run.later(30);
-    assert_eq!(run.step_at(Pace::UNKNOWN).map(|(state, _)| state), Some(PlanState::Failed));
+    assert_eq!(run.step_at(SchedulerPace::UNKNOWN).map(|(state, _)| state), Some(PlanState::Failed));
     assert_eq!(run.flight.unbound.len(), 2, "it had time, and wrote nothing else");
 }
 
@@ -164,10 +164,10 @@ fn the_reason_of_a_long_wait_is_updated_once_a_minute() {
     run.step_at(run.binds(1));
     let first = run.flight.waits_for_scheduler;
     run.later(59);
-    run.step_at(Pace { bindings_per_minute: 1, ..run.binds(2) });
+    run.step_at(SchedulerPace { bindings_per_minute: 1, ..run.binds(2) });
     assert_eq!(run.flight.waits_for_scheduler, first);
     run.later(1);
-    run.step_at(Pace { bindings_per_minute: 1, ..run.binds(3) });
+    run.step_at(SchedulerPace { bindings_per_minute: 1, ..run.binds(3) });
     assert_eq!(
         run.flight.waits_for_scheduler.unwrap().sentence(),
         "Waits for kube-scheduler, which binds 1 pod per minute."

@@ -57,7 +57,7 @@ fn run(step: i32, taint: bool) -> Run {
     };
     let now = Instant::now();
     let terms = Arc::new(Terms { namespaces: BTreeSet::from(["default".to_owned()]), stranded: false });
-    let mut flight = Flight::new(key(), 0, plan, now).rescuing(Rescue::new(stored, terms));
+    let mut flight = Flight::new(key(), 0, plan, now).rescuing(AddonRescue::new(stored, terms));
     flight.stored = Some(PlanState::Evicting);
     Run { world, flight, now, epoch: 0, rehearsals_succeed: true }
 }
@@ -132,7 +132,7 @@ fn fitting() -> Run {
 fn a_pod_that_is_not_bound_within_a_minute_yields_to_the_next_one() {
     for is_down in [false, true] {
         let mut run = fitting();
-        let limits = Limits { scheduler: Pace { is_down, ..Pace::UNKNOWN }, ..LIMITS };
+        let limits = PlanLimits { scheduler: SchedulerPace { is_down, ..SchedulerPace::UNKNOWN }, ..LIMITS };
         run.later(59);
         run.step_with(&Context::default(), limits);
         assert!(run.flight.ending.is_none());

@@ -46,7 +46,7 @@ fn change(flight: &mut Flight, random: &mut impl FnMut(u64) -> u64, now: Instant
         8 => flight.victims.iter_mut().for_each(|victim| victim.leaves = true),
         9 => {
             let terms = Arc::new(Terms::default());
-            flight.rescue = Some(Rescue::new(StoredRescue { step: 1, taint: true }, terms));
+            flight.rescue = Some(AddonRescue::new(StoredRescue { step: 1, taint: true }, terms));
         }
         10 if index < pods => flight.victims[index].call.start(),
         11 if index < pods => {

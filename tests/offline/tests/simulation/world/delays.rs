@@ -9,7 +9,7 @@ use crate::simulation::owners::Owner;
 use crate::simulation::plot::Turn;
 use crate::simulation::scheduler::takes_pods;
 use giveway_crds::plan::{PlanState, StoredPlan};
-use giveway_operator::messages::command::{Cause, Command};
+use giveway_operator::messages::command::{Command, EvictionCause};
 use giveway_planner::Preemptor;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -87,7 +87,7 @@ impl World {
                 }
             }
             Command::Evict(call) if !call.rehearsal => {
-                let Cause::Plan { preemptor: Preemptor::Group(group), id } = &call.cause else { return };
+                let EvictionCause::Plan { preemptor: Preemptor::Group(group), id } = &call.cause else { return };
                 let known = self.delays.plans.get_mut(group.name.as_str());
                 let Some(delayed) = known.filter(|delayed| delayed.plan == *id) else { return };
                 delayed.evicts += 1;
@@ -100,8 +100,8 @@ impl World {
     }
 
     /// Records that an eviction for a plan was denied or withdrawn: it evicted no pod.
-    pub(super) fn eviction_not_made(&mut self, cause: &Cause) {
-        let Cause::Plan { preemptor: Preemptor::Group(group), id } = cause else { return };
+    pub(super) fn eviction_not_made(&mut self, cause: &EvictionCause) {
+        let EvictionCause::Plan { preemptor: Preemptor::Group(group), id } = cause else { return };
         let known = self.delays.plans.get_mut(group.name.as_str());
         if let Some(delayed) = known.filter(|delayed| delayed.plan == *id) {
             delayed.evicts = delayed.evicts.saturating_sub(1);

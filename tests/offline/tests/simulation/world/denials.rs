@@ -8,7 +8,7 @@ use crate::simulation::object::{Kind, Pod, text};
 use crate::simulation::plot::Turn;
 use crate::simulation::replica::Call;
 use crate::simulation::server::refusal;
-use giveway_operator::messages::command::{Cause, Command, EvictCall};
+use giveway_operator::messages::command::{Command, EvictCall, EvictionCause};
 use giveway_tests::random::Random;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -218,7 +218,7 @@ impl World {
 
     /// No pod is evicted for a plan whose rehearsal was rejected.
     pub(super) fn judge_denial(&mut self, eviction: &EvictCall) {
-        let Cause::Plan { id, .. } = &eviction.cause else { return };
+        let EvictionCause::Plan { id, .. } = &eviction.cause else { return };
         let now = self.now;
         let began = *self.denials.begun.entry(id.clone()).or_insert(now);
         let Some(plan) = self.server.get(Kind::Preemption, id) else { return };

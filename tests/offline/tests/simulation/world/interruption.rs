@@ -5,7 +5,7 @@ use super::{Event, World};
 use crate::simulation::object::{Kind, Pod, text};
 use crate::simulation::owners::Owner;
 use crate::simulation::plot::{Interruption, Turn};
-use giveway_operator::messages::command::{Cause, Command, EvictCall};
+use giveway_operator::messages::command::{Command, EvictCall, EvictionCause};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl World {
 
     /// Ends the plan of an accepted eviction if it has evicted one of several pods of a PodGroup.
     pub(super) fn interrupt(&mut self, eviction: &EvictCall) {
-        let Cause::Plan { id, .. } = &eviction.cause else { return };
+        let EvictionCause::Plan { id, .. } = &eviction.cause else { return };
         let Some(how) = self.interruptions.next else { return };
         let Some(plan) = self.server.get(Kind::Preemption, id).cloned() else { return };
         let others = self.other_pods(&plan, &eviction.uid);

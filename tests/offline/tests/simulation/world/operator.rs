@@ -8,7 +8,7 @@ use crate::simulation::object::{Kind, text};
 use crate::simulation::plot::Turn;
 use crate::simulation::process::{Process, namespace, switched};
 use crate::simulation::replica::{Call, Lease};
-use giveway_operator::messages::command::{Cause, Command, EvictOutcome};
+use giveway_operator::messages::command::{Command, EvictOutcome, EvictionCause};
 use giveway_operator::messages::input::Input;
 use giveway_operator::messages::report::CallError;
 
@@ -335,7 +335,7 @@ impl World {
             && !eviction.rehearsal
         {
             self.check_eviction(call, &eviction.cause);
-            if let Cause::Departure { group, id } = &eviction.cause
+            if let EvictionCause::Departure { group, id } = &eviction.cause
                 && self.cause_of(id) == giveway_crds::plan::Cause::PartiallyScheduled.as_str()
             {
                 self.broken.extend(self.halves.ask(&self.server, &group.name, &eviction.uid, self.now));
@@ -355,11 +355,11 @@ impl World {
             (&call.command, &reply)
         {
             match &eviction.cause {
-                Cause::Departure { id, .. } => {
+                EvictionCause::Departure { id, .. } => {
                     let cause = self.cause_of(id).to_owned();
                     *self.departed.entry(cause).or_default() += 1;
                 }
-                Cause::Plan { .. } => {
+                EvictionCause::Plan { .. } => {
                     self.judge_denial(eviction);
                     self.interrupt(eviction);
                 }
@@ -374,7 +374,7 @@ impl World {
     }
 
     /// Promise 4: an eviction is requested only while its `Preemption` is stored, of this term and in flight.
-    fn check_eviction(&mut self, call: &Call, cause: &Cause) {
+    fn check_eviction(&mut self, call: &Call, cause: &EvictionCause) {
         let id = cause.id();
         // Units that were already disrupted are evicted completely after an administrator deletes the Preemption.
         if self.deleted.iter().any(|plan| plan.name == id) {

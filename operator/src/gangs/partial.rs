@@ -18,7 +18,7 @@ const NANOSECONDS: i64 = 1_000_000_000;
 
 /// The state of a gang that is partially scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HalfBound {
+pub struct PartialGang {
     /// Number of members that are bound.
     pub bound: usize,
     /// Number of pods that are evicted when it is disrupted.
@@ -31,7 +31,7 @@ pub struct HalfBound {
     pub ownerless: Option<ObjectKey>,
 }
 
-impl HalfBound {
+impl PartialGang {
     /// Returns the state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since
     /// the first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node. `observed` is
     /// true if this leader knows that the gang has not had enough in its current run; otherwise the conditions show it.
@@ -137,7 +137,7 @@ pub fn is_free(pod: &Pod) -> bool {
 
 /// How long gangs have been partially scheduled without another member being bound.
 #[derive(Debug, Default)]
-pub struct HalfStarts {
+pub struct PartialGangs {
     /// UIDs of the bound members, and since when no other member was bound.
     since: BTreeMap<ObjectKey, (BTreeSet<SmolStr>, Instant)>,
     /// Gangs that have had enough bound members, with the UIDs of these: the watch may not show yet that their status says so. Their
@@ -145,7 +145,7 @@ pub struct HalfStarts {
     had_enough: BTreeMap<ObjectKey, BTreeSet<SmolStr>>,
 }
 
-impl HalfStarts {
+impl PartialGangs {
     /// Reads from the completed plans of earlier leaders which gangs have had enough bound members: all members that a plan placed were
     /// bound when it was completed, even if the leader ended before it wrote that to the status of the PodGroup. The time of partially
     /// scheduled gangs begins: an earlier leader may have ungated the other members just now.
@@ -204,16 +204,16 @@ impl HalfStarts {
     }
 
     /// Returns the gangs that have been partially scheduled for at least this time, with their state.
-    pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, HalfBound)> {
+    pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, PartialGang)> {
         let old = self.since.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
         old.filter_map(|(key, _)| Some((key.clone(), self.state(model, model.cluster.group(key)?)?))).collect()
     }
 
     /// Returns the state of this gang if it is partially scheduled.
-    fn state(&self, model: &Model, group: &Group) -> Option<HalfBound> {
+    fn state(&self, model: &Model, group: &Group) -> Option<PartialGang> {
         match self.had_enough.get(&group.key) {
             Some(members) if !members.is_empty() => None,
-            observed => HalfBound::of(model, group, observed.is_some()),
+            observed => PartialGang::of(model, group, observed.is_some()),
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
         world
     }
 
-    fn due(starts: &mut HalfStarts, world: &mut World, now: Instant) -> Vec<(ObjectKey, HalfBound)> {
+    fn due(starts: &mut PartialGangs, world: &mut World, now: Instant) -> Vec<(ObjectKey, PartialGang)> {
         let touched = std::mem::take(&mut world.model.touched);
         starts.note(&world.model, &touched, now);
         starts.due(&world.model, AFTER, now)
@@ -253,11 +253,11 @@ mod tests {
 
     #[test]
     fn a_partially_scheduled_gang_is_disrupted_after_the_timeout() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         assert_eq!(due(&mut starts, &mut world, now), []);
         assert_eq!(due(&mut starts, &mut world, now + AFTER - Duration::from_secs(1)), []);
         let found = due(&mut starts, &mut world, now + AFTER);
-        let half = HalfBound { bound: 2, pods: 3, needed: 3, waits: world.key("g2"), ownerless: None };
+        let half = PartialGang { bound: 2, pods: 3, needed: 3, waits: world.key("g2"), ownerless: None };
         assert_eq!(found, [(world.key("g"), half)]);
         starts.start_anew(&world.key("g"), now + AFTER);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_node_whose_clock_is_behind_or_ahead_changes_nothing() {
         for started in [50, 900] {
-            let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+            let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
             for name in ["g0", "g1"] {
                 let pod = TestPod::new(name, 10).of("g").of_job("job").created(100).on("n1").started(started);
                 world.pod(pod.bound_at(105));
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_timeout_starts_again_with_each_bound_member_and_ends_with_the_last_one() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
         due(&mut starts, &mut world, now);
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_timeout_starts_again_when_a_replacement_is_bound() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("g3", 10).of("g").of_job("job").created(100).unschedulable());
         due(&mut starts, &mut world, now);
@@ -311,9 +311,9 @@ mod tests {
 
     #[test]
     fn a_gang_that_had_enough_members_in_its_current_run_is_not_disrupted() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         for (status, since, due_now) in [("False", 90, 1), ("True", 110, 0), ("False", 400, 0), ("False", 100, 1)] {
-            starts = HalfStarts::default();
+            starts = PartialGangs::default();
             world.scheduled("g", status, since);
             due(&mut starts, &mut world, now);
             assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), due_now, "Scheduled={status} since {since}");
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_gang_that_never_had_enough_members_is_disrupted_although_the_clock_of_the_leader_is_fast() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.scheduled("g", "False", 400).never_scheduled("g", 400);
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER).len(), 1);
@@ -354,7 +354,7 @@ mod tests {
             ("Releasing", "uid-g", bound, 1),
             ("Cancelled", "uid-g", bound, 1),
         ] {
-            let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+            let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
             world.never_scheduled("g", 90);
             store_plan(&mut world, state, uid, pods);
             starts.resume(&world.model);
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_run_is_observed_that_had_enough_members_according_to_the_status() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.scheduled("g", "False", 10_000);
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_gang_is_disrupted_if_every_member_was_replaced_since_it_had_enough() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(106));
         due(&mut starts, &mut world, now);
         world.remove_pod("g0").remove_pod("g2");
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_run_that_the_leader_observed_counts_and_not_the_time_that_its_fast_clock_wrote() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).on("n1").started(106));
         due(&mut starts, &mut world, now);
         world.remove_pod("g0").remove_pod("g1").remove_pod("g2");
@@ -411,17 +411,17 @@ mod tests {
 
     #[test]
     fn a_gang_with_bound_and_gated_members_is_disrupted_without_its_gated_members() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
         due(&mut starts, &mut world, now);
         let found = due(&mut starts, &mut world, now + AFTER);
-        let half = HalfBound { bound: 2, pods: 2, needed: 3, waits: world.key("g2"), ownerless: None };
+        let half = PartialGang { bound: 2, pods: 2, needed: 3, waits: world.key("g2"), ownerless: None };
         assert_eq!(found, [(world.key("g"), half)]);
     }
 
     #[test]
     fn the_time_of_a_partially_scheduled_gang_begins_again_when_a_standby_becomes_the_leader() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
         due(&mut starts, &mut world, now);
         starts.resume(&world.model);
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_gang_without_a_bound_member_is_disrupted_if_its_topology_domain_has_no_node() {
-        let (mut world, mut starts, now) = (World::new(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (World::new(), PartialGangs::default(), Instant::now());
         world.node("n1", 8).gang_within("g", 2, 10, "rack").scheduled("g", "False", 90);
         let member = |name: &str| TestPod::new(name, 10).of("g").of_job("job").created(100);
         let selector = serde_json::json!({"rack": "r1"});
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_member_with_a_gate_of_another_component_does_not_count_as_pending() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         let gates = serde_json::json!([{"name": "example.com/quota"}]);
         world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).spec("schedulingGates", gates));
         due(&mut starts, &mut world, now);
@@ -462,11 +462,11 @@ mod tests {
 
     #[test]
     fn finished_members_count_and_a_member_without_a_controller_is_named() {
-        let (mut world, mut starts, now) = (world(), HalfStarts::default(), Instant::now());
+        let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
         world.pod(TestPod::new("done", 10).of("g").created(100).on("n1").finished("job"));
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
-        let mut starts = HalfStarts::default();
+        let mut starts = PartialGangs::default();
         world.group("g", 4, 10, "PodGroup").scheduled("g", "False", 90);
         world.pod(TestPod::new("lone", 10).of("g").created(100).unschedulable());
         due(&mut starts, &mut world, now);
