@@ -73,8 +73,8 @@ impl ServerTimeSample {
 impl ServerTime {
     /// Returns the API server's time in seconds since the epoch.
     pub fn epoch_seconds(&self) -> i64 {
-        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.map_or_else(|| Timestamp::now().as_second(), |told| told.now(Instant::now()))
+        let sample = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sample.map_or_else(|| Timestamp::now().as_second(), |sample| sample.now(Instant::now()))
     }
 
     /// Compares the clocks once. Returns true if there was a response with a date.
@@ -84,9 +84,9 @@ impl ServerTime {
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         let here = Timestamp::now();
         let Some(ahead) = date.and_then(|date| ahead(date, here)) else { return false };
-        let told =
+        let sample =
             ServerTimeSample { at: Instant::now(), epoch_seconds: here.as_second().saturating_add(ahead), ahead };
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(told);
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(sample);
         if before.map_or(0, |before| before.ahead) != ahead {
             tracing::warn!(seconds = ahead, "the API server's clock is ahead of this machine's; its time counts");
         }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_between_two_answers_changes_no_time() {
         let at = Instant::now();
-        let told = ServerTimeSample { at, epoch_seconds: 1_000, ahead: 120 };
-        assert_eq!((told.now(at), told.now(at + Duration::from_secs(59))), (1_000, 1_059));
+        let sample = ServerTimeSample { at, epoch_seconds: 1_000, ahead: 120 };
+        assert_eq!((sample.now(at), sample.now(at + Duration::from_secs(59))), (1_000, 1_059));
     }
 }

@@ -109,7 +109,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let listener = TcpListener::bind(config.metrics_address).await.context("metrics address")?;
     let health = tokio::spawn(health::serve(listener, metrics.clone(), readiness));
     let election = tokio::spawn(election.run(stop));
-    let (led, changes, told) = (leadership.clone(), inputs.clone(), watches.clone());
+    let (led, changes, reports) = (leadership.clone(), inputs.clone(), watches.clone());
     let server_time = ServerTime::default();
     let clocks = tokio::spawn(server_time.clone().keep(watching.clone()));
     let (time, namespace) = (server_time.clone(), config.namespace.clone());
@@ -117,10 +117,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let watching = tokio::spawn(async move {
         // Nothing is decided before the lists are complete and the clock has been compared with the API server's.
         time.compare(&watching).await;
-        watch::start(&watching, &namespace, &changes, &told, (provisioning, led)).join_next().await
+        watch::start(&watching, &namespace, &changes, &reports, (provisioning, led)).join_next().await
     });
     let tracer = config.traces_endpoint.as_deref().map(Tracer::to).transpose()?.unwrap_or_default();
-    let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).told_by(tracer);
+    let arbiter =
+        Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).traced_by(tracer);
     let arbiter = tokio::spawn(arbiter.run(receiver));
     tokio::spawn(dump::request(dump_signals, inputs.clone()));
     drop(inputs);
@@ -157,11 +158,11 @@ mod tests {
 
     #[test]
     fn a_panic_in_any_task_ends_the_process_with_its_message() {
-        let begun = Instant::now();
+        let start = Instant::now();
         let arguments = ["--ignored", "--exact", "--nocapture", "tests::a_task_panics_while_another_one_continues"];
         let ended = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
         assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
         assert!(String::from_utf8_lossy(&ended.stderr).contains("a bug"), "{ended:?}");
-        assert!(begun.elapsed() < Duration::from_secs(50), "at once, not when the other one ends");
+        assert!(start.elapsed() < Duration::from_secs(50), "at once, not when the other one ends");
     }
 }

@@ -314,7 +314,7 @@ impl TestPod {
         self.spec("schedulingGroup", json!({"podGroupName": group}))
     }
 
-    pub(crate) fn held(mut self) -> Self {
+    pub(crate) fn gated(mut self) -> Self {
         self.0["spec"]["schedulingGates"] = json!([{"name": keys::GATE}]);
         self
     }

@@ -50,13 +50,13 @@ fn gangs_that_do_not_fit() {
     all.pass();
     println!("first pass over {HOPELESS} gangs: {:.0} ms", milliseconds(all.world.passes[0]));
     all.world.passes.clear();
-    let (begun, mut waits) = (Instant::now(), Vec::new());
+    let (start, mut waits) = (Instant::now(), Vec::new());
     let mut urgent: Option<(String, Instant)> = None;
-    while begun.elapsed() < Duration::from_secs(SECONDS) {
+    while start.elapsed() < Duration::from_secs(SECONDS) {
         std::thread::sleep(GATHER);
-        all.change((begun.elapsed().as_secs_f64() * EVENTS_A_SECOND as f64) as usize);
+        all.change((start.elapsed().as_secs_f64() * EVENTS_A_SECOND as f64) as usize);
         // Once a second a gang that fits is created.
-        let second = begun.elapsed().as_secs() as usize;
+        let second = start.elapsed().as_secs() as usize;
         if urgent.is_none() && waits.len() < second {
             urgent = Some((all.come(), Instant::now()));
         }
@@ -70,7 +70,7 @@ fn gangs_that_do_not_fit() {
         }
     }
     let busy: Duration = all.world.passes.iter().sum();
-    let share = busy.as_secs_f64() / begun.elapsed().as_secs_f64();
+    let share = busy.as_secs_f64() / start.elapsed().as_secs_f64();
     let passes = all.world.passes.len();
     let (median, longest) = spread(&mut all.world.passes);
     println!(
@@ -87,9 +87,9 @@ fn gangs_that_do_not_fit() {
 const PASSES: usize = 100;
 
 fn plans_in_flight(plans: usize) {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut all = InFlight::new(plans);
-    println!("{plans} plans in flight, after {:.1} s", begun.elapsed().as_secs_f64());
+    println!("{plans} plans in flight, after {:.1} s", start.elapsed().as_secs_f64());
     for _ in 0..PASSES {
         all.change();
         assert!(!all.pass(), "no urgent gang has come");
@@ -99,9 +99,9 @@ fn plans_in_flight(plans: usize) {
     let mut waits = Vec::new();
     for _ in 0..10 {
         all.come();
-        let begun = Instant::now();
+        let start = Instant::now();
         let passes = (1..=100).find(|_| all.pass()).expect("the urgent gang has a plan after 100 passes");
-        waits.push(begun.elapsed());
+        waits.push(start.elapsed());
         assert!(passes <= 100);
     }
     let (median, longest) = spread(&mut waits);

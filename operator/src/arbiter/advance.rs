@@ -60,7 +60,7 @@ impl Arbiter {
 
     /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
     /// does a short outage of a node.
-    pub(super) fn context_of_begun(&self, context: Context) -> Context {
+    pub(super) fn context_after_first_eviction(&self, context: Context) -> Context {
         Context { recovering: self.plans.recovering.clone(), respect: Respect::BegunOrHigher, ..context }
     }
 
@@ -83,7 +83,7 @@ impl Arbiter {
             self.plans.flights.get(preemptor).map(|flight| (flight.priority, Reverse(flight.started)))
         });
         // Plans for critical add-ons wait for fewer terminating pods than other plans.
-        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_begun_to_evict());
+        let kind = |flight: &Flight| (flight.priority, flight.rescue.is_some(), flight.has_started_evictions());
         let kinds: BTreeSet<(i32, bool, bool)> =
             order.iter().filter_map(|preemptor| self.plans.flights.get(preemptor)).map(kind).collect();
         let context = |(priority, critical, evicting)| {
@@ -91,13 +91,13 @@ impl Arbiter {
                 if critical { self.model.lingering(clock.epoch_seconds) } else { self.model.overdue().clone() };
             let known = self.context(priority);
             match evicting {
-                true => Context { lingering, ..self.context_of_begun(known) },
+                true => Context { lingering, ..self.context_after_first_eviction(known) },
                 false => Context { lingering, ..known },
             }
         };
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
-        let mut certain = self.plans.flights.departing_surely();
+        let mut certain = self.plans.flights.departing_for_certain();
         certain.extend(self.departures.leaving().chain(self.departures.requests.accepted()).cloned());
         let version = self.model.version;
         // Plans that rely on the capacity of a pod must be checked if the pod is not terminating after all.
@@ -105,7 +105,8 @@ impl Arbiter {
         for preemptor in order {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
-            let (before, went_on, was_put_off) = (flight.plan.state, flight.ending.is_none(), flight.is_put_off());
+            let (before, continued, was_postponed) =
+                (flight.plan.state, flight.ending.is_none(), flight.is_postponed());
             let waited_for_scheduler = flight.waits_for_scheduler;
             if before == PlanState::Planned
                 && let Preemptor::Group(key) = &preemptor
@@ -115,12 +116,12 @@ impl Arbiter {
             let look = self.preemption.round.looks(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
             let limits = PlanLimits { release_timeout, scheduler, look, certain: &certain };
-            let (begun, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
+            let (start, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {
                 let ids = (&mut self.plans.made, self.leadership.term());
-                let begun = (&mut self.departures, &mut self.plan_store);
-                flight.handed_over = departures::hand_over(&self.model, &advance.rest, begun, ids, clock);
+                let stores = (&mut self.departures, &mut self.plan_store);
+                flight.handed_over = departures::hand_over(&self.model, &advance.rest, stores, ids, clock);
                 if flight.handed_over {
                     let Advance { commands, ended, .. } = flight.advance(&self.model, context, clock, limits);
                     advance.commands.extend(commands);
@@ -128,13 +129,13 @@ impl Arbiter {
                 }
             }
             if waits {
-                spent += begun.elapsed();
+                spent += start.elapsed();
             }
             for uid in self.departures.requests.admit_all(&mut advance.commands) {
                 flight.evicted(&uid, &EvictOutcome::Withdrawn, clock.now);
             }
             let (now, depends) = (flight.plan.state, flight.depends_since.is_some());
-            let differs = (went_on, was_put_off) != (flight.ending.is_none(), flight.is_put_off())
+            let differs = (continued, was_postponed) != (flight.ending.is_none(), flight.is_postponed())
                 || waited_for_scheduler != flight.waits_for_scheduler;
             reads_lease |= flight.is_unbound_for(release_timeout / 2, clock.now);
             let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
@@ -146,7 +147,7 @@ impl Arbiter {
                 for ((priority, ..), context) in &mut contexts {
                     context.departing.extend(flight.departing_for(*priority).cloned());
                 }
-                certain.extend(flight.departing_surely().cloned());
+                certain.extend(flight.departing_for_certain().cloned());
             }
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
@@ -207,10 +208,10 @@ impl Arbiter {
     /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.
     fn tell_victims(&mut self, preemptor: &Preemptor) {
         let Some(flight) = self.plans.flights.advancing(preemptor) else { return };
-        if flight.told || !flight.evicts() || flight.plan.state == PlanState::Planned {
+        if flight.victims_notified || !flight.evicts() || flight.plan.state == PlanState::Planned {
             return;
         }
-        flight.told = true;
+        flight.victims_notified = true;
         let flight = flight.clone();
         for victim in &flight.plan.victims {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
@@ -225,7 +226,7 @@ impl Arbiter {
             if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.statuses.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                let (preemptor, reason) = (Some(plans::taker(&flight)), Reason::PreemptionByScheduler);
+                let (preemptor, reason) = (Some(plans::preemptor_in_words(&flight)), Reason::PreemptionByScheduler);
                 self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
             }
         }

@@ -87,7 +87,7 @@ impl Arbiter {
         };
         let mut changed: Vec<(SmolStr, PreemptionStatus)> = Vec::new();
         for (plan, record) in self.model.plans.iter() {
-            let shown = Some(&record.status).filter(|_| record.over());
+            let shown = Some(&record.status).filter(|_| record.has_ended());
             let Some(last) = self.plan_store.last_status(plan).or(shown) else { continue };
             if last.bans.iter().any(ends) {
                 changed.push((plan.clone(), last.clone()));
@@ -96,7 +96,7 @@ impl Arbiter {
         for (plan, mut last) in changed {
             last.bans.iter_mut().filter(|ban| ends(ban)).for_each(|ban| ban.until = clock.time());
             self.leadership.term().clone_into(&mut last.term);
-            self.plan_store.strike(&plan, last);
+            self.plan_store.write_last_status(&plan, last);
         }
     }
 
@@ -195,7 +195,7 @@ impl Arbiter {
         let until = format!(" was rejected, and the pod is not evicted until {}: ", end(ban));
         let sentence = Sentence::from("The eviction of ").object("pod", pod, uid).text(until);
         let sentence = sentence.detail(&pod.namespace, ban.why.as_str(), "it is not allowed");
-        Some(self.config.names().told(&sentence, &preemptor.key().namespace))
+        Some(self.config.names().render(&sentence, &preemptor.key().namespace))
     }
 
     /// Returns what bans may be about among the pending pods of a preemptor, with the name of a pod each. Empty if no placement is banned.

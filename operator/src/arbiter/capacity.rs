@@ -29,21 +29,21 @@ impl Arbiter {
             }
             for flight in plans.flights.starting().filter(|flight| flight.plan.state == PlanState::Planned) {
                 let Preemptor::Group(key) = &flight.preemptor else { continue };
-                found.insert(key.clone(), if flight.evicts() { Wait::PutOff } else { Wait::Placed });
+                found.insert(key.clone(), if flight.evicts() { Wait::Postponed } else { Wait::Placed });
             }
             found
         };
         let commands = provisioning.pass(model, waits, clock);
-        self.statuses.dirty.append(&mut self.provisioning.take_news());
+        self.statuses.dirty.append(&mut self.provisioning.take_changed_groups());
         commands
     }
 }
 
 /// Returns what a gang without a plan waits for; `None` if it needs no capacity request.
 fn waits_for(waiting: &PendingPreemptor) -> Option<Wait> {
-    match waiting.wait_reason.as_ref().map(|word| word.reason) {
+    match waiting.wait_reason.as_ref().map(|wait_reason| wait_reason.reason) {
         Some(Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Cancelled | Reason::Failed) => {
-            Some(Wait::Room)
+            Some(Wait::Capacity)
         }
         // No decision has been made for the gang yet, for example after a change of leaders: existing capacity requests
         // stay.
@@ -64,9 +64,9 @@ mod tests {
         waiting.seen = Some(1);
         assert_eq!(waits_for(&waiting), None, "it fits");
         waiting.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: String::new() });
-        assert_eq!(waits_for(&waiting), Some(Wait::Room));
+        assert_eq!(waits_for(&waiting), Some(Wait::Capacity));
         waiting.seen = None;
-        assert_eq!(waits_for(&waiting), Some(Wait::Room), "it is looked at anew");
+        assert_eq!(waits_for(&waiting), Some(Wait::Capacity), "it is looked at anew");
         waiting.wait_reason = Some(WaitReason { reason: Reason::WaitingForPods, message: String::new() });
         assert_eq!(waits_for(&waiting), None);
     }

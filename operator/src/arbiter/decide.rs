@@ -31,7 +31,7 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 
 impl Arbiter {
     pub(super) fn decide(&mut self, clock: Clock) {
-        let begun = Instant::now();
+        let start = Instant::now();
         self.store_observed_later(clock.now);
         self.preemption.candidates.note(&self.model, &self.statuses.dirty);
         if !self.preemption.round.begin(clock.now, self.model.arrivals) {
@@ -59,17 +59,17 @@ impl Arbiter {
         let mut in_flight = None;
         for preemptor in order {
             if off {
-                self.word(&preemptor, Some(Self::off_word()), clock.now);
+                self.set_wait_reason(&preemptor, Some(Self::off_reason()), clock.now);
                 continue;
             }
             if self.is_unserved(&preemptor) {
-                self.word(&preemptor, Some(Self::unserved_word(preemptor.key())), clock.now);
+                self.set_wait_reason(&preemptor, Some(Self::unserved_reason(preemptor.key())), clock.now);
                 continue;
             }
             if let Preemptor::Group(group) = &preemptor
                 && self.model.has_members_of_another_owner(group)
             {
-                self.word(&preemptor, Some(Self::earlier_owner_goes_first()), clock.now);
+                self.set_wait_reason(&preemptor, Some(Self::waits_for_earlier_owner()), clock.now);
                 self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
@@ -83,7 +83,7 @@ impl Arbiter {
                 && let left @ 1.. = self.departures.to_wait_for(&self.model, group, clock.now)
                     + self.plans.flights.to_wait_for(&self.model.cluster, group, clock.now)
             {
-                self.word(&preemptor, Some(Self::waits_for_evictions(left)), clock.now);
+                self.set_wait_reason(&preemptor, Some(Self::waits_for_evictions(left)), clock.now);
                 // It is decided again when the pods are terminating, and also when only the time limit has passed.
                 self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
@@ -91,35 +91,39 @@ impl Arbiter {
             if let Preemptor::Group(group) = &preemptor
                 && let Some(predecessor) = self.gangs.labelled.predecessor(&self.model, group, clock.now)
             {
-                let word = Self::waits_for_predecessor(predecessor);
-                self.word(&preemptor, Some(word), clock.now);
+                let wait_reason = Self::waits_for_predecessor(predecessor);
+                self.set_wait_reason(&preemptor, Some(wait_reason), clock.now);
                 self.preemption.waiting.entry(preemptor).or_default().seen = None;
                 continue;
             }
             if let Some(until) =
-                self.preemption.waiting.get_mut(&preemptor).and_then(|waiting| waiting.stands_back(clock.now))
+                self.preemption.waiting.get_mut(&preemptor).and_then(|waiting| waiting.disruption_back_off(clock.now))
             {
-                self.word(&preemptor, Some(Self::others_go_first(&clock.at(until).to_string())), clock.now);
+                self.set_wait_reason(
+                    &preemptor,
+                    Some(Self::backs_off_after_disruption(&clock.at(until).to_string())),
+                    clock.now,
+                );
                 continue;
             }
-            if let Some(word) = self.waits_for_rehearsal(&preemptor, clock) {
-                self.word(&preemptor, Some(word), clock.now);
+            if let Some(wait_reason) = self.waits_for_rehearsal(&preemptor, clock) {
+                self.set_wait_reason(&preemptor, Some(wait_reason), clock.now);
                 continue;
             }
             let version = self.model.version;
             let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
             // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
             let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
-            if !self.preemption.round.admits(&preemptor, new, || begun.elapsed()) {
+            if !self.preemption.round.admits(&preemptor, new, || start.elapsed()) {
                 continue;
             }
-            let spared = waiting.spared(clock.now);
-            let Some(only_free_room) = waiting.turn(version, clock.now) else { continue };
+            let excluded_victims = waiting.excluded_victims(clock.now);
+            let Some(only_free_capacity) = waiting.turn(version, clock.now) else { continue };
             let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
             let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
             let mut context =
                 known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
-            context.exempt = spared;
+            context.exempt = excluded_victims;
             context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
             let started = Instant::now();
             let mut decision = self.ask_the_planner(&preemptor, &context);
@@ -131,16 +135,16 @@ impl Arbiter {
             }
             in_flight = Some((state, context));
             self.metrics.decided(started.elapsed());
-            if only_free_room && !matches!(decision, Decision::Fits { .. }) {
+            if only_free_capacity && !matches!(decision, Decision::Fits { .. }) {
                 continue;
             }
             self.decided(&preemptor, decision, clock);
         }
-        self.preemption.round.end(clock.now, begun.elapsed());
+        self.preemption.round.end(clock.now, start.elapsed());
     }
 
     /// The wait reason of a PodGroup that was created for an earlier owner than that of its pods.
-    fn earlier_owner_goes_first() -> WaitReason {
+    fn waits_for_earlier_owner() -> WaitReason {
         let message = "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of \
                        the earlier Job has terminated.";
         WaitReason { reason: Reason::WaitingForPods, message: message.to_owned() }
@@ -153,7 +157,7 @@ impl Arbiter {
     }
 
     /// The wait reason of a gang whose bound pods were evicted because it was only partially scheduled.
-    fn others_go_first(until: &str) -> WaitReason {
+    fn backs_off_after_disruption(until: &str) -> WaitReason {
         let message = format!(
             "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {until}."
         );
@@ -199,9 +203,10 @@ impl Arbiter {
             return waiting.wait_reason.clone();
         }
         let (sentence, until) = (rejected.call.sentence(), clock.at(rejected.due));
-        let told = self.config.names().told(&sentence, &preemptor.key().namespace);
-        let told = told.trim_end_matches('.');
-        let message = format!("{told}. No pod is evicted until this is permitted; a dry run is made after {until}.");
+        let rendered = self.config.names().render(&sentence, &preemptor.key().namespace);
+        let rendered = rendered.trim_end_matches('.');
+        let message =
+            format!("{rendered}. No pod is evicted until this is permitted; a dry run is made after {until}.");
         Some(WaitReason { reason: Reason::Rejected, message })
     }
 
@@ -250,20 +255,20 @@ impl Arbiter {
         match decision {
             Decision::Fits { placements, domain, .. } => {
                 if let Some(reserved) = self.reserved_for_successor(preemptor, &placements, &[]) {
-                    self.word(preemptor, Some(reserved), clock.now);
+                    self.set_wait_reason(preemptor, Some(reserved), clock.now);
                     return;
                 }
-                self.word(preemptor, None, clock.now);
+                self.set_wait_reason(preemptor, None, clock.now);
                 // kube-scheduler places ungated pods without our help. Pods of a basic group are gated if they were created before their
                 // group.
                 let cluster = &self.model.cluster;
                 let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
-                let held = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
-                if gang || placements.iter().any(held) {
+                let is_gated = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
+                if gang || placements.iter().any(is_gated) {
                     let plan = Plan { placements, domain, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
                 } else if let Some(waiting) = self.preemption.waiting.get_mut(preemptor) {
-                    waiting.put_off_since = None;
+                    waiting.postponed_since = None;
                 }
             }
             Decision::Preempt(plan) => self.preempt(preemptor, &plan, clock),
@@ -271,8 +276,8 @@ impl Arbiter {
                 if let Some(flaw) = &shortfall.flaw {
                     tracing::error!(%preemptor, flaw, "a plan failed its own verification and was dropped");
                 }
-                let word = self.unschedulable(preemptor, &shortfall);
-                self.word(preemptor, Some(word), clock.now);
+                let wait_reason = self.unschedulable(preemptor, &shortfall);
+                self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
                 self.tell_budgets(preemptor, &shortfall, clock.now);
                 if shortfall.is_exhausted()
                     && let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
@@ -282,7 +287,7 @@ impl Arbiter {
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
-                self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+                self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
@@ -293,9 +298,13 @@ impl Arbiter {
                     needed => format!("all {needed} fit"),
                 };
                 let message = format!("{exist}. None starts before {all}.");
-                self.word(preemptor, Some(WaitReason { reason: Reason::WaitingForPods, message }), clock.now);
+                self.set_wait_reason(
+                    preemptor,
+                    Some(WaitReason { reason: Reason::WaitingForPods, message }),
+                    clock.now,
+                );
             }
-            Decision::Nothing => self.word(preemptor, None, clock.now),
+            Decision::Nothing => self.set_wait_reason(preemptor, None, clock.now),
         }
     }
 
@@ -303,35 +312,35 @@ impl Arbiter {
     fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         if let Some(foreign) = self.foreign_scheduler(preemptor) {
             let message = format!("Scheduler {foreign} places these pods alone; Giveway does not preempt for them.");
-            self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
             return;
         }
         if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &plan.victims) {
-            self.word(preemptor, Some(reserved), clock.now);
+            self.set_wait_reason(preemptor, Some(reserved), clock.now);
             return;
         }
         if let Some(message) = self.banned(&plan.placements) {
-            self.word(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
             return;
         }
         if !plan.victims.is_empty()
             && let Some(message) = self.too_many_plans(preemptor)
         {
-            self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
+            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
             return;
         }
         match self.restraint.reason().filter(|_| !plan.victims.is_empty()) {
             None => {}
-            Some(Reason::EvictionsLimited) => return self.word_of_zero(preemptor, plan, clock),
+            Some(Reason::EvictionsLimited) => return self.wait_for_zero_limit(preemptor, plan, clock),
             Some(_) => return self.observe(preemptor, plan, clock),
         }
         if !plan.victims.is_empty()
-            && let Some(word) = self.stopped_by_breaker(preemptor, clock)
+            && let Some(wait_reason) = self.stopped_by_breaker(preemptor, clock)
         {
-            self.word(preemptor, Some(word), clock.now);
+            self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
             return;
         }
-        self.word(preemptor, None, clock.now);
+        self.set_wait_reason(preemptor, None, clock.now);
         if !plan.victims.is_empty() {
             for line in &plan.trace {
                 tracing::debug!(%preemptor, "{line}");
@@ -344,15 +353,15 @@ impl Arbiter {
     /// can. Retried after [`RELEASE_AGAIN`] for members that are still gated.
     fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
-        let held: Vec<(ObjectKey, SmolStr)> =
+        let gated: Vec<(ObjectKey, SmolStr)> =
             pods.filter(|pod| pod.held).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
-        if held.is_empty() {
+        if gated.is_empty() {
             return;
         }
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
         (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        for (pod, uid) in held {
+        for (pod, uid) in gated {
             let (preemptor, plan) = (preemptor.clone(), String::new());
             self.actuator.dispatch(Command::Release {
                 preemptor,
@@ -378,33 +387,33 @@ impl Arbiter {
         };
         let refusal = refusal.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let shortfall = self.without_foreign_names(preemptor, shortfall);
-        let torn = match preemptor {
+        let contradiction = match preemptor {
             Preemptor::Group(key) => {
                 let cluster = &self.model.cluster;
                 cluster.group(key).and_then(|group| status::contradiction(cluster, group))
             }
             Preemptor::Pod(_) => None,
         };
-        let torn = torn.map(|sentence| format!(" {sentence}")).unwrap_or_default();
+        let contradiction = contradiction.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let young = match self.model.spares_below(priority) {
+        let young = match self.model.excludes_victims_below(priority) {
             false => "",
             true => " New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds.",
         };
         let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
         let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
-        WaitReason { reason, message: format!("{shortfall}{torn}{refusal}{young}{banned}") }
+        WaitReason { reason, message: format!("{shortfall}{contradiction}{refusal}{young}{banned}") }
     }
 
     /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.
     fn without_foreign_names(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> Shortfall {
-        let (names, mut told) = (self.config.names(), shortfall.clone());
-        for budget in &mut told.guaranteed {
+        let (names, mut shown) = (self.config.names(), shortfall.clone());
+        for budget in &mut shown.guaranteed {
             if !names.known(&budget.key.namespace, &preemptor.key().namespace) {
                 budget.key = ObjectKey::default();
             }
         }
-        told
+        shown
     }
 
     /// Returns why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not
@@ -433,53 +442,54 @@ impl Arbiter {
     }
 
     /// Stores why a preemptor waits. A new reason is also published as an event.
-    pub(super) fn word(&mut self, preemptor: &Preemptor, word: Option<WaitReason>, now: Instant) {
+    pub(super) fn set_wait_reason(&mut self, preemptor: &Preemptor, wait_reason: Option<WaitReason>, now: Instant) {
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
-        if waiting.wait_reason == word {
+        if waiting.wait_reason == wait_reason {
             return;
         }
-        let news = word.as_ref().filter(|w| waiting.wait_reason.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
-        waiting.wait_reason = word;
+        let new_reason =
+            wait_reason.as_ref().filter(|w| waiting.wait_reason.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
+        waiting.wait_reason = wait_reason;
         if let Preemptor::Group(key) = preemptor {
             self.statuses.dirty.insert(key.clone());
         }
-        if let Some(word) = news {
+        if let Some(wait_reason) = new_reason {
             if let Preemptor::Group(key) = preemptor {
                 self.speaker.group_waits(key, now);
             }
-            self.metrics.outcome(word.reason);
-            if word.reason == Reason::UnschedulableGuaranteedBudget {
+            self.metrics.outcome(wait_reason.reason);
+            if wait_reason.reason == Reason::UnschedulableGuaranteedBudget {
                 self.metrics.guaranteed(RefusedBy::Planner);
             }
             let warning = matches!(
-                word.reason,
+                wait_reason.reason,
                 Reason::Unschedulable
                     | Reason::UnschedulableGuaranteedBudget
                     | Reason::SearchLimitReached
                     | Reason::Rejected
                     | Reason::CircuitBreakerOpen
             );
-            self.tell(preemptor, warning, word.reason, "Deciding", word.message);
+            self.tell(preemptor, warning, wait_reason.reason, "Deciding", wait_reason.message);
         }
     }
 
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
         if let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
-            && let Some(since) = waiting.put_off_since.as_ref().filter(|_| flight.evicts())
+            && let Some(since) = waiting.postponed_since.as_ref().filter(|_| flight.evicts())
         {
             flight.plan.planned_at = Some(since.clone());
             flight.renewed = waiting.superseded;
         }
-        flight.put_off_until_due(&self.model.cluster, clock);
+        flight.postpone_until_due(&self.model.cluster, clock);
         self.open(flight);
     }
 
     /// Returns a plan in the form in which it is carried out.
     pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let who = self.stored_preemptor(preemptor, priority);
-        let stored = self.new_plan(plan, who, clock);
+        let stored_preemptor = self.stored_preemptor(preemptor, priority);
+        let stored = self.new_plan(plan, stored_preemptor, clock);
         Flight::new(preemptor.clone(), priority, stored, clock.now)
     }
 

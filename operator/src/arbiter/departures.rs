@@ -10,7 +10,7 @@ use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{RemainingPods, told_full};
+use crate::plans::{RemainingPods, limit_sentence};
 use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
@@ -101,7 +101,7 @@ impl Arbiter {
             plan.message.clone_from(&plan.reason);
             match self.departures.resume(&self.model, &mut self.plan_store, plan, clock.now) {
                 Some(group) => self.note_disruption(group, cause, id, message),
-                None => self.strike(&id, "It names no PodGroup.".to_owned(), clock),
+                None => self.end_stored_plan(&id, "It names no PodGroup.".to_owned(), clock),
             }
         }
         self.departures.resumed();
@@ -137,7 +137,7 @@ impl Arbiter {
         for (group, half) in self.gangs.partial_gangs.due(&self.model, after, clock.now) {
             // Where groups are not served, no gang is scheduled together.
             if !self.model.cluster.serves_groups_in(&group.namespace) {
-                self.gangs.partial_gangs.start_anew(&group, clock.now);
+                self.gangs.partial_gangs.restart(&group, clock.now);
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
@@ -145,15 +145,15 @@ impl Arbiter {
             if self.plans.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
                 continue;
             }
-            let room = match self.restraint.reason() {
-                None => self.no_room_for(&group, half.pods, clock),
+            let full = match self.restraint.reason() {
+                None => self.limit_reached_for(&group, half.pods, clock),
                 Some(_) => None,
             };
-            if let Some(full) = room {
+            if let Some(full) = full {
                 self.tell_rate(&group, &full, clock);
                 continue;
             }
-            self.gangs.partial_gangs.start_anew(&group, clock.now);
+            self.gangs.partial_gangs.restart(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
             if let Some(reason) = self.restraint.reason() {
                 let why = format!("Its pods are not evicted: {}.", self.restraint.in_words());
@@ -180,15 +180,15 @@ impl Arbiter {
                 self.restraint.rates.note(&group.namespace, uid, clock.now);
             }
             self.metrics.outcome(Reason::HalfBound);
-            self.preemption.remembered(preemptor).stand_back(clock.now);
+            self.preemption.remembered(preemptor).back_off_after_disruption(clock.now);
         }
     }
 
     /// Publishes an event that the pods of a partially scheduled gang are evicted later, when the limits on evictions allow it.
     fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
-        if self.speaker.is_news(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
-            let why = told_full(full, clock.at(full.until));
+        if self.speaker.is_due(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
+            let why = limit_sentence(full, clock.at(full.until));
             let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
             self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
         }

@@ -12,7 +12,7 @@ use giveway_planner::model::ObjectKey;
 
 impl Arbiter {
     /// Updates the queue entry of a preemptor whose plan has ended: the back-off, and the pods to exclude from the next plan.
-    fn waits_on(&mut self, flight: &Flight, ending: &Ending, told: &str, clock: Clock) {
+    fn waits_on(&mut self, flight: &Flight, ending: &Ending, message: &str, clock: Clock) {
         let waiting = self.preemption.waiting.entry(flight.preemptor.clone()).or_default();
         waiting.wait_reason = None;
         waiting.seen = None;
@@ -20,9 +20,9 @@ impl Arbiter {
         waiting.superseded = flight.superseded;
         let is_bound = flight.bound(&self.model.cluster) == flight.members.len();
         if flight.may_have_evicted() || is_bound {
-            waiting.put_off_since = None;
-        } else if flight.superseded || flight.put_off || flight.is_delayed(&self.model.cluster) {
-            waiting.put_off_since.clone_from(&flight.plan.planned_at);
+            waiting.postponed_since = None;
+        } else if flight.superseded || flight.postponed || flight.is_delayed(&self.model.cluster) {
+            waiting.postponed_since.clone_from(&flight.plan.planned_at);
         }
         match ending.state {
             PlanState::Completed => {
@@ -35,14 +35,14 @@ impl Arbiter {
             _ if !flight.refused.is_empty() => {
                 let refused = flight.refused.keys().filter(|uid| !flight.forbidden.contains(*uid));
                 // The sentence may be about a rejected victim, which is banned.
-                waiting.refused(refused, flight.forbidden.is_empty().then_some(told), clock.now);
+                waiting.refused(refused, flight.forbidden.is_empty().then_some(message), clock.now);
             }
             _ if ending.again => waiting.planned_again(clock.now),
             _ => waiting.back_off(clock.now),
         }
         waiting.failed_without_victims = ending.state == PlanState::Failed && !flight.evicts();
         // The first time a plan is cancelled before any eviction, the next one is made at once.
-        if ending.state == PlanState::Cancelled && flight.begun() == 0 && waiting.failures <= 1 {
+        if ending.state == PlanState::Cancelled && flight.requested_evictions() == 0 && waiting.failures <= 1 {
             waiting.not_before = None;
         }
         if let Some(until) =
@@ -51,7 +51,7 @@ impl Arbiter {
             waiting.wait_reason = Some(WaitReason {
                 reason: status::state_reason(ending.state),
                 message: format!(
-                    "{told} Capacity that becomes free is used at once; the next plan is made at {}.",
+                    "{message} Capacity that becomes free is used at once; the next plan is made at {}.",
                     clock.at(until)
                 ),
             });
@@ -68,15 +68,15 @@ impl Arbiter {
         tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, %reason, message = %ending.message, "decision ended");
         self.count_ending(&flight, ending.state, clock);
         self.trace(&flight, ending, clock);
-        let told = self.config.names().told(&ending.message, &preemptor.key().namespace);
+        let message = self.config.names().render(&ending.message, &preemptor.key().namespace);
         // The history of a deleted preemptor does not apply to a new one of the same name.
         let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
         if !is_another {
-            self.waits_on(&flight, ending, &told, clock);
+            self.waits_on(&flight, ending, &message, clock);
         }
-        let bans = self.note_bans(&flight, ending.state, &told, clock);
+        let bans = self.note_bans(&flight, ending.state, &message, clock);
         if flight.rescue.is_some() && !bans.is_empty() {
-            self.preemption.waiting.entry(preemptor.clone()).or_default().stand_back(clock.now);
+            self.preemption.waiting.entry(preemptor.clone()).or_default().back_off_after_disruption(clock.now);
         }
         for (uid, why) in &flight.refused {
             let Some(pod) = flight.victims.iter().find(|v| v.uid == *uid).map(|v| v.pod.clone()) else { continue };
@@ -86,7 +86,7 @@ impl Arbiter {
             let key = ObjectKey::new(&victim.namespace, &victim.name);
             let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
             // No pod was evicted, so the status of the PodGroup need not report this plan.
-            if let Some(group) = group.as_ref().filter(|_| flight.begun() == 0)
+            if let Some(group) = group.as_ref().filter(|_| flight.requested_evictions() == 0)
                 && self.statuses.victims.get(group).is_some_and(|victim| victim.plan == flight.plan.id)
             {
                 self.statuses.victims.remove(group);
@@ -109,9 +109,9 @@ impl Arbiter {
             self.note_outcome(&record, clock);
             if !is_another
                 && ending.state != PlanState::Completed
-                && let Some(word) = self.stopped_by_breaker(preemptor, clock)
+                && let Some(wait_reason) = self.stopped_by_breaker(preemptor, clock)
             {
-                self.word(preemptor, Some(word), clock.now);
+                self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
             }
         }
         if let Preemptor::Group(key) = preemptor {

@@ -58,7 +58,7 @@ impl Arbiter {
             self.metrics.planned(reason);
         }
         // Before the first eviction, only its dry run can have been refused.
-        if flight.begun() == 0 && (flight.rejected.is_some() || !flight.refused.is_empty()) {
+        if flight.requested_evictions() == 0 && (flight.rejected.is_some() || !flight.refused.is_empty()) {
             let is_rejected = flight.rejected.is_some() || !flight.forbidden.is_empty();
             self.metrics.rehearsed(if is_rejected { Rehearsal::Rejected } else { Rehearsal::Refused });
         }

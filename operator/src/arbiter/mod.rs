@@ -142,15 +142,15 @@ impl Arbiter {
 
     /// Exports traces of plans with this tracer.
     #[must_use]
-    pub fn told_by(mut self, tracer: Tracer) -> Self {
+    pub fn traced_by(mut self, tracer: Tracer) -> Self {
         self.tracer = tracer;
         self
     }
 
     /// Removes all time limits on decisions, so that equal inputs give equal results.
     #[must_use]
-    pub fn untimed(mut self) -> Self {
-        self.preemption.round = Round::untimed();
+    pub fn without_time_limit(mut self) -> Self {
+        self.preemption.round = Round::without_time_limit();
         self
     }
 

@@ -12,7 +12,7 @@ use giveway_planner::model::{Budget, ObjectKey};
 use std::time::Instant;
 
 /// Maximum number of a victim's budgets that get an event, because users can create thousands of budgets for their own pods.
-const TOLD: usize = 8;
+const MOST_BUDGETS: usize = 8;
 
 impl Arbiter {
     /// Publishes an event now.
@@ -43,8 +43,8 @@ impl Arbiter {
         let waits_for = |group: &ObjectKey| {
             let preemptor = Preemptor::Group(group.clone());
             let problem = self.model.cluster.group(group)?.class_problem.as_deref();
-            let word = self.preemption.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
-            let reported = status::waits_for(&self.model, problem, self.plans.flights.get(&preemptor), word);
+            let wait_reason = self.preemption.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
+            let reported = status::waits_for(&self.model, problem, self.plans.flights.get(&preemptor), wait_reason);
             // Pods that are being ungated no longer wait.
             reported.filter(|(reason, _)| *reason != Reason::Releasing)
         };
@@ -55,7 +55,7 @@ impl Arbiter {
 
     /// Publishes events on the budgets that prevent a preemption.
     pub(super) fn tell_budgets(&mut self, preemptor: &Preemptor, shortfall: &Shortfall, now: Instant) {
-        for guaranteed in shortfall.told() {
+        for guaranteed in shortfall.named_budgets() {
             let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
                 continue;
             };
@@ -75,9 +75,10 @@ impl Arbiter {
     /// is the reason.
     pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
-        let budgets: Vec<Budget> = self.model.cluster.budgets_of(victim).into_iter().take(TOLD).cloned().collect();
+        let budgets: Vec<Budget> =
+            self.model.cluster.budgets_of(victim).into_iter().take(MOST_BUDGETS).cloned().collect();
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
-        if self.speaker.is_news(uid, matter, now) {
+        if self.speaker.is_due(uid, matter, now) {
             let (pod, action) = ((pod.clone(), uid.into()), format!("Evicting for {matter}"));
             self.publish(EventNotice::on_pod(pod, true, Reason::EvictionRefused, action, note.clone()));
         }
@@ -87,7 +88,7 @@ impl Arbiter {
     }
 
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
-        if self.speaker.is_news(&budget.uid, &format!("{reason} {matter}"), now) {
+        if self.speaker.is_due(&budget.uid, &format!("{reason} {matter}"), now) {
             self.publish(EventNotice {
                 kind: "PodDisruptionBudget".into(),
                 key: budget.key.clone(),

@@ -48,7 +48,7 @@ impl Arbiter {
         self.model.drop_old_marks(clock.epoch_seconds);
         self.expire_bans(clock);
         self.follow_breakers(clock);
-        self.forget_the_dead();
+        self.forget_deleted();
         self.plans.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.statuses.dirty.append(&mut self.model.touched);
         self.gangs.observe(&mut self.model, &self.statuses.dirty, clock);
@@ -64,19 +64,19 @@ impl Arbiter {
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let (flights, touched, unused_for) =
             (&self.plans.flights, &self.statuses.dirty, self.config.unused_group_timeout);
-        let mut chores =
+        let mut commands =
             self.gangs.pass(&self.model, flights, (touched, workloads), &mut self.speaker, unused_for, clock);
-        self.statuses.dirty.append(&mut self.gangs.take_news());
-        chores.append(&mut self.ask_for_capacity(clock));
-        chores.append(&mut self.ungate_all_pods(clock));
-        chores.into_iter().for_each(|c| self.actuator.dispatch(c));
+        self.statuses.dirty.append(&mut self.gangs.take_changed_groups());
+        commands.append(&mut self.ask_for_capacity(clock));
+        commands.append(&mut self.ungate_all_pods(clock));
+        commands.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.publish_queued(clock.now);
         self.metrics.in_flight(self.plans.flights.len());
         if self.survey.due(clock.now) {
-            let who =
+            let pending =
                 self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);
-            self.metrics.waits(who);
+            self.metrics.waits(pending);
             self.show_in_flight();
             self.speaker.forget(&self.model.cluster, clock.now);
         }
@@ -88,7 +88,7 @@ impl Arbiter {
     }
 
     /// Removes the state of deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
-    fn forget_the_dead(&mut self) {
+    fn forget_deleted(&mut self) {
         for key in std::mem::take(&mut self.model.namesakes) {
             self.statuses.last_plans.remove(&key);
             self.statuses.victims.remove(&key);

@@ -43,9 +43,9 @@ impl Arbiter {
         let model = &self.model;
         let tainted = || -> BTreeSet<&str> { tainted_nodes(model).into_iter().map(|(_, uid)| uid).collect() };
         let step = self.keeper.pass(&model.plans, &self.plan_store, keep, tainted, clock);
-        for (plan, last) in step.struck {
+        for (plan, last) in step.ended {
             tracing::warn!(%plan, message = %last.message, "plan cancelled before it was resumed");
-            self.plan_store.strike(&plan, last);
+            self.plan_store.write_last_status(&plan, last);
         }
         let writes = self.plan_store.pass(clock.now).into_iter().chain(step.commands);
         writes.for_each(|command| self.actuator.dispatch(command));
@@ -92,8 +92,11 @@ impl Arbiter {
             StoreOutcome::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
-                    let so =
-                        if flight.resumed || flight.begun() > 0 { "it is not continued" } else { "no pod was evicted" };
+                    let so = if flight.resumed || flight.requested_evictions() > 0 {
+                        "it is not continued"
+                    } else {
+                        "no pod was evicted"
+                    };
                     flight.is_not_written();
                     flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
                 }
@@ -130,7 +133,7 @@ impl Arbiter {
             let plan = match assemble(parts) {
                 Ok(plan) => plan,
                 Err(why) => {
-                    self.strike(
+                    self.end_stored_plan(
                         &name,
                         format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted."),
                         clock,
@@ -150,7 +153,7 @@ impl Arbiter {
             // Without a status it is not known whether the plan was to be carried out, or only observed.
             if plan.term.is_empty() {
                 let message = "An earlier leader ended before it wrote the status of this plan; no pod was evicted.";
-                self.strike(&name, message.to_owned(), clock);
+                self.end_stored_plan(&name, message.to_owned(), clock);
                 continue;
             }
             let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
@@ -166,7 +169,7 @@ impl Arbiter {
                 }
             };
             if let Some(older) = older {
-                self.strike(&older.id, "Its preemptor has a newer plan.".to_owned(), clock);
+                self.end_stored_plan(&older.id, "Its preemptor has a newer plan.".to_owned(), clock);
             }
         }
         self.resume_departures(without_preemptor, clock);
@@ -187,7 +190,7 @@ impl Arbiter {
                 None => {}
             }
             flight.resumed = true;
-            flight.put_off_until_due(&self.model.cluster, clock);
+            flight.postpone_until_due(&self.model.cluster, clock);
             self.plan_store.reopen(&Record::from(&flight));
             self.launch(flight);
             order.push((Reverse(priority), preemptor));
@@ -198,8 +201,8 @@ impl Arbiter {
             let Some(mut flight) = self.plans.flights.remove(&preemptor) else { continue };
             let lingering = self.model.overdue().clone();
             let known = self.context(flight.priority);
-            let known = match flight.has_begun_to_evict() {
-                true => self.context_of_begun(known),
+            let known = match flight.has_started_evictions() {
+                true => self.context_after_first_eviction(known),
                 false => known,
             };
             let context = Context { lingering, ..known };
@@ -212,11 +215,11 @@ impl Arbiter {
         self.end_stale_summaries();
     }
 
-    pub(super) fn strike(&mut self, plan: &str, message: String, clock: Clock) {
+    pub(super) fn end_stored_plan(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
         let finished_at = Some(clock.time());
-        self.plan_store.strike(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
+        self.plan_store.write_last_status(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
     }
 
     /// Corrects the statuses of PodGroups whose plan ended while no operator could write them.

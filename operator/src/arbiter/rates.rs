@@ -47,12 +47,12 @@ impl Arbiter {
         let place = |flight: &Flight| (Reverse(flight.priority), flight.started, flight.preemptor.clone());
         let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = self.plans.flights.starting().map(place).collect();
         order.sort();
-        let mut held_back = 0;
+        let mut limited = 0;
         for (_, _, preemptor) in order {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
-            let before = (flight.is_put_off(), flight.ration.clone(), flight.held_back.clone());
+            let before = (flight.is_postponed(), flight.ration.clone(), flight.reached_limit.clone());
             flight.ration(&self.model, clock, &mut tally);
-            let after = (flight.is_put_off(), &flight.ration, &flight.held_back);
+            let after = (flight.is_postponed(), &flight.ration, &flight.reached_limit);
             if (before.0, &before.1, &before.2) != after {
                 // The plan reserves capacity now, or no longer does.
                 self.model.version += u64::from(before.0 != after.0);
@@ -60,17 +60,17 @@ impl Arbiter {
                 self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
             }
             let Some(flight) = self.plans.flights.get(&preemptor) else { continue };
-            let Some(held) = &flight.held_back else { continue };
-            held_back += 1;
+            let Some(held) = &flight.reached_limit else { continue };
+            limited += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());
             let action = format!("HoldingBack {}", flight.plan.id);
-            if !self.speaker.is_news(uid, Reason::EvictionsLimited.as_str(), clock.now) {
+            if !self.speaker.is_due(uid, Reason::EvictionsLimited.as_str(), clock.now) {
                 continue;
             }
             self.metrics.outcome(Reason::EvictionsLimited);
             self.tell(&preemptor, false, Reason::EvictionsLimited, action, note);
         }
-        self.metrics.held_back(held_back);
+        self.metrics.limited_plans(limited);
     }
 
     /// Returns the evictions of the last minute, and those in progress.
@@ -87,7 +87,7 @@ impl Arbiter {
     }
 
     /// Returns the limit that does not permit now to evict this number of pods of a gang; `None` if all limits do.
-    pub(super) fn no_room_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
+    pub(super) fn limit_reached_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
         if !self.restraint.rates.most().limits() {
             return None;
         }
@@ -117,9 +117,9 @@ impl Arbiter {
     }
 
     /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
-    pub(super) fn word_of_zero(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
+    pub(super) fn wait_for_zero_limit(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", self.restraint.in_words(), plans::would_evict(&flight));
-        self.word(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
+        self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
     }
 }

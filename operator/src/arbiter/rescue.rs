@@ -46,9 +46,11 @@ impl Arbiter {
                 continue;
             }
             let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
-            let spared = waiting.spared(clock.now);
-            let anew = waiting.seen.is_none();
-            if waiting.not_before.is_some_and(|time| time > clock.now) || waiting.stands_back(clock.now).is_some() {
+            let excluded_victims = waiting.excluded_victims(clock.now);
+            let is_forced = waiting.seen.is_none();
+            if waiting.not_before.is_some_and(|time| time > clock.now)
+                || waiting.disruption_back_off(clock.now).is_some()
+            {
                 continue;
             }
             if !self.scheduler.is_alive(since, clock.now) {
@@ -68,17 +70,17 @@ impl Arbiter {
                 }
                 continue;
             }
-            if !self.critical_addons.queue.ask(&uid, self.model.version, anew, clock.now) {
+            if !self.critical_addons.queue.ask(&uid, self.model.version, is_forced, clock.now) {
                 continue;
             }
             self.preemption.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);
             let priority = self.model.priority_of(&preemptor).unwrap_or(0);
             if self.restraint.switch.mode() == Mode::Off {
-                self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_word().message, clock.now);
+                self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_reason().message, clock.now);
                 continue;
             }
             let mut context = self.context(rescue::rank(priority));
-            context.exempt = spared;
+            context.exempt = excluded_victims;
             context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
             context.lingering = self.model.lingering(clock.epoch_seconds);
             let started = Instant::now();
@@ -110,7 +112,7 @@ impl Arbiter {
                     None => self.start_rescue(&preemptor, &eviction, clock),
                 },
                 Rescue::Hopeless(why) => {
-                    let mut message = self.hopeless_told(&pod, &why);
+                    let mut message = self.hopeless_message(&pod, &why);
                     let victim = self.banned_victim_in_words(&preemptor, rescue::rank(priority));
                     for sentence in self.banned_nodes_in_words(&preemptor).into_iter().chain(victim) {
                         message = format!("{message} {sentence}");
@@ -161,21 +163,21 @@ impl Arbiter {
     }
 
     /// Returns the message for the pod's event, without the names of budgets that the pod's namespace must not see.
-    fn hopeless_told(&self, pod: &ObjectKey, why: &Hopeless) -> String {
-        let (names, mut told) = (self.config.names(), why.clone());
-        for budget in told.nearest.iter_mut().flat_map(|nearest| &mut nearest.guaranteed) {
+    fn hopeless_message(&self, pod: &ObjectKey, why: &Hopeless) -> String {
+        let (names, mut shown) = (self.config.names(), why.clone());
+        for budget in shown.nearest.iter_mut().flat_map(|nearest| &mut nearest.guaranteed) {
             if !names.known(&budget.key.namespace, &pod.namespace) {
                 budget.key = ObjectKey::default();
             }
         }
-        told.to_string()
+        shown.to_string()
     }
 
     /// Publishes an event on an add-on: why no pod is evicted for it. Events with the same reason are at least some minutes apart.
     fn tell_waiting(&mut self, pod: &ObjectKey, reason: Reason, message: String, now: Instant) {
         let preemptor = Preemptor::Pod(pod.clone());
         let Some(uid) = self.model.uid_of(&preemptor).cloned() else { return };
-        if !self.speaker.is_news(&uid, reason.as_str(), now) {
+        if !self.speaker.is_due(&uid, reason.as_str(), now) {
             return;
         }
         tracing::warn!(%pod, %message, "nobody is evicted for a critical add-on");

@@ -62,11 +62,11 @@ impl Arbiter {
             let is_unserved = self.is_unserved(&preemptor);
             let Some(flight) = self.plans.flights.get_mut(&preemptor) else { continue };
             if is_unserved && flight.plan.state != PlanState::Releasing {
-                flight.drop_plan(PlanState::Cancelled, Self::unserved_word(preemptor.key()).message);
+                flight.drop_plan(PlanState::Cancelled, Self::unserved_reason(preemptor.key()).message);
             }
             if let Some((reason, words)) = &restraint
                 && flight.ending.is_none()
-                && !may_go_on(flight, *reason)
+                && !may_continue(flight, *reason)
             {
                 let what = if flight.evicts() {
                     "; disruptions that have started are finished, and no other pod is evicted."
@@ -92,7 +92,7 @@ impl Arbiter {
     }
 
     /// Returns the wait reason of such a group.
-    pub(super) fn unserved_word(group: &ObjectKey) -> WaitReason {
+    pub(super) fn unserved_reason(group: &ObjectKey) -> WaitReason {
         WaitReason { reason: Reason::NotServed, message: not_served(&group.namespace) }
     }
 
@@ -111,7 +111,7 @@ impl Arbiter {
     }
 
     /// Returns the wait reason while Giveway is switched off.
-    pub(super) fn off_word() -> WaitReason {
+    pub(super) fn off_reason() -> WaitReason {
         WaitReason { reason: Reason::SwitchedOff, message: format!("{}.", Mode::Off.restraint()) }
     }
 
@@ -122,7 +122,7 @@ impl Arbiter {
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
             message.push_str(&not_stored());
         }
-        self.word(preemptor, Some(WaitReason { reason: Reason::Observing, message }), clock.now);
+        self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Observing, message }), clock.now);
     }
 
     /// Does the same for a critical add-on. Returns the message for its event.
@@ -198,7 +198,7 @@ fn not_stored() -> String {
 
 /// Returns true if a plan may continue under this restraint. While Giveway observes, all its evictions must have been accepted; while
 /// Giveway is switched off, its pods must already be ungated.
-fn may_go_on(flight: &Flight, restraint: Reason) -> bool {
+fn may_continue(flight: &Flight, restraint: Reason) -> bool {
     match restraint {
         Reason::SwitchedOff => flight.plan.state == PlanState::Releasing,
         _ => flight.victims.iter().all(|victim| victim.accepted),

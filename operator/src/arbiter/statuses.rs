@@ -98,9 +98,9 @@ impl Arbiter {
                 wait_reason: self.preemption.waiting.get(&preemptor).and_then(|w| w.wait_reason.as_ref()),
                 victim_of: self.statuses.victims.get(&key),
                 unwritten: self.departures.unwritten(&key),
-                capacity: self.provisioning.word(&key),
+                capacity: self.provisioning.reason(&key),
                 problem: group.class_problem.as_deref(),
-                absent: self.gangs.absent.word(&key),
+                absent: self.gangs.absent.reason(&key),
                 finished: &finished,
                 marks,
                 names: self.config.names(),
@@ -130,7 +130,7 @@ impl Arbiter {
                 continue;
             }
             // Important changes are not delayed: the condition `Scheduled` stays true, even if a pod is lost a moment later.
-            if !status::is_news(&record.status, &to) && writing.failures == 0 {
+            if !status::has_changed(&record.status, &to) && writing.failures == 0 {
                 let debounced = writing.debounced.get_or_insert_with(|| Debounced::new(to.clone(), clock.now));
                 debounced.note(to.clone(), clock.now);
                 let due = debounced.due();

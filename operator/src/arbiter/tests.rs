@@ -21,7 +21,7 @@ fn plan_in_flight(world: &mut World, number: usize, now: Instant) -> Flight {
     let [node, gang, member, victim] = ["node", "train", "member", "low"].map(|name| format!("{name}-{number}"));
     world.node(&node, 1).group(&gang, 1, 100, "PodGroup");
     world.pod(TestPod::new(&victim, 10).on(&node).terminating());
-    world.pod(TestPod::new(&member, 100).of(&gang).held().nominated(&node));
+    world.pod(TestPod::new(&member, 100).of(&gang).gated().nominated(&node));
     let pod = StoredVictimPod { name: victim.clone(), uid: format!("uid-{victim}"), node: node.clone() };
     let plan = StoredPlan {
         id: format!("p-{number}"),
@@ -64,7 +64,7 @@ fn visits_with(plans: usize) -> [usize; 2] {
     let leadership = Leadership::new("term-00000001", leads, watch::channel(false).1);
     let (config, ready) = (Config::parse_from(["giveway-operator"]), watch::channel(false).0);
     let arbiter = Arbiter::new(config, Nowhere, leadership, Metrics::default(), ready, Watches::default());
-    let mut arbiter = arbiter.untimed();
+    let mut arbiter = arbiter.without_time_limit();
     arbiter.model = world.model;
     flights.into_iter().for_each(|flight| arbiter.launch(flight));
     let is_at_rest = (0..50).any(|_| visits(&mut arbiter, clock, |_| {}) == 0);

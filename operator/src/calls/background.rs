@@ -35,7 +35,7 @@ impl Background {
     }
 
     /// Records that a call on which a decision depends is started now.
-    pub(super) async fn stand_back(&self) {
+    pub(super) async fn note_foreground_call(&self) {
         *self.busy.lock().await = Some(Instant::now());
     }
 

@@ -109,7 +109,7 @@ impl Stamps {
             type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(notice.reason.as_str().to_owned()),
             action: Some(shorten(&notice.action, ACTION)),
-            note: Some(shorten(&names.told(&notice.note, &notice.key.namespace), NOTE)),
+            note: Some(shorten(&names.render(&notice.note, &notice.key.namespace), NOTE)),
             regarding: Some(ObjectReference {
                 api_version: Some(api_version(&notice.kind)),
                 kind: Some(notice.kind.to_string()),
@@ -208,14 +208,14 @@ mod tests {
     #[test]
     fn a_repeated_event_becomes_a_series_until_it_has_been_quiet_for_six_minutes() {
         let stamps = Stamps::new("operator");
-        let told = |second: i64| {
+        let counted = |second: i64| {
             let event = stamp(&stamps, &notice("p", "Preempting", "It is."), second);
             (event.name_any(), event.series.map(|series| series.count))
         };
-        let (first, count) = told(1_000);
+        let (first, count) = counted(1_000);
         assert_eq!(count, None);
-        assert_eq!((told(1_001), told(1_300)), ((first.clone(), Some(2)), (first.clone(), Some(3))));
-        let (second, count) = told(1_660);
+        assert_eq!((counted(1_001), counted(1_300)), ((first.clone(), Some(2)), (first.clone(), Some(3))));
+        let (second, count) = counted(1_660);
         assert_eq!(count, None, "six minutes after the last one");
         assert_ne!(second, first);
         assert_eq!(stamps.state.lock().unwrap().recent.len(), 1);

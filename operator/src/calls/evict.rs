@@ -111,7 +111,7 @@ async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<Pod
             "type": types::DISRUPTION_TARGET,
             "status": "True",
             "reason": Reason::PreemptionByScheduler.as_str(),
-            "message": names.told(&call.message, &call.pod.namespace),
+            "message": names.render(&call.message, &call.pod.namespace),
             "lastTransitionTime": Timestamp::now().to_string(),
         }]}
     });

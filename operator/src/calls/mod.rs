@@ -180,8 +180,8 @@ impl Actuator {
                 let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
                 Report::Answered { call: key?, result }
             }
-            Command::LetNodeGo { plan } => {
-                let result = self.write("let-node-go", plan::let_node_go(client, &plan)).await;
+            Command::ReleaseNode { plan } => {
+                let result = self.write("let-node-go", plan::release_node(client, &plan)).await;
                 Report::Answered { call: key?, result }
             }
             Command::CreateGroup(group) => {
@@ -279,7 +279,7 @@ impl Dispatch for Actuator {
                 this.limiter.acquire(call.priority, &call.permission).await;
             }
             if !background {
-                this.background.stand_back().await;
+                this.background.note_foreground_call().await;
             }
             drop(queued);
             if let Some(report) = this.carry_out(command, event).await {

@@ -36,7 +36,7 @@ pub(super) async fn write_status(client: &Client, plan: &str, status: &Preemptio
 
 /// Removes the label by which admission reserves the node for the preemptor. The state of the plan ends the reservation
 /// too, but admission evaluates every plan that has the label.
-pub(super) async fn let_node_go(client: &Client, plan: &str) -> Result<(), CallError> {
+pub(super) async fn release_node(client: &Client, plan: &str) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let patch = json!({ "metadata": { "labels": { keys::LABEL_KEEPS_NODE: null } } });

@@ -59,13 +59,13 @@ pub(super) struct Ask {
     /// UID of the PodGroup.
     pub(super) uid: SmolStr,
     /// The message for the PodGroup's status, if there is one.
-    pub(super) word: Option<ConditionReason>,
+    pub(super) reason: Option<ConditionReason>,
     /// Since when the gang has been pending.
     since: Instant,
     /// Number of failed attempts.
     failed: u32,
     /// When the current attempt with placeholders started.
-    begun: Option<Instant>,
+    requested_since: Option<Instant>,
     /// When the next attempt may start after a failed one, and why the last one failed.
     refused: Option<(Instant, String)>,
     /// The call that created the current request, when it has succeeded completely.
@@ -75,7 +75,7 @@ pub(super) struct Ask {
 impl Ask {
     /// Returns the state of a gang that is pending from `now` on.
     pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
-        Self { uid: uid.clone(), word: None, since: now, failed: 0, begun: None, refused: None, made: None }
+        Self { uid: uid.clone(), reason: None, since: now, failed: 0, requested_since: None, refused: None, made: None }
     }
 
     /// Records that a call succeeded.
@@ -84,12 +84,12 @@ impl Ask {
     }
 
     /// Records that the current attempt has failed, and why.
-    pub(super) fn give_up(&mut self, why: &str, now: Instant) {
+    pub(super) fn back_off_after_failure(&mut self, why: &str, now: Instant) {
         if self.refused.is_none() {
             let wait = AGAIN * (1 << self.failed.min(10));
             self.refused = Some((now + wait.min(LONGEST), why.to_owned()));
             self.failed = self.failed.saturating_add(1);
-            self.begun = None;
+            self.requested_since = None;
         }
     }
 
@@ -98,10 +98,10 @@ impl Ask {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
-        let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::PutOff);
+        let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::Postponed);
         let members = waiting(model, key, &options.schedulers);
         if members.is_empty() || !(due || asked) {
-            self.word = None;
+            self.reason = None;
             return;
         }
         self.refused.take_if(|(until, _)| *until <= now);
@@ -116,7 +116,7 @@ impl Ask {
             ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
             ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
         };
-        self.word = Some(match (outcome, &self.refused) {
+        self.reason = Some(match (outcome, &self.refused) {
             (_, Some((until, why))) => ConditionReason {
                 reason: Reason::CapacityFailed,
                 message: format!(
@@ -124,7 +124,7 @@ impl Ask {
                     step.clock.at(*until)
                 ),
             },
-            (Ok(word), None) => word,
+            (Ok(reason), None) => reason,
             (Err(why), None) => ConditionReason {
                 reason: Reason::CapacityFailed,
                 message: format!("The cluster autoscaler is not asked: {why}."),
@@ -182,7 +182,7 @@ impl Ask {
                 (Reason::CapacityProvisioned, format!("{asked}: the autoscaler reports that the capacity exists."))
             }
             Some(Progress::Failed(why)) => {
-                self.give_up(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
+                self.back_off_after_failure(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
                 (Reason::CapacityFailed, String::new())
             }
         };
@@ -206,14 +206,14 @@ impl Ask {
             let name = name_for(&member.uid);
             bound += usize::from(existing.get(name.as_str()).is_some_and(|pod| pod.bound()));
         }
-        let begun = *self.begun.get_or_insert(now);
-        if self.refused.is_none() && bound < members.len() && now.duration_since(begun) >= PATIENCE {
+        let requested_since = *self.requested_since.get_or_insert(now);
+        if self.refused.is_none() && bound < members.len() && now.duration_since(requested_since) >= PATIENCE {
             let minutes = PATIENCE.as_secs() / 60;
             let placeholders = counted(members.len(), "placeholder", "placeholders");
-            self.give_up(&format!("{bound} of {placeholders} were bound after {minutes} minutes"), now);
+            self.back_off_after_failure(&format!("{bound} of {placeholders} were bound after {minutes} minutes"), now);
         }
         if self.refused.is_some() {
-            self.begun = None;
+            self.requested_since = None;
             return Ok(ConditionReason { reason: Reason::CapacityFailed, message: String::new() });
         }
         for member in members {

@@ -59,9 +59,9 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// No capacity is available.
-    Room,
+    Capacity,
     /// Its plan is postponed, so that provisioning is tried before preemption.
-    PutOff,
+    Postponed,
     /// Its members are being placed. Nothing more is requested, and existing placeholders and requests stay.
     Placed,
 }
@@ -73,14 +73,14 @@ pub struct Provisioning {
     asks: BTreeMap<ObjectKey, Ask>,
     calls: Calls,
     /// PodGroups whose message has changed.
-    news: BTreeSet<ObjectKey>,
+    changed_groups: BTreeSet<ObjectKey>,
     next: Option<Instant>,
 }
 
 impl Provisioning {
     /// Returns the state in which no capacity has been requested.
     pub fn new(options: Options) -> Self {
-        Self { options, asks: BTreeMap::new(), calls: Calls::default(), news: BTreeSet::new(), next: None }
+        Self { options, asks: BTreeMap::new(), calls: Calls::default(), changed_groups: BTreeSet::new(), next: None }
     }
 
     /// Records the result of a call.
@@ -90,19 +90,19 @@ impl Provisioning {
         let Some(ask) = self.asks.get_mut(group) else { return };
         match result {
             Ok(()) => ask.done(call),
-            Err(CallError::Failed(why) | CallError::Rejected(why)) => ask.give_up(why, now),
+            Err(CallError::Failed(why) | CallError::Rejected(why)) => ask.back_off_after_failure(why, now),
             Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
         }
     }
 
     /// Returns the message for the PodGroup's status, if there is one.
-    pub fn word(&self, group: &ObjectKey) -> Option<&ConditionReason> {
-        self.asks.get(group)?.word.as_ref()
+    pub fn reason(&self, group: &ObjectKey) -> Option<&ConditionReason> {
+        self.asks.get(group)?.reason.as_ref()
     }
 
     /// Returns the PodGroups whose message has changed since the last call of this function.
-    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.news)
+    pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed_groups)
     }
 
     /// Returns the calls to make for the gangs that are pending. `waits` returns these gangs.
@@ -119,10 +119,10 @@ impl Provisioning {
         self.next = Some(clock.now + EVERY);
         self.calls.forget(clock.now);
         let waits = if off { BTreeMap::new() } else { waits() };
-        let gone: Vec<ObjectKey> = self.asks.keys().filter(|key| !waits.contains_key(*key)).cloned().collect();
-        for key in gone {
+        let removed: Vec<ObjectKey> = self.asks.keys().filter(|key| !waits.contains_key(*key)).cloned().collect();
+        for key in removed {
             self.asks.remove(&key);
-            self.news.insert(key);
+            self.changed_groups.insert(key);
         }
         let (kept, commands) = (BTreeSet::new(), Vec::new());
         let requests = requests_by_group(model);
@@ -137,10 +137,10 @@ impl Provisioning {
                 if ask.uid != record.uid {
                     *ask = Ask::new(&record.uid, clock.now);
                 }
-                let before = ask.word.clone();
+                let before = ask.reason.clone();
                 ask.look(&self.options, key, *wait, &mut step);
-                if ask.word != before {
-                    self.news.insert(key.clone());
+                if ask.reason != before {
+                    self.changed_groups.insert(key.clone());
                 }
             }
         }

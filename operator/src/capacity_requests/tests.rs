@@ -22,7 +22,7 @@ impl Scene {
         world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"}));
         world.node("n1", 1).group_of_class("g", 2, 10, "high");
         for name in ["g0", "g1"] {
-            world.pod(TestPod::new(name, 10).of("g").held());
+            world.pod(TestPod::new(name, 10).of("g").gated());
         }
         let options = Options {
             method,
@@ -43,9 +43,9 @@ impl Scene {
         self.provisioning.pass(&self.world.model, waits, clock)
     }
 
-    fn word(&self) -> (Reason, &str) {
-        let word = self.provisioning.word(&self.world.key("g")).unwrap();
-        (word.reason, &word.message)
+    fn reason(&self) -> (Reason, &str) {
+        let reason = self.provisioning.reason(&self.world.key("g")).unwrap();
+        (reason.reason, &reason.message)
     }
 
     /// Simulates that the operator's calls succeeded, and that the watch shows the request with this condition.
@@ -83,16 +83,16 @@ fn name(commands: &[Command]) -> String {
 #[test]
 fn capacity_is_requested_after_a_time_or_at_once_for_a_plan_and_withdrawn_without_pending_members() {
     let mut scene = Scene::new(METHOD);
-    assert!(scene.pass(Some(Wait::Room), 0).is_empty());
-    assert!(scene.pass(Some(Wait::Room), 29).is_empty());
-    let asked = name(&scene.pass(Some(Wait::Room), 30));
-    assert_eq!(scene.word().0, Reason::CapacityAsked);
+    assert!(scene.pass(Some(Wait::Capacity), 0).is_empty());
+    assert!(scene.pass(Some(Wait::Capacity), 29).is_empty());
+    let asked = name(&scene.pass(Some(Wait::Capacity), 30));
+    assert_eq!(scene.reason().0, Reason::CapacityAsked);
     scene.request(&asked, "Accepted");
     let (group, request) = (scene.world.key("g"), scene.world.key(&asked));
     let call = CallKey::RequestCapacity { group, request };
     scene.provisioning.answered(&call, &Ok(()), scene.start + Duration::from_secs(31));
-    assert!(scene.pass(Some(Wait::Room), 40).is_empty(), "it is made, and complete");
-    assert_eq!(scene.word().0, Reason::CapacityAccepted);
+    assert!(scene.pass(Some(Wait::Capacity), 40).is_empty(), "it is made, and complete");
+    assert_eq!(scene.reason().0, Reason::CapacityAccepted);
     assert!(scene.pass(Some(Wait::Placed), 41).is_empty(), "until the members have their places");
     let commands = scene.pass(None, 42);
     assert!(
@@ -100,20 +100,20 @@ fn capacity_is_requested_after_a_time_or_at_once_for_a_plan_and_withdrawn_withou
         "{commands:?}"
     );
     let mut other = Scene::new(METHOD);
-    name(&other.pass(Some(Wait::PutOff), 0));
+    name(&other.pass(Some(Wait::Postponed), 0));
 }
 
 #[test]
 fn a_failed_request_is_reported_and_repeated_under_another_name_after_a_while() {
     let mut scene = Scene::new(METHOD);
-    let first = name(&scene.pass(Some(Wait::PutOff), 0));
+    let first = name(&scene.pass(Some(Wait::Postponed), 0));
     scene.request(&first, "Failed");
-    assert!(scene.pass(Some(Wait::PutOff), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
-    let (reason, message) = scene.word();
+    assert!(scene.pass(Some(Wait::Postponed), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
+    let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
     assert!(message.contains("Failed: No quota. The request is repeated at 1970-01-01T00:01:01Z."), "{message}");
-    assert!(scene.pass(Some(Wait::PutOff), 60).is_empty());
-    let commands = scene.pass(Some(Wait::PutOff), 62);
+    assert!(scene.pass(Some(Wait::Postponed), 60).is_empty());
+    let commands = scene.pass(Some(Wait::Postponed), 62);
     let [Command::RequestCapacity(again), Command::WithdrawRequest { request, .. }] = &commands[..] else {
         panic!("{commands:?}")
     };
@@ -124,7 +124,7 @@ fn a_failed_request_is_reported_and_repeated_under_another_name_after_a_while() 
 #[test]
 fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    let commands = scene.pass(Some(Wait::PutOff), 0);
+    let commands = scene.pass(Some(Wait::Postponed), 0);
     let names: Vec<String> = commands
         .iter()
         .map(|command| match command {
@@ -135,12 +135,12 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     assert_eq!(names, ["placeholder-uid-g0", "placeholder-uid-g1"]);
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
-    assert!(scene.pass(Some(Wait::PutOff), 1).is_empty());
+    assert!(scene.pass(Some(Wait::Postponed), 1).is_empty());
     let words = "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholders, of which 1 is bound.";
-    assert_eq!(scene.word(), (Reason::CapacityAsked, words));
+    assert_eq!(scene.reason(), (Reason::CapacityAsked, words));
     // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
-    let commands = scene.pass(Some(Wait::PutOff), 2);
+    let commands = scene.pass(Some(Wait::Postponed), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
     assert_eq!(scene.pass(None, 10).len(), 2, "the third one is being removed already");
 }
@@ -148,12 +148,12 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
 #[test]
 fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    scene.pass(Some(Wait::PutOff), 0);
+    scene.pass(Some(Wait::Postponed), 0);
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
-    assert!(scene.pass(Some(Wait::Room), 599).is_empty());
-    assert_eq!(scene.pass(Some(Wait::Room), 600).len(), 2, "both are removed");
-    let (reason, message) = scene.word();
+    assert!(scene.pass(Some(Wait::Capacity), 599).is_empty());
+    assert_eq!(scene.pass(Some(Wait::Capacity), 600).len(), 2, "both are removed");
+    let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
     assert!(message.contains("1 of 2 placeholders were bound after 10 minutes"), "{message}");
 }
@@ -161,37 +161,37 @@ fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
 #[test]
 fn a_rejected_request_is_reported_and_other_placeholders_are_deleted() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    scene.pass(Some(Wait::PutOff), 0);
+    scene.pass(Some(Wait::Postponed), 0);
     scene.placeholder("g0", Some("n1"));
     let refused = Err(CallError::Failed("exceeded quota: few (403)".to_owned()));
     let (group, pod) = (scene.world.key("g"), scene.world.key("placeholder-uid-g1"));
     let call = CallKey::CreatePlaceholder { group, pod };
     scene.provisioning.answered(&call, &refused, scene.start + Duration::from_secs(1));
-    let commands = scene.pass(Some(Wait::PutOff), 2);
+    let commands = scene.pass(Some(Wait::Postponed), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
-    assert!(scene.word().1.contains("exceeded quota: few (403). The request is repeated at"), "{:?}", scene.word());
+    assert!(scene.reason().1.contains("exceeded quota: few (403). The request is repeated at"), "{:?}", scene.reason());
 }
 
 #[test]
 fn no_capacity_is_requested_for_a_too_large_gang_or_if_placeholders_would_preempt() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     for name in ["g2", "g3", "g4"] {
-        scene.world.pod(TestPod::new(name, 10).of("g").held());
+        scene.world.pod(TestPod::new(name, 10).of("g").gated());
     }
-    assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());
-    assert!(scene.word().1.contains("5 pods wait, and capacity is requested for at most 4 "), "{:?}", scene.word());
+    assert!(scene.pass(Some(Wait::Postponed), 0).is_empty());
+    assert!(scene.reason().1.contains("5 pods wait, and capacity is requested for at most 4 "), "{:?}", scene.reason());
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "PreemptLowerPriority"}));
-    assert!(scene.pass(Some(Wait::PutOff), 0).is_empty());
-    assert!(scene.word().1.contains("a priority class that is not managed"), "{:?}", scene.word());
+    assert!(scene.pass(Some(Wait::Postponed), 0).is_empty());
+    assert!(scene.reason().1.contains("a priority class that is not managed"), "{:?}", scene.reason());
 }
 
 #[test]
 fn placeholders_of_an_earlier_group_do_not_count_and_are_deleted_also_if_requests_are_disabled() {
     let mut scene = Scene::new(ProvisioningMethod::Off);
-    assert!(scene.pass(Some(Wait::Room), 0).is_empty());
+    assert!(scene.pass(Some(Wait::Capacity), 0).is_empty());
     scene.world.pod(TestPod::new("stray", 10).labelled(LABEL_PLACEHOLDER, "g").owned_by_group("other").on("n1"));
     scene.placeholder("g0", Some("n1"));
     assert_eq!(scene.world.model.placeholders(&scene.world.key("g")).count(), 1);
-    assert_eq!(scene.pass(Some(Wait::Room), 1).len(), 1);
+    assert_eq!(scene.pass(Some(Wait::Capacity), 1).len(), 1);
 }

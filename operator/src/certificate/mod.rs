@@ -85,7 +85,7 @@ pub struct CertificateKeeper {
     recorder: Recorder,
     metrics: Metrics,
     /// The replica for which the last log message said that the change of the authority is delayed.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl CertificateKeeper {
@@ -102,7 +102,7 @@ impl CertificateKeeper {
             options,
             leadership,
             metrics,
-            told: None,
+            reported: None,
         }
     }
 
@@ -173,7 +173,7 @@ impl CertificateKeeper {
 
     fn rest(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
         if let Some(replica) = &waiting
-            && self.told != waiting
+            && self.reported != waiting
         {
             tracing::info!(
                 replica,
@@ -181,7 +181,7 @@ impl CertificateKeeper {
             );
         }
         let longest = if waiting.is_some() { ASK_AGAIN } else { LOOK_AGAIN };
-        self.told = waiting;
+        self.reported = waiting;
         let due = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
         // Certificates have whole seconds, so the wait ends a little after the second.
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))

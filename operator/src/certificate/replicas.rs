@@ -164,8 +164,8 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = silent.local_addr().unwrap().port();
         drop(silent);
-        let gone = dial("127.0.0.1", port, "127.0.0.1", mine.anchor()).await.unwrap_err();
-        assert!(gone.contains("refused"), "{gone}");
+        let closed = dial("127.0.0.1", port, "127.0.0.1", mine.anchor()).await.unwrap_err();
+        assert!(closed.contains("refused"), "{closed}");
     }
 
     #[test]

@@ -125,9 +125,9 @@ pub enum RotationStep {
 /// Returns the next step.
 pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationStep {
     let stored = seen.stored.valid(now);
-    let told: Vec<BTreeSet<Anchor>> =
+    let anchors: Vec<BTreeSet<Anchor>> =
         seen.bundles.iter().map(|bundle| Anchor::bundle(bundle).into_iter().collect()).collect();
-    let retired: BTreeSet<&Anchor> = told.iter().flatten().filter(|anchor| !anchor.has_expired(now)).collect();
+    let retired: BTreeSet<&Anchor> = anchors.iter().flatten().filter(|anchor| !anchor.has_expired(now)).collect();
     let mut retired: Vec<&Anchor> =
         retired.into_iter().filter(|anchor| stored.anchors().all(|known| known != *anchor)).collect();
     // The authority that replicas still need comes last, so that it is the last one to be removed.
@@ -141,7 +141,9 @@ pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationSte
         (Some(current), None) if current.renew_at() <= now => {
             return RotationStep::Prepare("less than a third of its life is left".to_owned());
         }
-        (Some(current), _) if !retired.is_empty() && !told.iter().any(|told| told.contains(current.anchor())) => {
+        (Some(current), _)
+            if !retired.is_empty() && !anchors.iter().any(|anchors| anchors.contains(current.anchor())) =>
+        {
             return RotationStep::Demote;
         }
         _ => {}
@@ -154,11 +156,11 @@ pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationSte
     let bundle: Vec<u8> = wanted.iter().flat_map(|anchor| anchor.pem().into_bytes()).collect();
     if let Some(next) = &stored.next
         && stored.published.is_some()
-        && told.iter().any(|told| !told.contains(next.anchor()))
+        && anchors.iter().any(|anchors| !anchors.contains(next.anchor()))
     {
         return RotationStep::Retract;
     }
-    if seen.bundles.iter().any(|told| *told != bundle) {
+    if seen.bundles.iter().any(|anchors| *anchors != bundle) {
         return RotationStep::Publish(bundle);
     }
 

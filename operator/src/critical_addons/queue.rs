@@ -97,13 +97,13 @@ impl AddonQueue {
     }
 
     /// Returns true if the planner must be asked about a pod now, and then records that. The interval is respected, and
-    /// the same version of the model is not decided on twice unless `anew` is set.
-    pub fn ask(&mut self, uid: &str, version: u64, anew: bool, now: Instant) -> bool {
+    /// the same version of the model is not decided on twice unless `is_forced` is set.
+    pub fn ask(&mut self, uid: &str, version: u64, is_forced: bool, now: Instant) -> bool {
         let Some(waits) = self.waiting.get_mut(uid) else { return false };
         let pace = PACE * (1 << waits.hopeless.min(SELDOM));
         let again = waits.asked.is_none_or(|(at, seen)| {
             let since = now.duration_since(at);
-            ((anew || seen != version) && since >= pace) || since >= ANYWAY
+            ((is_forced || seen != version) && since >= pace) || since >= ANYWAY
         });
         if again {
             waits.asked = Some((now, version));
@@ -148,7 +148,7 @@ mod tests {
         world.pod(addon("dns", 0)).pod(TestPod::new("system", 2_000_000_000).unschedulable());
         world.pod(TestPod::new("ordinary", 1_000_000_000).unschedulable());
         world.pod(TestPod::new("fresh", 2_000_000_000)).pod(addon("nominated", 0).nominated("n1"));
-        world.pod(addon("held", 0).held()).pod(addon("foreign", 0).scheduler("other"));
+        world.pod(addon("held", 0).gated()).pod(addon("foreign", 0).scheduler("other"));
         world.pod(addon("member", 0).of("g")).pod(addon("elsewhere", 0).in_namespace("tenant"));
         world.pod(TestPod::new("system-elsewhere", 2_000_000_000).unschedulable().in_namespace("tenant"));
         world.pod(addon("going", 0).terminating()).pod(addon("bound", 0).on("n1"));

@@ -59,7 +59,7 @@ pub struct HistoryStep {
     /// Deletions of objects.
     pub commands: Vec<Command>,
     /// Plans whose status is in flight although they have ended, with their last status.
-    pub struck: Vec<(SmolStr, PreemptionStatus)>,
+    pub ended: Vec<(SmolStr, PreemptionStatus)>,
 }
 
 /// The objects of a plan, with their names.
@@ -90,7 +90,7 @@ impl HistoryKeeper {
             self.next = Some(clock.now + EVERY);
             self.deletions.forget(clock.now);
             self.excess.clear();
-            step.struck = self.check(plans, store, keep, &tainted(), clock);
+            step.ended = self.check(plans, store, keep, &tainted(), clock);
         }
         step.commands = self.delete(clock.now);
         step
@@ -119,7 +119,7 @@ impl HistoryKeeper {
         for (name, record) in plans.iter() {
             objects.entry(plan_of_part(name)).or_default().push((name, record));
         }
-        let (mut over, mut struck) = (Vec::new(), Vec::new());
+        let (mut over, mut ended) = (Vec::new(), Vec::new());
         let suspected = std::mem::take(&mut self.suspects);
         for (plan, parts) in objects {
             if store.holds(plan) {
@@ -127,7 +127,7 @@ impl HistoryKeeper {
             }
             let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
             match parts.iter().find(|(name, _)| name.as_str() == plan).map(|(_, record)| *record) {
-                Some(first) if first.over() => {
+                Some(first) if first.has_ended() => {
                     // Of two plans of one leader that ended in the same second, the later one has the higher number in its name.
                     let age = (first.finished(), first.created, plan.len(), plan);
                     over.push(EndedPlan { age, evicted: first.status.evicted, parts });
@@ -136,7 +136,7 @@ impl HistoryKeeper {
                     let since = suspected.get(plan).copied().unwrap_or(clock.now);
                     self.suspects.insert(plan.into(), since);
                     if clock.now.duration_since(since) >= UNKNOWN {
-                        struck.push((plan.into(), struck_out(first, clock)));
+                        ended.push((plan.into(), ended_status(first, clock)));
                     }
                 }
                 None if parts.iter().all(|(_, record)| old(record)) => self.forget(&parts, tainted),
@@ -146,7 +146,7 @@ impl HistoryKeeper {
         for parts in excess(over, keep, clock.epoch_seconds).iter().rev() {
             self.forget(parts, tainted);
         }
-        struck
+        ended
     }
 
     fn forget(&mut self, parts: &[(&SmolStr, &PlanRecord)], tainted: &BTreeSet<&str>) {
@@ -204,7 +204,7 @@ fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec
 }
 
 /// Returns the last status of a plan without a plan in memory.
-fn struck_out(first: &PlanRecord, clock: Clock) -> PreemptionStatus {
+fn ended_status(first: &PlanRecord, clock: Clock) -> PreemptionStatus {
     let message = "No decision belongs to this plan; no pod is evicted for it.".to_owned();
     PreemptionStatus { finished_at: Some(clock.time()), ..dropped(&first.status, message) }
 }
@@ -413,7 +413,7 @@ mod tests {
     fn plans_without_a_decision_are_cancelled_or_deleted_after_a_while() {
         let model = world(&[("ghost", 100, Some("Evicting"), 0), ("lost.2", 100, None, 0)]);
         let just_now = pass(&model, KEEP, 160);
-        assert!(just_now.struck.is_empty() && just_now.commands.is_empty(), "a moment ago");
+        assert!(just_now.ended.is_empty() && just_now.commands.is_empty(), "a moment ago");
         let (mut keeper, begin) = (HistoryKeeper::default(), Instant::now());
         let mut later = |seconds: i64| {
             let now = begin + Duration::from_secs(seconds.unsigned_abs());
@@ -421,10 +421,10 @@ mod tests {
         };
         let step = later(0);
         assert_eq!(forgotten(&step), ["lost.2"]);
-        assert!(step.struck.is_empty(), "the watch may show late what became of it");
-        assert!(later(50).struck.is_empty());
+        assert!(step.ended.is_empty(), "the watch may show late what became of it");
+        assert!(later(50).ended.is_empty());
         let step = later(60);
-        let (name, last) = &step.struck[0];
+        let (name, last) = &step.ended[0];
         assert_eq!((name.as_str(), last.state.as_str()), ("ghost", "Cancelled"));
         assert_eq!(last.message, "No decision belongs to this plan; no pod is evicted for it.");
     }

@@ -30,7 +30,7 @@ pub struct Record<'a> {
 impl<'a> From<&'a Flight> for Record<'a> {
     fn from(flight: &'a Flight) -> Self {
         let accepted = flight.victims.iter().filter(|victim| victim.accepted).count();
-        Self::of(&flight.plan, flight.priority, flight.told_message(), accepted)
+        Self::of(&flight.plan, flight.priority, flight.message_with_limit(), accepted)
     }
 }
 
@@ -74,7 +74,7 @@ struct StoreEntry {
     /// True if the call in flight was made for an earlier entry of this name: its answer says nothing about this one.
     is_call_of_earlier: bool,
     /// True if the plan has ended: the entry is removed after its last write.
-    over: bool,
+    ended: bool,
 }
 
 impl StoreEntry {
@@ -87,7 +87,7 @@ impl StoreEntry {
             written: None,
             call: Call::Idle,
             is_call_of_earlier: false,
-            over: false,
+            ended: false,
         }
     }
 
@@ -95,7 +95,7 @@ impl StoreEntry {
     /// ended and was never stored.
     fn answered_earlier(&mut self) -> bool {
         (self.call, self.is_call_of_earlier) = (Call::Idle, false);
-        self.over && self.create.is_some() && !self.is_tried_again()
+        self.ended && self.create.is_some() && !self.is_tried_again()
     }
 
     /// Returns true if creating the objects of an ended plan is retried: only for plans in state `Observed`, which are never carried out.
@@ -158,7 +158,7 @@ impl PlanStore {
         self.open(record);
         if let Some(entry) = self.get_mut(&record.plan.id) {
             entry.wanted.finished_at = Some(now);
-            entry.over = true;
+            entry.ended = true;
         }
     }
 
@@ -168,7 +168,7 @@ impl PlanStore {
     }
 
     /// Writes the last status of a stored plan that is not in memory, whatever its status is.
-    pub fn strike(&mut self, plan: &str, last: PreemptionStatus) {
+    pub fn write_last_status(&mut self, plan: &str, last: PreemptionStatus) {
         let entry = StoreEntry {
             create: None,
             priority: 0,
@@ -176,14 +176,14 @@ impl PlanStore {
             written: None,
             call: Call::Idle,
             is_call_of_earlier: false,
-            over: true,
+            ended: true,
         };
         self.insert(plan, entry);
     }
 
     /// Updates the wanted status of a plan.
     pub fn note(&mut self, record: &Record<'_>) {
-        let differs = |entry: &StoreEntry| !entry.over && entry.wanted != record.status;
+        let differs = |entry: &StoreEntry| !entry.ended && entry.wanted != record.status;
         if self.entries.get(&record.plan.id).is_some_and(differs)
             && let Some(entry) = self.get_mut(&record.plan.id)
         {
@@ -205,7 +205,7 @@ impl PlanStore {
     pub fn close(&mut self, record: &Record<'_>, now: Time) {
         let Some(entry) = self.get_mut(&record.plan.id) else { return };
         entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };
-        entry.over = true;
+        entry.ended = true;
         // A plan that was never stored needs no last write.
         if entry.create.is_some() && !entry.call.pending() {
             self.entries.remove(&record.plan.id);
@@ -219,7 +219,7 @@ impl PlanStore {
 
     /// Returns the last status of an ended plan, if it is not acknowledged yet.
     pub fn last_status(&self, plan: &str) -> Option<&PreemptionStatus> {
-        self.entries.get(plan).filter(|entry| entry.over).map(|entry| &entry.wanted)
+        self.entries.get(plan).filter(|entry| entry.ended).map(|entry| &entry.wanted)
     }
 
     /// Returns the calls to make now.
@@ -264,7 +264,7 @@ impl PlanStore {
                 let state = status.state;
                 entry.create = None;
                 entry.written = Some(status);
-                if entry.over && entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
+                if entry.ended && entry.written.as_ref().is_some_and(|written| same(written, &entry.wanted)) {
                     self.entries.remove(plan);
                 }
                 StoreOutcome::Stored(state)
@@ -275,12 +275,12 @@ impl PlanStore {
             }
             // [`super::history`] ends the objects that were created.
             Written::Failed(_) | Written::Unanswered
-                if entry.over && entry.create.is_some() && !entry.is_tried_again() =>
+                if entry.ended && entry.create.is_some() && !entry.is_tried_again() =>
             {
                 self.entries.remove(plan);
                 StoreOutcome::Nothing
             }
-            Written::Failed(why) if !entry.over && entry.written.is_none() && entry.call.tries() >= TRIES => {
+            Written::Failed(why) if !entry.ended && entry.written.is_none() && entry.call.tries() >= TRIES => {
                 StoreOutcome::GivenUp(why)
             }
             Written::Failed(_) | Written::Unanswered => StoreOutcome::Nothing,

@@ -45,7 +45,7 @@ fn member(name: &str) -> TestPod {
 struct Run {
     departures: Departures,
     store: PlanStore,
-    begun: usize,
+    number: usize,
 }
 
 impl Run {
@@ -64,10 +64,10 @@ impl Run {
     }
 
     fn begin_unstored(&mut self, world: &World, request: Option<DepartureRequest>, now: Instant) -> Option<String> {
-        self.begun += 1;
-        let (request, id) = (request?, format!("d-{}", self.begun));
-        let begun = self.departures.begin(&world.model, &mut self.store, request, (id.clone(), "term"), at(now));
-        begun.then_some(id)
+        self.number += 1;
+        let (request, id) = (request?, format!("d-{}", self.number));
+        let is_new = self.departures.begin(&world.model, &mut self.store, request, (id.clone(), "term"), at(now));
+        is_new.then_some(id)
     }
 
     /// Begins the departures after preemptions by kube-scheduler. Returns the messages.
@@ -198,7 +198,7 @@ fn a_pod_without_a_grace_period_and_one_that_was_replaced_in_a_list_are_noticed(
     assert_eq!(run.scheduler(&mut world, now).len(), 1);
     let (mut world, mut run) = (self::world(), Run::default());
     world.pod(member("l2").preempted(200, THEIRS));
-    world.pod(TestPod::new("l2", 10).of("low").held().created(201).uid("another"));
+    world.pod(TestPod::new("l2", 10).of("low").gated().created(201).uid("another"));
     assert_eq!(run.scheduler(&mut world, now).len(), 1);
 }
 
@@ -251,7 +251,7 @@ fn a_pod_that_a_plan_evicts_now_is_left_to_the_plan() {
 #[test]
 fn replacement_pods_and_gated_pods_are_not_evicted() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
-    world.pod(TestPod::new("l5", 10).of("low").held().created(100));
+    world.pod(TestPod::new("l5", 10).of("low").gated().created(100));
     world.pod(member("l2").preempted(200, THEIRS).terminating()).pod(member("l4").created(200));
     run.scheduler(&mut world, now);
     world.pod(member("l6").created(200));
@@ -266,7 +266,7 @@ fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_
         world.pod(member(name));
     }
     world.pod(TestPod::new("g2", 10).of("low").created(100).unschedulable());
-    world.pod(TestPod::new("held", 10).of("low").created(100).held());
+    world.pod(TestPod::new("held", 10).of("low").created(100).gated());
     run.gang(&world, now);
     assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask", "g2 ask"]);
     assert_eq!(run.departures.to_wait_for(&world.model, &world.key("low"), now), 0, "it may still be completed");
@@ -323,7 +323,7 @@ fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating()
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
     let group = world.key("low");
-    world.pod(TestPod::new("l4", 10).of("low").held().created(201));
+    world.pod(TestPod::new("l4", 10).of("low").gated().created(201));
     let waits_for = |run: &Run, world: &World, after| {
         run.departures.to_wait_for(&world.model, &group, now + Duration::from_secs(after))
     };

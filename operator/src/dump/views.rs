@@ -152,10 +152,10 @@ fn waits_for(flight: &Flight) -> &'static str {
     }
     match state {
         _ if flight.waits_for_storing() => "Storing",
-        PlanState::Planned if flight.held_back.is_some() => "EvictionsLimited",
-        PlanState::Planned if flight.is_put_off() => "PreemptionDelay",
+        PlanState::Planned if flight.reached_limit.is_some() => "EvictionsLimited",
+        PlanState::Planned if flight.is_postponed() => "PreemptionDelay",
         PlanState::Planned => "Nominations",
-        PlanState::Evicting if flight.held_back.is_some() => "EvictionsLimited",
+        PlanState::Evicting if flight.reached_limit.is_some() => "EvictionsLimited",
         PlanState::Evicting => "Evictions",
         PlanState::WaitingForVictims => "Victims",
         PlanState::Releasing => "Bindings",
@@ -182,13 +182,13 @@ fn plan<'a>(flight: &'a Flight, cluster: &Cluster, clock: Clock) -> PlanEntry<'a
         state: flight.plan.state.as_str(),
         stored: flight.stored.map(PlanState::as_str),
         waits_for: waits_for(flight),
-        message: cut(&flight.told_message()),
+        message: cut(&flight.message_with_limit()),
         age_seconds: age(&flight.plan, clock),
         members: flight.members.len(),
         bound: flight.bound(cluster),
         victims: flight.victims.len(),
         evicted: flight.victims.iter().filter(|victim| victim.accepted).count(),
-        terminated: flight.gone(cluster),
+        terminated: flight.removed_victims(cluster),
         refused: flight.refused.len(),
         units: flight.plan.victims.iter().take(MOST_UNITS).map(unit).collect(),
         resumed: flight.resumed,
@@ -275,8 +275,8 @@ fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) ->
         failures: waiting.failures,
         refusals: waiting.refusals,
         retried_in_seconds: left(waiting.not_before, now),
-        others_first_seconds: left(waiting.stands_back, now),
-        excluded_victims: waiting.spared.values().filter(lasts).count(),
+        others_first_seconds: left(waiting.disruption_back_off, now),
+        excluded_victims: waiting.excluded_victims.values().filter(lasts).count(),
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
         let failed = PendingPreemptor {
             not_before: Some(after(60)),
             failures: 7,
-            spared: [("uid-a".into(), after(30)), ("uid-b".into(), clock.now)].into(),
+            excluded_victims: [("uid-a".into(), after(30)), ("uid-b".into(), clock.now)].into(),
             ..PendingPreemptor::default()
         };
         let over = PendingPreemptor { not_before: Some(clock.now), failures: 1, ..PendingPreemptor::default() };

@@ -100,7 +100,7 @@ where
             return WatchOutcome::Unheard;
         }
         if is_whole {
-            watches.told(&kind);
+            watches.delivered(&kind);
         }
         if unserved {
             return WatchOutcome::Ended;

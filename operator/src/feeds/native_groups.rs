@@ -37,7 +37,7 @@ pub(crate) async fn watch(feed: Feed) {
                 }
             }
             Ok(None) => {
-                feed.watches.told(&KIND);
+                feed.watches.delivered(&KIND);
                 // An error means that the receiver was dropped; the process is ending.
                 let _ = feed.inputs.send(Input::NativeGroup(Update::Replaced(Vec::new()))).await;
                 return std::future::pending().await;

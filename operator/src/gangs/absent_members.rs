@@ -41,8 +41,8 @@ pub struct AbsentMembers {
     /// The same PodGroups, by the time of their next read.
     queue: BTreeSet<(Instant, ObjectKey)>,
     last_read: Option<Instant>,
-    /// PodGroups of which something else is told since the last call of [`AbsentMembers::take_news`].
-    news: BTreeSet<ObjectKey>,
+    /// PodGroups of which something else is told since the last call of [`AbsentMembers::take_changed_groups`].
+    changed_groups: BTreeSet<ObjectKey>,
 }
 
 /// A PodGroup that lacks members.
@@ -58,7 +58,7 @@ struct Absence {
     due: Instant,
     reads: u32,
     /// What is told about it.
-    word: Option<String>,
+    reason: Option<String>,
 }
 
 impl AbsentMembers {
@@ -76,7 +76,7 @@ impl AbsentMembers {
             if let Some((uid, live)) = lacking {
                 let due = clock.now + PATIENCE;
                 self.queue.insert((due, key.clone()));
-                let absence = Absence { uid: uid.clone(), live, since: clock, due, reads: 0, word: None };
+                let absence = Absence { uid: uid.clone(), live, since: clock, due, reads: 0, reason: None };
                 self.groups.insert(key.clone(), absence);
             }
         }
@@ -117,17 +117,17 @@ impl AbsentMembers {
             }
         };
         let waited = now.saturating_duration_since(absence.since.now);
-        let word = match &found {
+        let reason = match &found {
             Some(failure) => Some(failure.sentence()),
             None if waited >= STALLED => stalled(model, key),
             None => None,
         };
-        if absence.word != word {
-            absence.word.clone_from(&word);
-            self.news.insert(key.clone());
+        if absence.reason != reason {
+            absence.reason.clone_from(&reason);
+            self.changed_groups.insert(key.clone());
         }
         let note = found?.sentence();
-        speaker.is_news(&absence.uid, "absent members", now).then(|| EventNotice {
+        speaker.is_due(&absence.uid, "absent members", now).then(|| EventNotice {
             kind: "PodGroup".into(),
             key: key.clone(),
             uid: absence.uid.clone(),
@@ -139,13 +139,13 @@ impl AbsentMembers {
     }
 
     /// Returns why members of a PodGroup do not exist, as sentences, if that is known.
-    pub fn word(&self, key: &ObjectKey) -> Option<&str> {
-        self.groups.get(key)?.word.as_deref()
+    pub fn reason(&self, key: &ObjectKey) -> Option<&str> {
+        self.groups.get(key)?.reason.as_deref()
     }
 
     /// Returns the PodGroups whose [word](Self::word) has changed since the last call.
-    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.news)
+    pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed_groups)
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
             let mut world = World::new();
             world.node("n1", 4).group("g", 3, 10, "PodGroup");
             for name in ["a", "b"] {
-                world.pod(TestPod::new(name, 10).of("g").held().of_job("train").created(100));
+                world.pod(TestPod::new(name, 10).of("g").gated().of_job("train").created(100));
             }
             let clock = Clock { now: Instant::now(), epoch_seconds: 100 };
             Self { world, absent: AbsentMembers::default(), speaker: Speaker::default(), clock }
@@ -239,8 +239,8 @@ mod tests {
             Some(notice.note.to_string())
         }
 
-        fn word(&self) -> Option<&str> {
-            self.absent.word(&self.world.key("g"))
+        fn reason(&self) -> Option<&str> {
+            self.absent.reason(&self.world.key("g"))
         }
     }
 
@@ -252,13 +252,13 @@ mod tests {
         assert_eq!(scene.after(0), None, "most pods are created within seconds");
         assert_eq!(scene.after(10).unwrap(), ["g", "train"]);
         assert_eq!(scene.answer(Some(105)).as_deref(), Some(FAILURE));
-        assert_eq!(scene.word(), Some(FAILURE));
-        assert_eq!(scene.absent.take_news().len(), 1);
+        assert_eq!(scene.reason(), Some(FAILURE));
+        assert_eq!(scene.absent.take_changed_groups().len(), 1);
         assert_eq!((scene.after(29), scene.after(1).map(|names| names.len())), (None, Some(2)));
         assert_eq!(scene.answer(Some(130)), None, "the same event at most every five minutes");
-        assert!(scene.absent.take_news().is_empty(), "it says the same");
-        scene.world.pod(TestPod::new("c", 10).of("g").held().of_job("train").created(150));
-        assert_eq!((scene.after(60), scene.word()), (None, None), "all exist");
+        assert!(scene.absent.take_changed_groups().is_empty(), "it says the same");
+        scene.world.pod(TestPod::new("c", 10).of("g").gated().of_job("train").created(150));
+        assert_eq!((scene.after(60), scene.reason()), (None, None), "all exist");
         assert!(scene.absent.queue.is_empty());
     }
 
@@ -267,8 +267,8 @@ mod tests {
         let mut scene = Scene::new();
         scene.after(0);
         scene.after(10);
-        assert_eq!((scene.answer(Some(99)), scene.word()), (None, None));
-        assert_eq!((scene.answer(Some(100)).as_deref(), scene.word()), (Some(FAILURE), Some(FAILURE)));
+        assert_eq!((scene.answer(Some(99)), scene.reason()), (None, None));
+        assert_eq!((scene.answer(Some(100)).as_deref(), scene.reason()), (Some(FAILURE), Some(FAILURE)));
     }
 
     #[test]
@@ -276,16 +276,24 @@ mod tests {
         let mut scene = Scene::new();
         scene.after(0);
         scene.after(10);
-        assert_eq!((scene.answer(None), scene.word()), (None, None));
+        assert_eq!((scene.answer(None), scene.reason()), (None, None));
         scene.after(50);
         assert_eq!(scene.answer(None), None, "no failure, no event");
-        assert!(scene.word().unwrap().starts_with("No other pod has been created for a minute"), "{:?}", scene.word());
+        assert!(
+            scene.reason().unwrap().starts_with("No other pod has been created for a minute"),
+            "{:?}",
+            scene.reason()
+        );
         scene.world.remove_pod("b");
-        assert_eq!((scene.after(0), scene.word()), (None, None), "something changed");
-        scene.world.pod(TestPod::new("a", 10).of("g").held().labelled(spark::LABEL_ROLE, "driver"));
+        assert_eq!((scene.after(0), scene.reason()), (None, None), "something changed");
+        scene.world.pod(TestPod::new("a", 10).of("g").gated().labelled(spark::LABEL_ROLE, "driver"));
         scene.after(60);
         scene.answer(None);
-        assert!(scene.word().unwrap().starts_with("Pod a is the driver of a Spark application"), "{:?}", scene.word());
+        assert!(
+            scene.reason().unwrap().starts_with("Pod a is the driver of a Spark application"),
+            "{:?}",
+            scene.reason()
+        );
     }
 
     #[test]

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(case.done("c").count(None), (3, 3));
         assert_eq!(case.count(None), (3, 3), "once");
         case.world.remove_pod("c");
-        case.world.pod(TestPod::new("d", 10).of("g").held().of_job("j2"));
+        case.world.pod(TestPod::new("d", 10).of("g").gated().of_job("j2"));
         assert_eq!(case.count(None), (0, 0), "another Job is another run");
         case.world.remove_pod("d");
         case.world.pod(TestPod::new("d", 10).of("g").finished("j2"));
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_the_job_has_counted_is_added_if_it_is_the_job_of_this_run() {
         let mut case = Case::new();
-        case.world.pod(TestPod::new("last", 10).of("g").held().of_job("j1"));
+        case.world.pod(TestPod::new("last", 10).of("g").gated().of_job("j1"));
         assert_eq!(case.count(job("j0", 7, 0)), (0, 0), "another Job, which this PodGroup had before");
         assert_eq!(case.count(job("j1", 4999, 4996)), (4999, 3), "no pod of those exists");
         assert_eq!(case.count(None), (4999, 3), "it stays known");
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_pod_that_the_job_counts_before_the_watch_shows_it_is_counted_once() {
         let mut case = Case::new();
-        case.world.pod(TestPod::new("last", 10).of("g").held().of_job("j1"));
+        case.world.pod(TestPod::new("last", 10).of("g").gated().of_job("j1"));
         assert_eq!(case.count(job("j1", 1, 0)), (1, 1));
         assert_eq!(case.done("a").count(job("j1", 1, 0)), (1, 1));
         assert_eq!(case.done("b").count(None), (2, 2), "both exist");

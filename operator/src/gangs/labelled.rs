@@ -15,7 +15,7 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::{GroupRecord, Model};
 use crate::speaker::Speaker;
-use crate::speaker::words::cannot_be_made;
+use crate::speaker::words::cannot_be_created;
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
 use giveway_crds::keys::{LABEL_GANG, LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::kinds::{Sizes, classes};
@@ -97,7 +97,7 @@ pub struct LabelledGangs {
     /// What owners specify and count about finished members, by PodGroup, with the UID of the PodGroup.
     counters: BTreeMap<ObjectKey, (SmolStr, OwnerCounters)>,
     /// PodGroups whose entry in `counters` has changed.
-    news: BTreeSet<ObjectKey>,
+    changed_groups: BTreeSet<ObjectKey>,
     /// PodGroups in the order in which their owners are read in turn.
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
@@ -111,7 +111,7 @@ impl LabelledGangs {
     /// Handles the answer to a call. If a PodGroup could not be created, its pods get an event.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            speaker.group_missing(group, cannot_be_made(&group.name, why), now);
+            speaker.group_missing(group, cannot_be_created(&group.name, why), now);
         }
     }
 
@@ -158,8 +158,8 @@ impl LabelledGangs {
     }
 
     /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call.
-    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.news)
+    pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed_groups)
     }
 
     /// Records the changed PodGroups, before anything is decided for them.
@@ -341,7 +341,7 @@ impl LabelledGangs {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => {
                 if record.is_none() {
-                    speaker.group_missing(key, cannot_be_made(&key.name, &why), now);
+                    speaker.group_missing(key, cannot_be_created(&key.name, &why), now);
                 }
                 return record.is_some();
             }
@@ -406,7 +406,7 @@ impl LabelledGangs {
         let counters = (record.uid.clone(), counters);
         if self.counters.get(key) != Some(&counters) {
             self.counters.insert(key.clone(), counters);
-            self.news.insert(key.clone());
+            self.changed_groups.insert(key.clone());
         }
         if record.min_count == Some(min_count) {
             return true;

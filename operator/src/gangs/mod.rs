@@ -87,9 +87,9 @@ impl Gangs {
         commands
     }
     /// Returns the PodGroups about which something is known that their status may not tell yet.
-    pub fn take_news(&mut self) -> BTreeSet<ObjectKey> {
-        let mut news = self.labelled.take_news();
-        news.append(&mut self.absent.take_news());
-        news
+    pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
+        let mut changed_groups = self.labelled.take_changed_groups();
+        changed_groups.append(&mut self.absent.take_changed_groups());
+        changed_groups
     }
 }

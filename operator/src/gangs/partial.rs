@@ -50,11 +50,11 @@ impl PartialGang {
         if !is_partially_scheduled {
             return None;
         }
-        let goes = |pod: &&Pod| pod.bound() || is_free(pod);
-        let ownerless = live().filter(goes).find(|pod| pod.owner.is_none());
+        let is_evictable = |pod: &&Pod| pod.bound() || is_free(pod);
+        let ownerless = live().filter(is_evictable).find(|pod| pod.owner.is_none());
         Some(Self {
             bound,
-            pods: live().filter(goes).count(),
+            pods: live().filter(is_evictable).count(),
             needed,
             waits: waits.key.clone(),
             ownerless: ownerless.map(|pod| pod.key.clone()),
@@ -218,7 +218,7 @@ impl PartialGangs {
     }
 
     /// Restarts the time of a gang whose pods are being evicted or cannot be evicted.
-    pub fn start_anew(&mut self, key: &ObjectKey, now: Instant) {
+    pub fn restart(&mut self, key: &ObjectKey, now: Instant) {
         if let Some((_, since)) = self.since.get_mut(key) {
             *since = now;
         }
@@ -259,7 +259,7 @@ mod tests {
         let found = due(&mut starts, &mut world, now + AFTER);
         let half = PartialGang { bound: 2, pods: 3, needed: 3, waits: world.key("g2"), ownerless: None };
         assert_eq!(found, [(world.key("g"), half)]);
-        starts.start_anew(&world.key("g"), now + AFTER);
+        starts.restart(&world.key("g"), now + AFTER);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), []);
     }
 
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn a_gang_with_bound_and_gated_members_is_disrupted_without_its_gated_members() {
         let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
-        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).gated());
         due(&mut starts, &mut world, now);
         let found = due(&mut starts, &mut world, now + AFTER);
         let half = PartialGang { bound: 2, pods: 2, needed: 3, waits: world.key("g2"), ownerless: None };
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn the_time_of_a_partially_scheduled_gang_begins_again_when_a_standby_becomes_the_leader() {
         let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
-        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).held());
+        world.pod(TestPod::new("g2", 10).of("g").of_job("job").created(100).gated());
         due(&mut starts, &mut world, now);
         starts.resume(&world.model);
         world.model.touch_all();
@@ -445,7 +445,7 @@ mod tests {
         world.model.touched.insert(world.key("g"));
         assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "its members are only pending");
         for name in ["g0", "g1"] {
-            world.pod(member(name).spec("nodeSelector", selector.clone()).held());
+            world.pod(member(name).spec("nodeSelector", selector.clone()).gated());
         }
         due(&mut starts, &mut world, now);
         assert_eq!(due(&mut starts, &mut world, now + AFTER), [], "what the owner asks for stays gated");

@@ -273,7 +273,7 @@ mod tests {
         fn conflict(&mut self, node: &str, group: &str, pods: usize) -> Option<(String, i64)> {
             let names: Vec<String> = (0..pods).map(|n| format!("{group}-new-{n}")).collect();
             for name in &names {
-                self.world.pod(TestPod::new(name, 10).of(group).held());
+                self.world.pod(TestPod::new(name, 10).of(group).gated());
             }
             let place = |name: &String| Placement {
                 pod: self.world.key(name),

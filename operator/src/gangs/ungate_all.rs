@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn every_gated_pod_is_ungated_at_once_and_again_after_a_while() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
-        world.group("g", 3, 10, "PodGroup").pod(TestPod::new("a", 10).of("g").held());
-        world.pod(TestPod::new("low", 1).of("g").held()).pod(TestPod::new("orphan", 1).of("missing").held());
-        world.pod(TestPod::new("free", 1)).pod(TestPod::new("going", 1).of("g").held().terminating());
+        world.group("g", 3, 10, "PodGroup").pod(TestPod::new("a", 10).of("g").gated());
+        world.pod(TestPod::new("low", 1).of("g").gated()).pod(TestPod::new("orphan", 1).of("missing").gated());
+        world.pod(TestPod::new("free", 1)).pod(TestPod::new("going", 1).of("g").gated().terminating());
         assert_eq!(released(&mut ungate_all, &world, now), ["a", "low", "orphan"]);
         assert_eq!(released(&mut ungate_all, &world, now), Vec::<String>::new());
         world.pod(TestPod::new("a", 10).of("g"));
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn only_selected_pods_are_ungated() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
-        world.pod(TestPod::new("old", 1).of("g").held().created(100));
-        world.pod(TestPod::new("new", 1).of("g").held().created(200));
+        world.pod(TestPod::new("old", 1).of("g").gated().created(100));
+        world.pod(TestPod::new("new", 1).of("g").gated().created(200));
         let commands = ungate_all.pass(&world.model, |pod| pod.existed_at(150), now);
         assert!(matches!(&commands[..], [Command::Release { pod, .. }] if pod.name == "old"), "{commands:?}");
         assert_eq!(released(&mut ungate_all, &world, now), ["new"]);
@@ -86,7 +86,7 @@ mod tests {
     fn the_number_of_ungating_calls_in_flight_is_bounded() {
         let (mut world, mut ungate_all, now) = (World::new(), UngateAll::default(), Instant::now());
         for number in 0..AT_ONCE + 5 {
-            world.pod(TestPod::new(&format!("p{number}"), 1).of("g").held());
+            world.pod(TestPod::new(&format!("p{number}"), 1).of("g").gated());
         }
         assert_eq!(released(&mut ungate_all, &world, now).len(), AT_ONCE);
         assert_eq!(released(&mut ungate_all, &world, now).len(), 0);

@@ -172,7 +172,7 @@ impl Election {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseError> {
         let interval = self.options.duration / 5;
         let mut observed = ObservedLease::default();
-        let mut held_until: Option<Instant> = None;
+        let mut leads_until: Option<Instant> = None;
         loop {
             let started = Instant::now();
             let attempt = tokio::select! {
@@ -182,10 +182,10 @@ impl Election {
             match attempt {
                 Ok(Ok(LeaseAttempt::Held)) => {
                     let until = started + self.options.duration;
-                    held_until = Some(until);
+                    leads_until = Some(until);
                     self.set_deadline(Some(until));
                 }
-                Ok(Ok(LeaseAttempt::OfAnother)) if held_until.is_some() => {
+                Ok(Ok(LeaseAttempt::OfAnother)) if leads_until.is_some() => {
                     self.set_deadline(None);
                     return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
                 }
@@ -193,11 +193,11 @@ impl Election {
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
                 Err(_) => tracing::warn!("the lease could not be read or written in time"),
             }
-            if held_until.is_some_and(|until| Instant::now() >= until) {
+            if leads_until.is_some_and(|until| Instant::now() >= until) {
                 self.set_deadline(None);
                 return Err(LeaseError::Lost(self.options.name.clone(), "it could not be renewed in time".into()));
             }
-            let leads = held_until.is_some();
+            let leads = leads_until.is_some();
             let (pause, is_synced) = (if leads { interval } else { interval.min(STANDBY) }, *self.synced.borrow());
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -205,7 +205,7 @@ impl Election {
                 Ok(()) = self.synced.changed(), if !leads && !is_synced => {}
             }
         }
-        if held_until.is_some() {
+        if leads_until.is_some() {
             self.set_deadline(None);
             // Writes that are in flight belong to this term, so no other replica may become the leader before they have
             // their responses.
@@ -232,7 +232,7 @@ impl Election {
                 metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
                 spec: Some(self.spec(None)),
             };
-            return held(self.api.create(&PostParams::default(), &lease).await);
+            return attempt_of(self.api.create(&PostParams::default(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().filter(|h| !h.is_empty());
@@ -250,7 +250,7 @@ impl Election {
             return Ok(LeaseAttempt::Left);
         }
         lease.spec = Some(self.spec(Some(&spec)));
-        held(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
+        attempt_of(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
     }
 
     fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
@@ -293,7 +293,7 @@ enum LeaseAttempt {
 
 /// Returns `Conflict` for a conflict or "already exists", which mean that another replica was faster, and all other
 /// errors as errors.
-fn held(result: Result<Lease, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
+fn attempt_of(result: Result<Lease, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match result {
         Ok(_) => Ok(LeaseAttempt::Held),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(LeaseAttempt::Conflict),

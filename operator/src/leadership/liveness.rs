@@ -32,13 +32,13 @@ struct PassProgress {
     /// When each write in flight began, by its number.
     writes: BTreeMap<u64, Instant>,
     /// The number of writes so far.
-    begun: u64,
+    count: u64,
 }
 
 impl Liveness {
     /// Returns the progress of a process that starts now.
     pub fn new(now: Instant) -> Self {
-        Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), begun: 0 })))
+        Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), count: 0 })))
     }
 
     fn lock(&self) -> MutexGuard<'_, PassProgress> {
@@ -53,8 +53,8 @@ impl Liveness {
     /// Records a write, which is in flight until the returned value is dropped.
     pub(super) fn write_begins(&self, now: Instant) -> WriteInFlight {
         let mut progress = self.lock();
-        progress.begun += 1;
-        let number = progress.begun;
+        progress.count += 1;
+        let number = progress.count;
         progress.writes.insert(number, now);
         WriteInFlight { liveness: self.clone(), number }
     }

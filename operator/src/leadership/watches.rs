@@ -54,7 +54,7 @@ impl Watches {
         self.trouble(kind, false, now);
     }
 
-    /// Records that the watch of a kind has started a list. [`Self::told`] is called when the list is complete.
+    /// Records that the watch of a kind has started a list. [`Self::delivered`] is called when the list is complete.
     pub fn lists(&self, kind: Cow<'static, str>, now: Instant) {
         self.trouble(kind, true, now);
     }
@@ -69,7 +69,7 @@ impl Watches {
     }
 
     /// Records that the watch of a kind delivered something.
-    pub fn told(&self, kind: &str) {
+    pub fn delivered(&self, kind: &str) {
         let mut troubles = self.lock();
         if !troubles.is_empty() {
             troubles.remove(kind);
@@ -116,11 +116,11 @@ mod tests {
         watches.failed("Pod".into(), after(start, 10));
         let broken = watches.broken(after(start, 11));
         assert_eq!(broken.as_deref(), Some("the watch of kind Pod has been broken for 11 s"));
-        watches.told("Node");
+        watches.delivered("Node");
         assert!(watches.broken(after(start, 11)).is_some(), "another one");
         assert_eq!(watches.failing(after(start, 11)), [("Pod".into(), Duration::from_secs(11))].into());
         assert!(watches.failing(after(start, 18)).is_empty(), "it does not fail any more");
-        watches.told("Pod");
+        watches.delivered("Pod");
         assert_eq!(watches.broken(after(start, 11)), None);
     }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(watches.broken(after(start, 9)), None);
         let broken = watches.broken(after(start, 60));
         assert_eq!(broken.as_deref(), Some("the watch of kind PodGroup has been broken for 60 s"));
-        watches.told("PodGroup");
+        watches.delivered("PodGroup");
         assert_eq!(watches.broken(after(start, 60)), None);
     }
 

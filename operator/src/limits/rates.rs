@@ -52,13 +52,13 @@ pub struct Full {
 #[derive(Debug, Default)]
 pub struct Rates {
     most: Most,
-    went: BTreeMap<SmolStr, (SmolStr, Instant)>,
+    evictions: BTreeMap<SmolStr, (SmolStr, Instant)>,
 }
 
 impl Rates {
     /// Returns limits without any evictions recorded.
     pub fn new(most: Most) -> Self {
-        Self { most, went: BTreeMap::new() }
+        Self { most, evictions: BTreeMap::new() }
     }
 
     /// Returns the limits.
@@ -70,14 +70,14 @@ impl Rates {
     /// counts.
     pub fn note(&mut self, namespace: &SmolStr, uid: &SmolStr, at: Instant) {
         if self.most.limits() {
-            let known = self.went.entry(uid.clone()).or_insert_with(|| (namespace.clone(), at));
+            let known = self.evictions.entry(uid.clone()).or_insert_with(|| (namespace.clone(), at));
             known.1 = known.1.max(at);
         }
     }
 
     /// Records that the pod with this UID was not evicted.
     pub fn forget(&mut self, uid: &str) {
-        self.went.remove(uid);
+        self.evictions.remove(uid);
     }
 
     /// Records the evictions of an earlier leader: the plan of this name evicted that many pods, at this time at the
@@ -92,19 +92,19 @@ impl Rates {
 
     /// Returns true if an eviction of the pod with this UID is recorded.
     pub fn counts(&self, uid: &str) -> bool {
-        self.went.contains_key(uid)
+        self.evictions.contains_key(uid)
     }
 
     /// Returns the number of evictions of the last minute. Without limits none are recorded.
     pub fn recent(&self, now: Instant) -> usize {
-        self.went.values().filter(|(_, at)| now.saturating_duration_since(*at) < MINUTE).count()
+        self.evictions.values().filter(|(_, at)| now.saturating_duration_since(*at) < MINUTE).count()
     }
 
     /// Returns the evictions that count at this time.
     pub fn tally(&mut self, now: Instant) -> RateTally {
-        self.went.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
+        self.evictions.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
         let mut tally = RateTally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
-        for (namespace, at) in self.went.values() {
+        for (namespace, at) in self.evictions.values() {
             tally.cluster.push(*at);
             tally.namespaces.entry(namespace.clone()).or_default().push(*at);
         }
@@ -149,7 +149,7 @@ impl RateTally {
     pub fn full(&self, need: &Need, now: Instant) -> Option<Full> {
         let full = |namespace: Option<&SmolStr>, most: Option<u32>, times: &[Instant], count: usize| {
             let most = most?;
-            let until = if most == 0 { now + MINUTE } else { room(times, most as usize, count)? };
+            let until = if most == 0 { now + MINUTE } else { allowed_from(times, most as usize, count)? };
             (until > now).then(|| Full { namespace: namespace.cloned(), most, until })
         };
         let none = Vec::new();
@@ -164,7 +164,7 @@ impl RateTally {
 }
 
 /// Returns from when on `count` evictions are allowed after those at `times`; `None` if they are allowed at once.
-fn room(times: &[Instant], most: usize, count: usize) -> Option<Instant> {
+fn allowed_from(times: &[Instant], most: usize, count: usize) -> Option<Instant> {
     let in_the_way = (times.len() + count.min(most)).checked_sub(most)?;
     // More evictions than the limit are allowed when no earlier ones count.
     let last = in_the_way.min(times.len()).checked_sub(1)?;

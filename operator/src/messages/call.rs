@@ -66,7 +66,7 @@ impl Call {
 
     /// Returns true if the record of the call can be deleted: the call succeeded and the watch has had time to show its
     /// effect, or it failed and has not been retried for a long time.
-    pub fn is_over(self, now: Instant) -> bool {
+    pub fn is_expired(self, now: Instant) -> bool {
         match self {
             Self::Pending(_) | Self::Idle => false,
             Self::Done(_) => self.due(now),
@@ -219,7 +219,7 @@ impl Calls {
 
     /// Deletes the records of finished calls, also of those for deleted objects.
     pub fn forget(&mut self, now: Instant) {
-        self.0.retain(|_, call| !call.is_over(now));
+        self.0.retain(|_, call| !call.is_expired(now));
     }
 
     /// Returns the number of recorded calls.

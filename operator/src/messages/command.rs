@@ -113,7 +113,7 @@ pub enum Command {
         uid: SmolStr,
     },
     /// Remove the label of a plan by which admission reserves a node.
-    LetNodeGo {
+    ReleaseNode {
         /// Name of the plan.
         plan: String,
     },
@@ -250,7 +250,7 @@ impl Command {
             Self::WriteWorkloadStatus { workload, .. } => CallKey::WorkloadStatus(workload.clone()),
             Self::Nominate { uid, node: None, .. } => CallKey::Nomination(uid.clone()),
             Self::ForgetPlan { name, .. } => CallKey::ForgetPlan(name.clone()),
-            Self::LetNodeGo { plan } => CallKey::PlanLabel(plan.clone()),
+            Self::ReleaseNode { plan } => CallKey::PlanLabel(plan.clone()),
             Self::RequestCapacity(asked) => {
                 let group = asked.gang.group.clone();
                 CallKey::RequestCapacity { request: ObjectKey::new(&group.namespace, &asked.name), group }
@@ -284,7 +284,7 @@ impl Command {
             Self::WriteWorkloadStatus { .. }
             | Self::Protect { .. }
             | Self::Publish(_)
-            | Self::LetNodeGo { .. }
+            | Self::ReleaseNode { .. }
             | Self::ForgetPlan { .. }
             | Self::ReadFailures { .. }
             | Self::DeleteGroup { .. } => true,

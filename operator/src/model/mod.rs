@@ -298,11 +298,11 @@ impl Model {
 
     /// Returns the UIDs of pods that must not be victims now, because their PodGroup or namespace may not be known yet.
     pub fn unheard(&self) -> &BTreeSet<SmolStr> {
-        &self.unheard.spared
+        &self.unheard.excluded
     }
 
     /// Returns true if one of these pods has a lower priority than this.
-    pub fn spares_below(&self, priority: i32) -> bool {
+    pub fn excludes_victims_below(&self, priority: i32) -> bool {
         self.unheard.lowest.is_some_and(|lowest| lowest < priority)
     }
 
@@ -358,15 +358,15 @@ mod tests {
         let key = world.key("train");
         let asked = |world: &World, key: &ObjectKey| world.model.has_members_of_another_owner(key);
         world.node("n1", 4).made_for("train", "u1", 2).pod(of("a", "u1").on("n1").terminating());
-        world.pod(TestPod::new("mine", 10).of("train").held());
+        world.pod(TestPod::new("mine", 10).of("train").gated());
         assert!(!asked(&world, &key), "its own, and one that a user made");
-        world.pod(of("b", "u2").held());
+        world.pod(of("b", "u2").gated());
         assert!(asked(&world, &key));
-        world.pod(of("b", "u2").held().terminating());
+        world.pod(of("b", "u2").gated().terminating());
         assert!(!asked(&world, &key), "it goes as well");
-        world.pod(of("c", "u1").held());
+        world.pod(of("c", "u1").gated());
         assert!(!asked(&world, &key));
-        world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").held());
+        world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").gated());
         assert!(!asked(&world, &world.key("other")), "nobody asked for that one by a label");
     }
 

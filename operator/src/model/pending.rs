@@ -65,7 +65,7 @@ mod tests {
     fn a_pod_is_pending_under_its_group_until_it_has_a_node_terminates_or_is_removed() {
         let mut world = World::new();
         world.node("n1", 8);
-        world.pod(TestPod::new("a", 0).of("g").held()).pod(TestPod::new("b", 0).of("g")).pod(TestPod::new("c", 0));
+        world.pod(TestPod::new("a", 0).of("g").gated()).pod(TestPod::new("b", 0).of("g")).pod(TestPod::new("c", 0));
         assert_eq!(known(&world), (vec!["g: 2".to_owned()], vec!["c".to_owned()]));
         world.pod(TestPod::new("a", 0).of("g").on("n1")).pod(TestPod::new("c", 0).terminating());
         assert_eq!(known(&world), (vec!["g: 1".to_owned()], vec![]));

@@ -125,9 +125,9 @@ impl Plans {
             let Some(first) = self.records.get(plan) else { continue };
             // A plan in state `Planned` has evicted no pod, and the status of an ended plan contains the number of evicted pods.
             let most = usize::try_from(first.status.evicted).unwrap_or(0);
-            let (at, need) = match (first.over(), &record.object) {
+            let (at, need) = match (first.has_ended(), &record.object) {
                 (true, _) if first.finished() >= since => (Some(first.finished()), record.victims.clone()),
-                (false, Some(object)) if first.status.state > PlanState::Planned => (None, gone(object, &here)),
+                (false, Some(object)) if first.status.state > PlanState::Planned => (None, removed(object, &here)),
                 _ => continue,
             };
             let past = found.entry(plan).or_insert_with(|| Past { plan: plan.into(), need: Need::new(), at });
@@ -180,7 +180,7 @@ impl Plans {
     /// Returns true if a plan that ended at or after this second nominated a critical add-on to a node.
     pub fn nominated(&self, uid: &str, node: &str, since: i64) -> bool {
         let ours = |record: &PlanRecord| record.node.as_deref() == Some(node) && record.preemptor.uid == uid;
-        let carried_out = |record: &PlanRecord| record.over() && record.status.state != PlanState::Observed;
+        let carried_out = |record: &PlanRecord| record.has_ended() && record.status.state != PlanState::Observed;
         self.records.values().any(|record| ours(record) && carried_out(record) && record.finished() >= since)
     }
 
@@ -200,11 +200,11 @@ fn victims(object: &Preemption) -> Need {
 }
 
 /// Returns the number of victims that are not `here` any more.
-fn gone(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
+fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
     let mut need = Need::new();
     for unit in &object.spec.victims {
-        let gone = |name: &str, uid: &str| !here(&ObjectKey::new(&unit.namespace, name), uid);
-        let count = unit.pods.iter().filter(|pod| gone(&pod.name, &pod.uid)).count();
+        let removed = |name: &str, uid: &str| !here(&ObjectKey::new(&unit.namespace, name), uid);
+        let count = unit.pods.iter().filter(|pod| removed(&pod.name, &pod.uid)).count();
         *need.entry(unit.namespace.as_str().into()).or_default() += count;
     }
     need
@@ -212,7 +212,7 @@ fn gone(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
 
 impl PlanRecord {
     /// Returns true if the plan has ended.
-    pub fn over(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         !self.status.state.in_flight()
     }
 
@@ -255,11 +255,11 @@ mod tests {
 
     fn found(plans: &Plans) -> Vec<String> {
         let here = |_: &ObjectKey, uid: &str| uid == "stays";
-        let told = |past: Past| {
+        let rows = |past: Past| {
             let need: Vec<String> = past.need.iter().map(|(namespace, count)| format!("{namespace}={count}")).collect();
             format!("{} {} {:?}", past.plan, need.join(" "), past.at)
         };
-        plans.lately(100, here).into_iter().map(told).collect()
+        plans.lately(100, here).into_iter().map(rows).collect()
     }
 
     #[test]

@@ -268,7 +268,7 @@ mod tests {
     fn bindings_of_the_last_minute_and_pending_pods_are_counted() {
         let (mut world, mut activity, start) = (World::new(), SchedulerActivity::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        world.node("n1", 200).pod(TestPod::new("gated", 0).held()).pod(TestPod::new("waits", 0));
+        world.node("n1", 200).pod(TestPod::new("gated", 0).gated()).pod(TestPod::new("waits", 0));
         activity.note(&world.model, start);
         for second in 1..=100 {
             let name = format!("p{second}");

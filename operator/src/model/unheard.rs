@@ -25,7 +25,7 @@ pub(super) struct Unheard {
     /// UID and creation time, in seconds since the epoch. An entry is removed after at most [`LAG`].
     young: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of the pods that must not be victims, as of the last update.
-    pub(super) spared: BTreeSet<SmolStr>,
+    pub(super) excluded: BTreeSet<SmolStr>,
     /// The lowest priority of these pods.
     pub(super) lowest: Option<i32>,
     /// Time of the last update, in seconds since the epoch.
@@ -56,15 +56,15 @@ impl Unheard {
     /// Updates at this second which pods must not be victims. Returns true if that changed.
     pub(super) fn renew(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, second: i64) -> bool {
         self.noted = second;
-        if self.young.is_empty() && self.spared.is_empty() {
+        if self.young.is_empty() && self.excluded.is_empty() {
             return false;
         }
         self.young
             .retain(|key, (_, created)| second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key));
-        let spared: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
+        let excluded: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
         self.lowest = self.young.keys().filter_map(|key| cluster.pod(key)).map(|pod| pod.priority).min();
-        let changed = spared != self.spared;
-        self.spared = spared;
+        let changed = excluded != self.excluded;
+        self.excluded = excluded;
         changed
     }
 
@@ -87,7 +87,7 @@ mod tests {
         world
     }
 
-    fn spared(world: &mut World, second: i64) -> Vec<String> {
+    fn excluded(world: &mut World, second: i64) -> Vec<String> {
         world.model.note_time(second);
         world.model.unheard().iter().map(ToString::to_string).collect()
     }
@@ -96,14 +96,14 @@ mod tests {
     fn a_pod_is_no_victim_before_its_group_is_heard_of() {
         let mut world = world();
         world.namespace("default");
-        world.pod(TestPod::new("held", 0).of("late").held().created(THEN));
+        world.pod(TestPod::new("held", 0).of("late").gated().created(THEN));
         world
             .pod(TestPod::new("a", 0).of("late").on("n1").created(THEN))
             .pod(TestPod::new("b", 0).on("n1").created(THEN));
-        assert_eq!(spared(&mut world, THEN + 1), ["uid-a"]);
+        assert_eq!(excluded(&mut world, THEN + 1), ["uid-a"]);
         let version = world.model.version;
         world.group("late", 1, 10, "PodGroup");
-        assert_eq!(spared(&mut world, THEN + 2), Vec::<String>::new());
+        assert_eq!(excluded(&mut world, THEN + 2), Vec::<String>::new());
         assert!(world.model.version > version, "who waits for room is looked at again");
     }
 
@@ -112,25 +112,25 @@ mod tests {
         let mut world = world();
         world.namespace("default");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN));
-        assert_eq!(spared(&mut world, THEN + 19), ["uid-a"]);
+        assert_eq!(excluded(&mut world, THEN + 19), ["uid-a"]);
         assert!(
-            world.model.spares_below(1) && !world.model.spares_below(0),
+            world.model.excludes_victims_below(1) && !world.model.excludes_victims_below(0),
             "nobody of his priority evicts him anyway"
         );
         let version = world.model.version;
-        assert_eq!(spared(&mut world, THEN + 20), Vec::<String>::new());
+        assert_eq!(excluded(&mut world, THEN + 20), Vec::<String>::new());
         assert_eq!(world.model.version, version + 1, "time alone changes decisions by it");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN).labelled("again", "and again"));
-        assert_eq!(spared(&mut world, THEN + 21), Vec::<String>::new(), "an update makes nobody young");
+        assert_eq!(excluded(&mut world, THEN + 21), Vec::<String>::new(), "an update makes nobody young");
     }
 
     #[test]
     fn a_pod_is_no_victim_before_its_namespace_is_heard_of() {
         let mut world = world();
         world.pod(TestPod::new("a", 0).on("n1").created(THEN));
-        assert_eq!(spared(&mut world, THEN), ["uid-a"]);
+        assert_eq!(excluded(&mut world, THEN), ["uid-a"]);
         world.namespace("default");
-        assert_eq!(spared(&mut world, THEN), Vec::<String>::new());
+        assert_eq!(excluded(&mut world, THEN), Vec::<String>::new());
     }
 
     #[test]

@@ -40,12 +40,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (verb, begun, metrics) = (verb(request.method()), Instant::now(), self.metrics.clone());
+        let (verb, start, metrics) = (verb(request.method()), Instant::now(), self.metrics.clone());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-            metrics.requested(verb, code, begun.elapsed());
+            metrics.requested(verb, code, start.elapsed());
             answer
         })
     }

@@ -168,12 +168,12 @@ mod tests {
         };
         let over = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         let spans = trace.spans(over);
-        let told = |span: &SpanData| {
+        let described = |span: &SpanData| {
             let second = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
             (span.name.to_string(), second(span.start_time), second(span.end_time))
         };
         let wanted = [("preemption", 93, 100), ("waiting", 93, 96), ("evicting", 96, 100)];
-        assert_eq!(spans.iter().map(told).collect::<Vec<_>>(), wanted.map(|(name, a, b)| (name.to_owned(), a, b)));
+        assert_eq!(spans.iter().map(described).collect::<Vec<_>>(), wanted.map(|(name, a, b)| (name.to_owned(), a, b)));
         assert_eq!(spans[0].status, Status::error("The place was taken."));
         assert_eq!((spans[0].parent_span_id, spans[2].parent_span_id), (SpanId::INVALID, SpanId::from(1)));
         assert_eq!(spans[0].attributes, [KeyValue::new("giveway.plan", "p-1")]);

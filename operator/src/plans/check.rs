@@ -34,7 +34,7 @@ pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) ->
 
 impl Flight {
     /// Returns why the plan must fail because the taint of its node could not be added, as a sentence.
-    pub(super) fn given_up(&self) -> Option<Sentence> {
+    pub(super) fn taint_failure(&self) -> Option<Sentence> {
         let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
         rescue.add.exhausted().then(|| {
             Sentence::from("Keeping a node by a taint for ").object("pod", &member.pod, &member.uid).text(format!(
@@ -103,14 +103,14 @@ impl Flight {
 
     /// Returns true if all members fit now without any further eviction.
     pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
-        self.places_now(cluster, context).is_some_and(|places| places >= self.members.len())
+        self.fitting_members(cluster, context).is_some_and(|places| places >= self.members.len())
     }
 
     /// Returns how many members fit now without any further eviction, or `None` if fewer fit than must be scheduled
     /// together.
-    pub(super) fn places_now(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
+    pub(super) fn fitting_members(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
-            return self.has_other_room(cluster, context).then_some(self.members.len());
+            return self.fits_on_another_node(cluster, context).then_some(self.members.len());
         }
         match giveway_planner::plan(cluster, &self.preemptor, context) {
             Decision::Fits { placements, .. } => Some(placements.len()),
@@ -119,20 +119,20 @@ impl Flight {
     }
 
     /// Returns true if the placeholder pods reserve enough capacity for the members, so that no eviction is needed.
-    fn room_is_kept(&self, cluster: &Cluster, context: &Context) -> bool {
+    fn placeholders_suffice(&self, cluster: &Cluster, context: &Context) -> bool {
         !self.placeholders.is_empty()
-            && matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
+            && matches!(self.decide_again(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
     }
 
     /// Returns true if a new plan would evict fewer pods, because capacity became available while this plan was
     /// postponed.
-    pub(super) fn fewer_would_go(&self, cluster: &Cluster, context: &Context) -> bool {
+    pub(super) fn new_plan_evicts_fewer(&self, cluster: &Cluster, context: &Context) -> bool {
         let there = self.victims.iter().filter(|v| current(cluster, &v.pod, &v.uid).is_some()).count();
-        matches!(self.anew(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
+        matches!(self.decide_again(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
     }
 
     /// Returns what the planner decides now, without this plan.
-    fn anew(&self, cluster: &Cluster, context: &Context) -> Decision {
+    fn decide_again(&self, cluster: &Cluster, context: &Context) -> Decision {
         let mut context = match self.placeholders.is_empty() {
             true => context.clone(),
             false => with_placeholders(context, &self.placeholders),
@@ -157,7 +157,7 @@ impl Flight {
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
         // Capacity for the minimum number of members is enough, even if not all members fit.
-        if self.places_now(cluster, context).is_some() || self.room_is_kept(cluster, context) {
+        if self.fitting_members(cluster, context).is_some() || self.placeholders_suffice(cluster, context) {
             return Some("Capacity became free; no pod was evicted.".into());
         }
         if let Some(why) = self.must_stay(model) {
@@ -177,14 +177,14 @@ impl Flight {
         if self.rescue.is_some() {
             return None;
         }
-        let begun = self.begun_units();
-        for victim in self.victims.iter().filter(|v| !v.asked() && !begun.contains(&v.unit)) {
+        let started = self.units_with_evictions();
+        for victim in self.victims.iter().filter(|v| !v.asked() && !started.contains(&v.unit)) {
             let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
             let why = if cluster.effective_priority(pod) >= self.priority {
                 " is not of lower priority any more."
             } else if cluster.is_critical_addon(pod) {
                 " is a critical add-on now."
-            } else if pod.live() && !self.goes_with(cluster, pod, victim.unit) {
+            } else if pod.live() && !self.is_disrupted_with(cluster, pod, victim.unit) {
                 " is evicted with another unit now."
             } else {
                 continue;
@@ -198,7 +198,7 @@ impl Flight {
 
     /// Returns true if a pod is disrupted together with the unit that lists it in the plan: with its PodGroup in
     /// disruption mode `PodGroup`, or else alone.
-    pub(super) fn goes_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
+    pub(super) fn is_disrupted_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
         let unit = &self.plan.victims[unit];
         let key = ObjectKey::new(&unit.namespace, &unit.name);
         let whole = cluster.group_of(pod).filter(|group| group.mode == DisruptionMode::PodGroup);
@@ -218,13 +218,13 @@ impl Flight {
     /// Returns the PodGroups in disruption mode `PodGroup` of which no pod was evicted yet and which have more bound
     /// pods than the plan lists.
     pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
-        let begun = self.begun_units();
+        let started = self.units_with_evictions();
         let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
         for victim in &self.victims {
             listed.entry(victim.unit).or_default().insert(victim.uid.as_str());
         }
         let whole =
-            self.plan.victims.iter().enumerate().filter(|(unit, v)| v.kind == "PodGroup" && !begun.contains(unit));
+            self.plan.victims.iter().enumerate().filter(|(unit, v)| v.kind == "PodGroup" && !started.contains(unit));
         let grown = whole.filter(|(unit, _)| {
             let (key, _) = self.group_of(cluster, *unit);
             let mut bound = cluster.members(&key).filter(|p| p.live() && p.node.is_some());
@@ -272,9 +272,9 @@ impl Flight {
         let planned = there.filter(|uid| context.departing.contains(*uid) && !limits.certain.contains(*uid));
         let planned: BTreeSet<SmolStr> = planned.filter(|uid| !own.contains(uid)).cloned().collect();
         let depends = !planned.is_empty() && {
-            let mut gone = self.leaving(&model.cluster, context);
-            gone.retain(|uid| !planned.contains(uid));
-            self.still_fits(&model.cluster, &self.placements(), context, &gone).is_err()
+            let mut removed = self.leaving(&model.cluster, context);
+            removed.retain(|uid| !planned.contains(uid));
+            self.still_fits(&model.cluster, &self.placements(), context, &removed).is_err()
         };
         if !depends {
             self.depends_since = None;
@@ -291,17 +291,17 @@ impl Flight {
     /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the victims of other
     /// plans, its placeholders, and terminating pods, except those that are overdue.
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
-        let mut gone: BTreeSet<SmolStr> = self.departing().cloned().collect();
-        gone.extend(context.departing.iter().chain(&self.placeholders).cloned());
+        let mut removed: BTreeSet<SmolStr> = self.departing().cloned().collect();
+        removed.extend(context.departing.iter().chain(&self.placeholders).cloned());
         // Terminating pods on other nodes only matter for affinity, anti-affinity and topology spread constraints.
         if self.depends_on_other_nodes(cluster) {
-            gone.extend(cluster.terminating().map(|p| p.uid.clone()));
+            removed.extend(cluster.terminating().map(|p| p.uid.clone()));
         } else {
             let nodes: BTreeSet<&str> = self.members.iter().map(|m| m.node.as_str()).collect();
             let here = nodes.into_iter().flat_map(|node| cluster.pods_on(node));
-            gone.extend(here.filter(|p| p.leaves).map(|p| p.uid.clone()));
+            removed.extend(here.filter(|p| p.leaves).map(|p| p.uid.clone()));
         }
-        gone.retain(|uid| !context.lingering.contains(uid));
-        gone
+        removed.retain(|uid| !context.lingering.contains(uid));
+        removed
     }
 }

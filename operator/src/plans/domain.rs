@@ -9,7 +9,7 @@ use giveway_planner::{Cluster, Context, Placement, Preemptor, SmolStr};
 use std::collections::BTreeSet;
 
 impl Flight {
-    /// Checks that these placements fit in the domain of the plan when the pods in `gone` have terminated.
+    /// Checks that these placements fit in the domain of the plan when the pods in `removed` have terminated.
     ///
     /// # Errors
     /// A sentence with the reason why they do not fit.
@@ -18,11 +18,11 @@ impl Flight {
         cluster: &Cluster,
         placements: &[Placement],
         context: &Context,
-        gone: &BTreeSet<SmolStr>,
+        removed: &BTreeSet<SmolStr>,
     ) -> Result<(), String> {
         match self.outside_domain(cluster) {
             Some(why) => Err(why),
-            None => giveway_planner::still_fits(cluster, placements, self.own_priority(), context, gone),
+            None => giveway_planner::still_fits(cluster, placements, self.own_priority(), context, removed),
         }
     }
 

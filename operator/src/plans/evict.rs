@@ -27,7 +27,7 @@ impl Flight {
                 self.forbidden.insert(uid.into());
                 self.leave_out(uid, REFUSED, why, REJECTED);
             }
-            EvictOutcome::Error(why) if is_exhausted && !self.begun_units().contains(&unit) => {
+            EvictOutcome::Error(why) if is_exhausted && !self.units_with_evictions().contains(&unit) => {
                 self.leave_out(
                     uid,
                     " failed repeatedly: ",
@@ -57,7 +57,7 @@ impl Flight {
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
             return;
         }
-        let (begun, calls) = (self.begun_units(), self.evictions(model, |_| true));
+        let (started, calls) = (self.units_with_evictions(), self.evictions(model, |_| true));
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
         if self.breaches(model, &calls) {
             return;
@@ -65,8 +65,8 @@ impl Flight {
         if !self.rehearse(model, clock, out) || self.depends_on_other_plans(now) {
             return;
         }
-        let turn = self.turn(&model.cluster);
-        if refusable > 0 && !turn.is_everybody() {
+        let evictable = self.evictable_units(&model.cluster);
+        if refusable > 0 && !evictable.are_all() {
             return;
         }
         // A PodGroup that has grown would be disrupted only partially. It is not evicted; the next check cancels the
@@ -74,8 +74,8 @@ impl Flight {
         let grown = if self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
         for (index, call) in calls {
             let unit = self.victims[index].unit;
-            let turn_has_come = || self.is_turn_of(unit, &turn) && self.may_begin(unit);
-            if !begun.contains(&unit) && (grown.contains(&unit) || !turn_has_come()) {
+            let may_be_evicted_now = || self.may_evict_unit(unit, &evictable) && self.may_start(unit);
+            if !started.contains(&unit) && (grown.contains(&unit) || !may_be_evicted_now()) {
                 continue;
             }
             if refusable > 0 && !call.refusable() {
@@ -94,7 +94,7 @@ impl Flight {
     /// Returns the calls of the evictions that were not accepted yet of the victims for which `which` returns true, with the index of each.
     pub(super) fn evictions(&self, model: &Model, which: impl Fn(&VictimPod) -> bool) -> Vec<(usize, EvictCall)> {
         let guarded = self.guarded_units(model);
-        let victims = self.victims.iter().enumerate().filter(|(_, v)| self.has_to_go(v) && which(v));
+        let victims = self.victims.iter().enumerate().filter(|(_, v)| self.must_be_evicted(v) && which(v));
         let call = |(i, v): (usize, &VictimPod)| {
             let pod = current(&model.cluster, &v.pod, &v.uid)?;
             // The eviction is in flight and no budget selects the pod, so it can neither be refused nor delay
@@ -149,7 +149,7 @@ impl Flight {
     }
 
     /// Returns true if the eviction of a victim was not accepted yet and is not rejected for good.
-    pub(super) fn has_to_go(&self, victim: &VictimPod) -> bool {
+    pub(super) fn must_be_evicted(&self, victim: &VictimPod) -> bool {
         !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
@@ -163,7 +163,7 @@ impl Flight {
 
     /// Returns the units of which this plan evicted a pod, or may have. A refused eviction evicted no pod. Neither did
     /// a call that failed too often: such a pod terminates, and counts as accepted, if a call took effect all the same.
-    pub(super) fn begun_units(&self) -> BTreeSet<usize> {
+    pub(super) fn units_with_evictions(&self) -> BTreeSet<usize> {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();
         }

@@ -148,7 +148,7 @@ impl Flights {
     pub fn take_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
-        of_group.chain(of_members).any(|flight| flight.takes_from(cluster, group))
+        of_group.chain(of_members).any(|flight| flight.evicts_from(cluster, group))
     }
 
     /// Returns the number of pods of this PodGroup that plans still have to evict. It is disrupted as a whole, so its pending pods must
@@ -156,9 +156,9 @@ impl Flights {
     pub fn to_wait_for(&self, cluster: &Cluster, group: &ObjectKey, now: Instant) -> usize {
         let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let waits = |flight: &&Flight| {
-            flight.ending.is_none() && !flight.is_put_off() && now.duration_since(flight.started) < LONGEST_WAIT
+            flight.ending.is_none() && !flight.is_postponed() && now.duration_since(flight.started) < LONGEST_WAIT
         };
-        of_group.filter(waits).map(|flight| flight.left_of(cluster, group)).sum()
+        of_group.filter(waits).map(|flight| flight.remaining_of(cluster, group)).sum()
     }
 
     /// Records changes of the cluster: the next pass advances the plans that depend on the changed objects and checks

@@ -38,12 +38,12 @@ mod wind_down;
 pub use check::{Check, with_placeholders};
 pub use flights::{Flights, LONGEST_WAIT};
 pub use mutual_exclusion::MutualExclusion;
-pub use ration::{ReachedLimit, told_full};
+pub use ration::{ReachedLimit, limit_sentence};
 pub use rehearsal::RejectedCall;
 pub use release::WaitForScheduler;
 pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
-pub use sentences::{describe, plan_message, taker, victim_message, within, would_evict};
+pub use sentences::{describe, plan_message, preemptor_in_words, victim_message, within, would_evict};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
 pub use wind_down::RemainingPods;
@@ -203,7 +203,7 @@ pub struct Flight {
     /// Set if the preemptor is a critical add-on.
     pub rescue: Option<AddonRescue>,
     /// True if the victim PodGroups have got their events.
-    pub told: bool,
+    pub victims_notified: bool,
     /// True if the plan was taken over from an earlier leader, whose calls are unknown.
     pub resumed: bool,
     /// When the plan was made or resumed, on the monotonic clock.
@@ -251,9 +251,9 @@ pub struct Flight {
     /// The units whose eviction may start now under the limits on evictions per minute; `None` if there are no limits.
     pub ration: Option<BTreeSet<usize>>,
     /// The limit that delays the other units.
-    pub held_back: Option<ReachedLimit>,
+    pub reached_limit: Option<ReachedLimit>,
     /// True if the plan is or was postponed, by its delay or by the limits on evictions per minute.
-    pub put_off: bool,
+    pub postponed: bool,
     /// True if the plan replaced one that was superseded.
     pub renewed: bool,
     /// True if a new plan with fewer victims replaces this one at once.
@@ -321,7 +321,7 @@ impl Flight {
             members,
             victims,
             rescue: None,
-            told: false,
+            victims_notified: false,
             resumed: false,
             started: now,
             stages: Vec::new(),
@@ -343,8 +343,8 @@ impl Flight {
             unbound: Vec::new(),
             placeholders: BTreeSet::new(),
             ration: None,
-            held_back: None,
-            put_off: false,
+            reached_limit: None,
+            postponed: false,
             renewed: false,
             superseded: false,
         }
@@ -366,28 +366,28 @@ impl Flight {
     /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the
     /// plan is ending, only those that are evicted in any case.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
-        let begun = self.ending.is_some().then(|| self.begun_units());
-        let leaves = move |v: &&VictimPod| begun.as_ref().is_none_or(|units| v.is_certain(units));
+        let started = self.ending.is_some().then(|| self.units_with_evictions());
+        let leaves = move |v: &&VictimPod| started.as_ref().is_none_or(|units| v.is_certain(units));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
     /// Returns true if the plan has victims and its state is `Evicting` or a later one.
-    pub fn has_begun_to_evict(&self) -> bool {
+    pub fn has_started_evictions(&self) -> bool {
         self.plan.state > PlanState::Planned && self.evicts()
     }
 
     /// Returns true if the plan is postponed by its delay or by the limits on evictions per minute, and has not evicted
     /// a pod yet.
-    pub fn is_put_off(&self) -> bool {
-        self.plan.state == PlanState::Planned && (self.put_off || self.held_back.is_some())
+    pub fn is_postponed(&self) -> bool {
+        self.plan.state == PlanState::Planned && (self.postponed || self.reached_limit.is_some())
     }
 
     /// Returns the victims that other preemptors see as terminating: UID, and the highest priority of such a preemptor. Victims that are
     /// evicted in any case count for all preemptors. The others count for preemptors of at most the priority of this plan, and for none if
     /// the plan is postponed or ending.
     fn seen_as_terminating(&self) -> impl Iterator<Item = (&SmolStr, i32)> {
-        let (begun, may_stay) = (self.begun_units(), self.may_not_go());
-        self.victims.iter().filter_map(move |v| match v.is_certain(&begun) {
+        let (started, may_stay) = (self.units_with_evictions(), self.may_stay());
+        self.victims.iter().filter_map(move |v| match v.is_certain(&started) {
             true => Some((&v.uid, i32::MAX)),
             false => (!may_stay).then_some((&v.uid, self.priority)),
         })
@@ -400,17 +400,17 @@ impl Flight {
 
     /// Returns the UIDs of the victims on which the first eviction of another plan may rely: the rehearsal of this plan has succeeded, or they
     /// are evicted in any case.
-    pub fn departing_surely(&self) -> impl Iterator<Item = &SmolStr> {
+    pub fn departing_for_certain(&self) -> impl Iterator<Item = &SmolStr> {
         let is_rehearsed = self.plan.state >= PlanState::Evicting;
         self.seen_as_terminating().filter(move |(_, most)| is_rehearsed || *most == i32::MAX).map(|(uid, _)| uid)
     }
 
     /// Returns true if no preemptor may count on the termination of all victims. That is also the case if the limits on evictions per
     /// minute do not allow all evictions yet.
-    fn may_not_go(&self) -> bool {
+    fn may_stay(&self) -> bool {
         let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
-        let may_be_held_back = self.plan.state == PlanState::Planned && is_limited;
-        self.ending.is_some() || self.is_put_off() || may_be_held_back
+        let is_partly_permitted = self.plan.state == PlanState::Planned && is_limited;
+        self.ending.is_some() || self.is_postponed() || is_partly_permitted
     }
 
     /// Returns the nodes of the members and victims.
@@ -431,12 +431,12 @@ impl Flight {
     }
 
     /// Returns how many victims have terminated.
-    pub fn gone(&self, cluster: &Cluster) -> usize {
-        self.victims.iter().filter(|v| is_gone(cluster, &v.pod, &v.uid)).count()
+    pub fn removed_victims(&self, cluster: &Cluster) -> usize {
+        self.victims.iter().filter(|v| has_been_removed(cluster, &v.pod, &v.uid)).count()
     }
 
     /// Returns for how many victims an eviction was requested.
-    pub fn begun(&self) -> usize {
+    pub fn requested_evictions(&self) -> usize {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
 
@@ -452,7 +452,7 @@ impl Flight {
     }
 
     /// Returns true if the plan evicts pods of this PodGroup.
-    pub fn takes_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
+    pub fn evicts_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         self.plan.victims.iter().any(|v| {
             let key = ObjectKey::new(&v.namespace, &v.name);
             if v.kind == "PodGroup" {
@@ -464,7 +464,7 @@ impl Flight {
     }
 
     /// Returns how many pods of this PodGroup, which is evicted as a whole, are not terminating yet.
-    pub fn left_of(&self, cluster: &Cluster, group: &ObjectKey) -> usize {
+    pub fn remaining_of(&self, cluster: &Cluster, group: &ObjectKey) -> usize {
         let is_of_group = |unit: usize| {
             let unit = &self.plan.victims[unit];
             unit.kind == "PodGroup" && unit.namespace == *group.namespace && unit.name == *group.name
@@ -488,7 +488,7 @@ impl Flight {
         let mut out = Advance::default();
         let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
         self.observe(model);
-        self.spare_protected(cluster);
+        self.exclude_protected(cluster);
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
                 Some(_) => self.rescue_overtaken(cluster, clock),
@@ -507,7 +507,7 @@ impl Flight {
             self.drop_plan(PlanState::Cancelled, format!("The plan does not hold any more: {why}"));
         }
         if self.ending.is_none()
-            && let Some(why) = self.given_up()
+            && let Some(why) = self.taint_failure()
         {
             self.drop_plan(PlanState::Failed, why);
         }
@@ -519,7 +519,7 @@ impl Flight {
             self.planned(now, &mut out);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
-            self.keep_places(cluster, clock, &mut out);
+            self.maintain_reservations(cluster, clock, &mut out);
             self.recheck(model, context, clock);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
@@ -529,7 +529,7 @@ impl Flight {
             }
         }
         if self.ending.is_none() && self.plan.state == PlanState::WaitingForVictims {
-            self.keep_places(cluster, clock, &mut out);
+            self.maintain_reservations(cluster, clock, &mut out);
             self.await_victims(now);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Releasing {
@@ -563,9 +563,9 @@ impl VictimPod {
     }
 
     /// Returns true if it is evicted whatever happens to the plan: its eviction was requested, or a pod of its PodGroup was evicted, which
-    /// is one of the units `begun`.
-    fn is_certain(&self, begun: &BTreeSet<usize>) -> bool {
-        self.asked() || begun.contains(&self.unit)
+    /// is one of the units `started`.
+    fn is_certain(&self, started: &BTreeSet<usize>) -> bool {
+        self.asked() || started.contains(&self.unit)
     }
 }
 
@@ -576,7 +576,7 @@ fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a P
 
 /// Returns true if a victim uses no capacity any more: it does not exist, or it finished without being deleted. A pod
 /// that is being deleted counts until the kubelet has confirmed the end of all its containers.
-fn is_gone(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
+fn has_been_removed(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
     current(cluster, pod, uid).is_none_or(|pod| pod.ended() && !pod.terminating)
 }
 

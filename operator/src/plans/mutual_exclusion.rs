@@ -35,7 +35,7 @@ impl MutualExclusion {
 
 impl Flight {
     /// Withdraws the nominations of members that exclude each other.
-    pub(super) fn make_way_for_mates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+    pub(super) fn withdraw_blocking_nominations(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         if self.mutual_exclusion.is_none() {
             self.mutual_exclusion =
                 Some(MutualExclusion { uids: mutually_exclusive(cluster, &self.placements()), withdrawn: None });

@@ -21,26 +21,26 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvictableUnits {
     /// None.
-    Nobody,
+    NoUnits,
     /// Every unit without a pod on one of these nodes.
-    Except(BTreeSet<SmolStr>),
+    AllExceptOn(BTreeSet<SmolStr>),
 }
 
 impl EvictableUnits {
     /// Returns true if all units may be evicted.
-    pub(super) fn is_everybody(&self) -> bool {
-        matches!(self, Self::Except(nodes) if nodes.is_empty())
+    pub(super) fn are_all(&self) -> bool {
+        matches!(self, Self::AllExceptOn(nodes) if nodes.is_empty())
     }
 }
 
 impl Flight {
     /// Returns which units may be evicted, judging by the placements that are reserved.
-    pub(super) fn turn(&self, cluster: &Cluster) -> EvictableUnits {
+    pub(super) fn evictable_units(&self, cluster: &Cluster) -> EvictableUnits {
         if self.rescue.is_some() {
-            return if self.places_kept(cluster) {
-                EvictableUnits::Except(BTreeSet::new())
+            return if self.are_placements_reserved(cluster) {
+                EvictableUnits::AllExceptOn(BTreeSet::new())
             } else {
-                EvictableUnits::Nobody
+                EvictableUnits::NoUnits
             };
         }
         let missing: BTreeSet<SmolStr> =
@@ -48,14 +48,14 @@ impl Flight {
         let failed = self.members.iter().any(|member| member.nominate.tries() > 0);
         let is_none_reserved = !self.members.iter().any(|member| reserved(cluster, member));
         if !missing.is_empty() && (failed || is_none_reserved || !self.of_victims_only(cluster, &missing)) {
-            return EvictableUnits::Nobody;
+            return EvictableUnits::NoUnits;
         }
-        EvictableUnits::Except(missing)
+        EvictableUnits::AllExceptOn(missing)
     }
 
     /// Returns true if a unit may be evicted.
-    pub(super) fn is_turn_of(&self, unit: usize, turn: &EvictableUnits) -> bool {
-        let EvictableUnits::Except(nodes) = turn else { return false };
+    pub(super) fn may_evict_unit(&self, unit: usize, evictable: &EvictableUnits) -> bool {
+        let EvictableUnits::AllExceptOn(nodes) = evictable else { return false };
         nodes.is_empty() || self.plan.victims[unit].pods.iter().all(|pod| !nodes.contains(pod.node.as_str()))
     }
 

@@ -11,21 +11,22 @@ use giveway_planner::model::{Cluster, Pod};
 impl Flight {
     /// Cancels the plan if a victim whose eviction was not accepted yet is protected. Evictions that have not been sent
     /// yet are withdrawn.
-    pub(super) fn spare_protected(&mut self, cluster: &Cluster) {
+    pub(super) fn exclude_protected(&mut self, cluster: &Cluster) {
         let stays = |victim: &&super::VictimPod| {
             !victim.accepted
                 && !self.forbidden.contains(&victim.uid)
                 && cluster.protection(&victim.pod.namespace).is_some()
         };
-        let spared: Vec<SmolStr> = self.victims.iter().filter(stays).map(|victim| victim.uid.clone()).collect();
-        let Some(first) = spared.first().and_then(|uid| self.victims.iter().find(|victim| victim.uid == *uid)) else {
+        let excluded: Vec<SmolStr> = self.victims.iter().filter(stays).map(|victim| victim.uid.clone()).collect();
+        let Some(first) = excluded.first().and_then(|uid| self.victims.iter().find(|victim| victim.uid == *uid)) else {
             return;
         };
         let why = current(cluster, &first.pod, &first.uid).and_then(|pod| why_protected(cluster, pod));
-        self.forbidden.extend(spared);
+        self.forbidden.extend(excluded);
         self.hold();
         if let Some(why) = why {
-            let what = if self.begun() == 0 { "No pod was evicted: " } else { "No other pod is evicted: " };
+            let what =
+                if self.requested_evictions() == 0 { "No pod was evicted: " } else { "No other pod is evicted: " };
             self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
         }
     }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The announced time is kept unless the limits allow evictions earlier than it by more than this.
-const TOLD: Duration = Duration::from_secs(2);
+const TOLERANCE: Duration = Duration::from_secs(2);
 
 /// The limit that delays a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub struct ReachedLimit {
 impl ReachedLimit {
     /// Returns a sentence about the limit and the announced time.
     pub fn sentence(&self) -> Sentence {
-        told_full(&self.full, self.at)
+        limit_sentence(&self.full, self.at)
     }
 }
 
 /// Returns a sentence about the limit that is reached and when it allows evictions again.
-pub fn told_full(full: &Full, at: Timestamp) -> Sentence {
+pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
     let whose = match &full.namespace {
         Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
@@ -50,9 +50,9 @@ impl Flight {
     pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut RateTally) {
         // A request that failed was counted when it was made, and is repeated.
         let requested = self.requested_units();
-        let waiting = self.not_begun(&requested);
+        let waiting = self.units_without_evictions(&requested);
         if waiting.is_empty() || self.ending.is_some() || !self.is_due(&model.cluster, clock) {
-            self.held_back = None;
+            self.reached_limit = None;
             self.ration =
                 Some(if waiting.is_empty() { (0..self.plan.victims.len()).collect() } else { BTreeSet::new() });
             return;
@@ -66,8 +66,8 @@ impl Flight {
             });
             need
         };
-        let nobody_went = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
-        let mut full = if nobody_went { tally.full(&need(&order), clock.now) } else { None };
+        let no_eviction_requested = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
+        let mut full = if no_eviction_requested { tally.full(&need(&order), clock.now) } else { None };
         let (mut may, mut rest) = (requested, order.as_slice());
         while let (None, [unit, others @ ..]) = (&full, rest) {
             let one = need(&[*unit]);
@@ -82,19 +82,20 @@ impl Flight {
             tally.promise(&need(rest), full.until);
         }
         self.ration = Some(may);
-        self.held_back = full.map(|full| self.told(full, clock));
+        self.reached_limit = full.map(|full| self.announce(full, clock));
     }
 
     /// Returns true if the limits allow that the eviction of a unit starts.
-    pub(super) fn may_begin(&self, unit: usize) -> bool {
+    pub(super) fn may_start(&self, unit: usize) -> bool {
         self.ration.as_ref().is_none_or(|units| units.contains(&unit))
     }
 
     /// Returns the namespace and UID of victims with an eviction in flight: without a response yet, or belonging to a
     /// PodGroup of which a pod was evicted.
     pub fn under_way(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr)> {
-        let begun = self.begun_units();
-        let going = move |v: &&super::VictimPod| v.call.pending() || (begun.contains(&v.unit) && self.has_to_go(v));
+        let started = self.units_with_evictions();
+        let going =
+            move |v: &&super::VictimPod| v.call.pending() || (started.contains(&v.unit) && self.must_be_evicted(v));
         self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
     }
 
@@ -105,14 +106,14 @@ impl Flight {
 
     /// Returns the units whose eviction has not started and that are not among `requested`, with the number of their pods that have to be
     /// evicted.
-    fn not_begun(&self, requested: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
-        let begun = self.begun_units();
+    fn units_without_evictions(&self, requested: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
+        let started = self.units_with_evictions();
         let mut units = BTreeMap::new();
         if self.plan.state > PlanState::Evicting {
             return units;
         }
         let idle = |v: &&super::VictimPod| {
-            self.has_to_go(v) && !v.call.pending() && !begun.contains(&v.unit) && !requested.contains(&v.unit)
+            self.must_be_evicted(v) && !v.call.pending() && !started.contains(&v.unit) && !requested.contains(&v.unit)
         };
         for victim in self.victims.iter().filter(idle) {
             *units.entry(victim.unit).or_default() += 1;
@@ -132,29 +133,29 @@ impl Flight {
 
     /// Keeps the announced time until it has passed, unless the limit allows evictions earlier. So the message does not
     /// change all the time.
-    fn told(&self, full: Full, clock: Clock) -> ReachedLimit {
-        let known = self.held_back.as_ref().filter(|known| {
+    fn announce(&self, full: Full, clock: Clock) -> ReachedLimit {
+        let known = self.reached_limit.as_ref().filter(|known| {
             known.full.namespace == full.namespace
                 && known.full.until > clock.now
-                && full.until + TOLD >= known.full.until
+                && full.until + TOLERANCE >= known.full.until
         });
         known.cloned().unwrap_or_else(|| ReachedLimit { at: clock.at(full.until), full })
     }
 
     /// Returns the message of the stored plan, which administrators read, while the plan is in flight.
-    pub fn told_message(&self) -> String {
-        match &self.held_back {
+    pub fn message_with_limit(&self) -> String {
+        match &self.reached_limit {
             Some(held) if self.ending.is_none() => format!("{} {}", self.plan.message, held.sentence()),
             _ => self.plan.message.clone(),
         }
     }
 
     /// Returns the message for the preemptor's status and events.
-    pub fn told_to(&self, names: Names) -> String {
-        let message = match &self.held_back {
+    pub fn message_for_preemptor(&self, names: Names) -> String {
+        let message = match &self.reached_limit {
             Some(held) if self.ending.is_none() => self.message.clone().text(" ").then(held.sentence()),
             _ => self.message.clone(),
         };
-        names.told(&message, &self.preemptor.key().namespace)
+        names.render(&message, &self.preemptor.key().namespace)
     }
 }

@@ -77,9 +77,9 @@ impl Flight {
 
     /// Tries the evictions, except those of units of which a pod was evicted: they are evicted in any case.
     fn rehearse_evictions(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
-        let begun = self.begun_units();
+        let started = self.units_with_evictions();
         let is_untried = |v: &VictimPod| !matches!(v.rehearsal, Call::Done(_)) && v.call == Call::Idle;
-        let untried = self.evictions(model, |victim| is_untried(victim) && !begun.contains(&victim.unit));
+        let untried = self.evictions(model, |victim| is_untried(victim) && !started.contains(&victim.unit));
         let chosen = (self.victims.len() > ALL).then(|| self.one_victim_per_controller());
         let is_chosen = |index: &usize| chosen.as_ref().is_none_or(|chosen| chosen.contains(index));
         let mut allowed = true;

@@ -89,17 +89,17 @@ impl Flight {
             self.drop_plan(PlanState::Cancelled, why);
             return;
         }
-        self.keep_places(cluster, clock, out);
+        self.maintain_reservations(cluster, clock, out);
         self.ungated_at.get_or_insert(model.scheduler_decisions);
         if self.ungate(cluster, clock, out) {
             return;
         }
-        self.make_way_for_mates(cluster, clock, out);
+        self.withdraw_blocking_nominations(cluster, clock, out);
         let waiting = self.waiting(cluster);
         let progress = self.scheduler_progress(now, &waiting);
         let late = match &mut self.rescue {
             // A critical add-on has a time limit of its own.
-            Some(rescue) => rescue.is_over(clock.now),
+            Some(rescue) => rescue.has_had_its_turn(clock.now),
             None => self.ends_wait(progress, model, &waiting, clock.now),
         };
         // Second attempt (KEP-5710, delayed preemption): while the nomination is feasible, no new eviction starts. If
@@ -114,7 +114,7 @@ impl Flight {
         // planned.
         let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
         let have_room =
-            || self.places_now(cluster, &beside_all_plans(context)).is_some_and(|places| places >= waiting.len());
+            || self.fitting_members(cluster, &beside_all_plans(context)).is_some_and(|places| places >= waiting.len());
         if in_turn && !late && (!looks || have_room()) {
             return;
         }
@@ -156,7 +156,7 @@ impl Flight {
     }
 
     /// Returns true if kube-scheduler has reported on this member since the members began to be ungated.
-    fn is_reported_anew(&self, model: &Model, member: &Placement) -> bool {
+    fn is_reported_again(&self, model: &Model, member: &Placement) -> bool {
         let since = self.ungated_at.unwrap_or(u64::MAX);
         model.scheduler_report(&member.pod).is_some_and(|report| report.decision > since)
     }
@@ -165,7 +165,7 @@ impl Flight {
     /// for the first time, or a node that was not ready becomes ready.
     fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> SchedulerProgress {
         let Now { model, context, clock, limits } = now;
-        let reported = waiting.iter().filter(|member| self.is_reported_anew(model, member)).count();
+        let reported = waiting.iter().filter(|member| self.is_reported_again(model, member)).count();
         // A member that was reported before it is bound counts as progress twice.
         let heard = 2 * self.bound(&model.cluster) + reported;
         let recovers = self.members.iter().any(|member| context.recovering.contains(&member.node));
@@ -225,7 +225,7 @@ impl Flight {
             (None, SchedulerProgress::Idle | SchedulerProgress::Passed) => {
                 model.scheduler_report(&member.pod).is_some()
             }
-            (None, _) => self.is_reported_anew(model, member),
+            (None, _) => self.is_reported_again(model, member),
         };
         let unbound = waiting.iter().filter(considered).map(|p| (p.uid.clone(), p.node.clone())).collect();
         self.unbound = unbound;

@@ -61,7 +61,7 @@ impl AddonRescue {
     }
 
     /// Returns true if the pod could have been bound for so long that the next add-on has its turn.
-    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+    pub(super) fn has_had_its_turn(&mut self, now: Instant) -> bool {
         now.duration_since(*self.fits_since.get_or_insert(now)) >= TURN
     }
 }
@@ -92,10 +92,10 @@ impl Flight {
     }
 
     /// Ends the reservation of the node, possibly before the plan ends.
-    pub(super) fn let_node_go(&mut self, out: &mut Advance) {
+    pub(super) fn release_node(&mut self, out: &mut Advance) {
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.keeps) {
             rescue.keeps = false;
-            out.commands.push(Command::LetNodeGo { plan: self.plan.id.clone() });
+            out.commands.push(Command::ReleaseNode { plan: self.plan.id.clone() });
         }
     }
 
@@ -112,7 +112,7 @@ impl Flight {
     }
 
     /// Reserves the placements of the members by nominations and by the taint.
-    pub(super) fn keep_places(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+    pub(super) fn maintain_reservations(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let shown = self.shows_taint(cluster);
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint)
             && !shown
@@ -125,7 +125,7 @@ impl Flight {
     }
 
     /// Returns true if the placements of all members are reserved.
-    pub(super) fn places_kept(&self, cluster: &Cluster) -> bool {
+    pub(super) fn are_placements_reserved(&self, cluster: &Cluster) -> bool {
         let taint = self.rescue.as_ref().filter(|rescue| rescue.taint);
         let tainted = taint.is_none_or(|rescue| matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster));
         tainted && self.members.iter().all(|member| super::reserved(cluster, member))
@@ -165,7 +165,7 @@ impl Flight {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
-        let none = self.begun() == 0 && !self.victims.iter().any(|victim| victim.accepted);
+        let none = self.requested_evictions() == 0 && !self.victims.iter().any(|victim| victim.accepted);
         let harm = if none { "no pod was evicted".to_owned() } else { self.evicted_in_words() };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
             return ending(PlanState::Cancelled, format!("Pod {} was deleted or has ended; {harm}.", member.pod));
@@ -200,7 +200,7 @@ impl Flight {
     }
 
     /// Returns true if the preemptor fits now without any further eviction.
-    pub(super) fn has_other_room(&self, cluster: &Cluster, context: &Context) -> bool {
+    pub(super) fn fits_on_another_node(&self, cluster: &Cluster, context: &Context) -> bool {
         rescue::room_for(cluster, self.preemptor.key(), context).is_some()
     }
 

@@ -21,7 +21,7 @@ pub struct EndedReservations(BTreeMap<SmolStr, Instant>);
 impl Flight {
     /// Returns true if the plan reserves its placements.
     fn reserves(&self) -> bool {
-        self.ending.is_none() && !self.is_put_off()
+        self.ending.is_none() && !self.is_postponed()
     }
 
     /// Returns true if the plan is ending and its members stay nominated for their next plan.
@@ -36,7 +36,7 @@ impl Flight {
     pub(super) fn reservation(&self, cluster: &Cluster, member: &PlannedMember) -> Option<Reservation> {
         let has_evicted_none = self.plan.state == PlanState::Planned || !self.evicts();
         match &self.ending {
-            None if self.is_put_off() => None,
+            None if self.is_postponed() => None,
             None if has_evicted_none && self.plan.state < PlanState::Releasing => {
                 Some(Reservation::Planned(self.priority))
             }

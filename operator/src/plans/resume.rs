@@ -95,8 +95,8 @@ impl Flight {
         let untouched = here.len() == planned.len() && here.iter().all(|pod| pod.live());
         // The priority of a PodGroup is the lowest of its pods that are not terminating. If some pods were evicted, the
         // lowest may be among them, so the planned priority counts, and the other pods are evicted too.
-        let begun = unit.kind == "PodGroup" && !untouched && self.plan.state >= PlanState::Evicting;
-        let priority = |pod: &Pod| if begun { unit.priority } else { cluster.effective_priority(pod) };
+        let is_started = unit.kind == "PodGroup" && !untouched && self.plan.state >= PlanState::Evicting;
+        let priority = |pod: &Pod| if is_started { unit.priority } else { cluster.effective_priority(pod) };
         for pod in here.iter().copied().filter(|pod| pod.live()) {
             let wrong = if pod.mirror {
                 " is a static pod."
@@ -106,7 +106,7 @@ impl Flight {
                 " is a critical add-on."
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
-            } else if !self.goes_with(cluster, pod, index) {
+            } else if !self.is_disrupted_with(cluster, pod, index) {
                 " is evicted with another unit now."
             } else {
                 continue;

@@ -17,21 +17,21 @@ pub fn describe(flight: &Flight) -> Sentence {
 /// the eviction shortened it.
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
-    let who = Sentence::from("Preempted by ").then(describe(flight));
+    let subject = Sentence::from("Preempted by ").then(describe(flight));
     let longest = if flight.rescue.is_some() { LONGEST_GRACE } else { MAX_GRACEFUL_TERMINATION };
     let grace =
         shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {longest} s.")).unwrap_or_default();
     if flight.rescue.is_none() {
-        return who.text(format!(
+        return subject.text(format!(
             " of priority {}, which needs its capacity; the priority of this {kind} is {priority}.{grace}",
             flight.priority
         ));
     }
-    who.text(format!(" of priority {}, a critical add-on that needs its capacity.{grace}", flight.own_priority()))
+    subject.text(format!(" of priority {}, a critical add-on that needs its capacity.{grace}", flight.own_priority()))
 }
 
 /// Returns the name of the preemptor as `podgroup/NAMESPACE/NAME`.
-pub fn taker(flight: &Flight) -> Sentence {
+pub fn preemptor_in_words(flight: &Flight) -> Sentence {
     let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
     let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);
     let elsewhere = format!("a {kind} of another namespace (UID {uid})");

@@ -1,6 +1,6 @@
 //! The first stages of a plan, except `Evicting`: reserving placements, and waiting for the termination of victims.
 
-use super::{Advance, Check, Flight, Now, VictimPod, current, is_gone};
+use super::{Advance, Check, Flight, Now, VictimPod, current, has_been_removed};
 use crate::clock::Clock;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -35,11 +35,11 @@ impl Flight {
             if self.stored.is_none() {
                 return;
             }
-            let any_may_begin = (0..self.plan.victims.len()).any(|unit| self.may_begin(unit));
-            let begins = self.is_due(cluster, clock) && any_may_begin;
+            let any_may_start = (0..self.plan.victims.len()).any(|unit| self.may_start(unit));
+            let begins = self.is_due(cluster, clock) && any_may_start;
             // A postponed plan reserves nothing. It is checked from time to time, and always right before it starts.
-            let is_news = self.looked.is_none_or(|(_, version)| version != model.version);
-            if is_news && (begins || !self.put_off || self.looks(now)) {
+            let is_new_version = self.looked.is_none_or(|(_, version)| version != model.version);
+            if is_new_version && (begins || !self.postponed || self.looks(now)) {
                 self.looked = Some((clock.now, model.version));
                 if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
@@ -48,11 +48,11 @@ impl Flight {
                 self.checked = Some(Check::FitsThen);
             }
             if !begins {
-                self.put_off = true;
+                self.postponed = true;
                 return;
             }
-            // `put_off` is reset here, so that a plan is replaced at most once.
-            if std::mem::take(&mut self.put_off) && !self.renewed && self.fewer_would_go(cluster, context) {
+            // `postponed` is reset here, so that a plan is replaced at most once.
+            if std::mem::take(&mut self.postponed) && !self.renewed && self.new_plan_evicts_fewer(cluster, context) {
                 self.superseded = true;
                 self.drop_plan(
                     PlanState::Cancelled,
@@ -64,16 +64,17 @@ impl Flight {
             self.drop_plan(PlanState::Cancelled, format!("The plan became infeasible: {why}"));
             return;
         }
-        self.keep_places(cluster, clock, out);
+        self.maintain_reservations(cluster, clock, out);
         if self.evicts() {
-            let turn = self.turn(cluster);
+            let evictable = self.evictable_units(cluster);
             let is_rehearsed = self.rehearse(model, clock, out);
             if is_rehearsed
-                && (0..self.plan.victims.len()).any(|unit| self.is_turn_of(unit, &turn) && self.may_begin(unit))
+                && (0..self.plan.victims.len())
+                    .any(|unit| self.may_evict_unit(unit, &evictable) && self.may_start(unit))
             {
                 self.plan.state = PlanState::Evicting;
             }
-        } else if self.places_kept(cluster) {
+        } else if self.are_placements_reserved(cluster) {
             self.plan.state = PlanState::WaitingForVictims;
         }
     }
@@ -96,9 +97,9 @@ impl Flight {
     }
 
     /// Marks a new plan as postponed if its delay has not passed, so that it reserves nothing.
-    pub fn put_off_until_due(&mut self, cluster: &Cluster, clock: Clock) {
+    pub fn postpone_until_due(&mut self, cluster: &Cluster, clock: Clock) {
         let due = self.planned_epoch().saturating_add(self.delay_seconds(cluster));
-        self.put_off = self.evicts() && clock.epoch_seconds < due;
+        self.postponed = self.evicts() && clock.epoch_seconds < due;
     }
 
     /// Returns true if a plan with evictions of this preemptor is delayed.
@@ -141,13 +142,13 @@ impl Flight {
             pod.is_some_and(|pod| pod.live() && pod.node.as_ref().is_some_and(|node| *node != p.node))
         };
         let placements: Vec<Placement> = self.placements().into_iter().filter(|p| !elsewhere(p)).collect();
-        let fits = |gone: &BTreeSet<SmolStr>| self.still_fits(cluster, &placements, context, gone);
+        let fits = |removed: &BTreeSet<SmolStr>| self.still_fits(cluster, &placements, context, removed);
         let known = self.checked.filter(|_| self.awaited.is_some());
         let mut check = match known {
             Some(check) => check,
             None => {
-                let victims_gone = self.victims.iter().all(|v| is_gone(cluster, &v.pod, &v.uid));
-                let fits_now = victims_gone && fits(&BTreeSet::new()).is_ok();
+                let victims_removed = self.victims.iter().all(|v| has_been_removed(cluster, &v.pod, &v.uid));
+                let fits_now = victims_removed && fits(&BTreeSet::new()).is_ok();
                 if !fits_now && let Err(why) = fits(&self.leaving(cluster, context)) {
                     let lingers = |victim: &&VictimPod| context.lingering.contains(&victim.uid);
                     let what = match self.victims.iter().find(lingers) {
@@ -163,7 +164,7 @@ impl Flight {
         };
         let since = *self.awaited.get_or_insert(clock.now);
         if check == Check::FitsNow {
-            if self.places_kept(cluster) {
+            if self.are_placements_reserved(cluster) {
                 self.plan.state = PlanState::Releasing;
             }
         } else if clock.now.duration_since(since) >= PATIENCE && self.looks(now) {

@@ -162,7 +162,7 @@ impl Flights {
     }
 
     /// Returns the UIDs of the pods that plans evict, except those of plans that may still be rejected.
-    pub fn departing_surely(&self) -> BTreeSet<SmolStr> {
+    pub fn departing_for_certain(&self) -> BTreeSet<SmolStr> {
         let indexes = self.all.indexes();
         let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
         let surely =

@@ -41,7 +41,7 @@ fn world() -> World {
     let mut world = World::new();
     world.node("n1", 1).node("n2", 1).group("low", 2, 10, "PodGroup").group("gang", 2, 100, "PodGroup");
     world.pod(TestPod::new("l1", 10).of("low").on("n1")).pod(TestPod::new("l2", 10).of("low").on("n2"));
-    world.pod(TestPod::new("g1", 100).of("gang").held()).pod(TestPod::new("g2", 100).of("gang").held());
+    world.pod(TestPod::new("g1", 100).of("gang").gated()).pod(TestPod::new("g2", 100).of("gang").gated());
     world
 }
 
@@ -208,7 +208,7 @@ impl Run {
     fn nominated(&mut self) {
         for (name, node) in [("g1", "n1"), ("g2", "n2")] {
             self.answered(&format!("uid-{name}"), false, true);
-            self.world.pod(TestPod::new(name, 100).of("gang").held().nominated(node));
+            self.world.pod(TestPod::new(name, 100).of("gang").gated().nominated(node));
         }
     }
 }
@@ -255,7 +255,7 @@ fn capacity_that_becomes_free_before_the_first_eviction_cancels_the_plan() {
         (ended.state, ended.message.to_string().as_str()),
         (PlanState::Cancelled, "Capacity became free; no pod was evicted.")
     );
-    assert_eq!(run.flight.begun(), 0);
+    assert_eq!(run.flight.requested_evictions(), 0);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_refused_eviction_cancels_the_plan_and_names_the_budget() {
 #[test]
 fn a_cleared_nomination_is_patched_again() {
     let mut run = Run::evicting();
-    run.world.pod(TestPod::new("g1", 100).of("gang").held());
+    run.world.pod(TestPod::new("g1", 100).of("gang").gated());
     assert!(names(&run.step()).is_empty(), "the watch may lag");
     run.later(3);
     assert_eq!(names(&run.step()), ["nominate g1 n1"]);

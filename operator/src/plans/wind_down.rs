@@ -69,7 +69,7 @@ impl Flight {
                 preemptor: self.plan.preemptor.clone(),
             }
         };
-        let rest = self.begun_units().into_iter().map(of).filter(|rest| !rest.pods.is_empty());
+        let rest = self.units_with_evictions().into_iter().map(of).filter(|rest| !rest.pods.is_empty());
         rest.filter(|rest| model.cluster.protection(&rest.group.namespace).is_none()).collect()
     }
 
@@ -86,7 +86,7 @@ impl Flight {
         let cluster = &model.cluster;
         let untainted = self.untaint(cluster, clock, out);
         if untainted {
-            self.let_node_go(out);
+            self.release_node(out);
         }
         // Only the outcomes of all evictions show which PodGroups were disrupted.
         if self.victims.iter().any(|victim| victim.call.pending()) {

@@ -159,7 +159,7 @@ mod tests {
         for name in names {
             world.pod(TestPod::new(name, 1).on("n1"));
         }
-        world.group("vip", 1, 100, "PodGroup").pod(TestPod::new("vip-0", 100).of("vip").held());
+        world.group("vip", 1, 100, "PodGroup").pod(TestPod::new("vip-0", 100).of("vip").gated());
         let preemptor = Preemptor::Group(world.key("vip"));
         match plan(&world.model.cluster, &preemptor, &Context::default()) {
             Decision::Preempt(plan) => (preemptor, *plan),

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 /// How long a victim is excluded after a budget refused its eviction, or the eviction failed repeatedly. A victim whose eviction was rejected
 /// is [banned](crate::limits::bans).
-const SPARE: Duration = Duration::from_secs(30);
+const EXCLUDED_AFTER_REFUSAL: Duration = Duration::from_secs(30);
 /// Minimum interval between two searches for free capacity for a preemptor that is backing off after a failure.
 const PEEK: Duration = Duration::from_secs(1);
 /// How long a gang waits after its partially scheduled pods were evicted, and a critical add-on after it was not bound, so that others are
 /// scheduled first.
-const STAND_BACK: Duration = Duration::from_secs(60);
+const DISRUPTION_BACK_OFF: Duration = Duration::from_secs(60);
 /// Delay after which a rejected call is rehearsed: it doubles with each rejection.
 const REHEARSED_AGAIN: Duration = Duration::from_secs(10);
 /// The longest such delay.
@@ -56,7 +56,7 @@ pub struct PendingPreemptor {
     /// Why it is pending, by the last decision.
     pub wait_reason: Option<WaitReason>,
     /// Victims whose eviction a budget refused, or failed repeatedly, and until when they are excluded.
-    pub spared: BTreeMap<SmolStr, Instant>,
+    pub excluded_victims: BTreeMap<SmolStr, Instant>,
     /// The last such refusal, as a sentence, while victims are excluded.
     pub refusal: Option<String>,
     /// Number of plans in a row that were cancelled because an eviction was refused or rejected.
@@ -68,12 +68,12 @@ pub struct PendingPreemptor {
     /// Number of such rejections since the last plan was completed.
     pub rejections: u32,
     /// When the first plan was made, if its delay or a limit postponed it and no plan has evicted a pod since then.
-    pub put_off_since: Option<Time>,
+    pub postponed_since: Option<Time>,
     /// True if the last plan was superseded by one with fewer victims.
     pub superseded: bool,
     /// Until when other preemptors come first, because the partially scheduled pods of this gang were evicted, or this critical add-on was
     /// not bound.
-    pub stands_back: Option<Instant>,
+    pub disruption_back_off: Option<Instant>,
 }
 
 impl PendingPreemptor {
@@ -96,22 +96,22 @@ impl PendingPreemptor {
 
     /// Records that the partially scheduled pods of this gang were evicted, or that this critical add-on was not bound: for a while other
     /// preemptors come first.
-    pub fn stand_back(&mut self, now: Instant) {
-        self.stands_back = Some(now + STAND_BACK);
+    pub fn back_off_after_disruption(&mut self, now: Instant) {
+        self.disruption_back_off = Some(now + DISRUPTION_BACK_OFF);
         (self.failures, self.seen) = (0, None);
     }
 
     /// Returns until when other preemptors come first, or `None` if the time has passed.
-    pub fn stands_back(&mut self, now: Instant) -> Option<Instant> {
-        if self.stands_back.take_if(|until| *until <= now).is_some() {
+    pub fn disruption_back_off(&mut self, now: Instant) -> Option<Instant> {
+        if self.disruption_back_off.take_if(|until| *until <= now).is_some() {
             self.seen = None;
         }
-        self.stands_back
+        self.disruption_back_off
     }
 
     /// Returns true if this state is kept while the preemptor is not pending.
     pub fn remembers(&self, now: Instant) -> bool {
-        let mut times = self.spared.values().chain(&self.stands_back);
+        let mut times = self.excluded_victims.values().chain(&self.disruption_back_off);
         times.any(|until| *until > now) || self.rejected.is_some()
     }
 
@@ -128,8 +128,8 @@ impl PendingPreemptor {
             self.back_off(now);
         }
         // The victims stay excluded until the next plan is made, even if that is delayed.
-        let until = self.not_before.unwrap_or(now) + SPARE;
-        self.spared.extend(uids.map(|uid| (uid.clone(), until)));
+        let until = self.not_before.unwrap_or(now) + EXCLUDED_AFTER_REFUSAL;
+        self.excluded_victims.extend(uids.map(|uid| (uid.clone(), until)));
     }
 
     /// Records that a call for a member was rejected: a dry run of it is made after a delay that doubles with each rejection.
@@ -174,16 +174,16 @@ impl PendingPreemptor {
     }
 
     /// Returns the victims that are excluded now.
-    pub fn spared(&mut self, now: Instant) -> BTreeSet<SmolStr> {
-        let before = self.spared.len();
-        self.spared.retain(|_, until| *until > now);
-        if self.spared.len() < before {
+    pub fn excluded_victims(&mut self, now: Instant) -> BTreeSet<SmolStr> {
+        let before = self.excluded_victims.len();
+        self.excluded_victims.retain(|_, until| *until > now);
+        if self.excluded_victims.len() < before {
             self.seen = None;
         }
-        if self.spared.is_empty() {
+        if self.excluded_victims.is_empty() {
             self.refusal = None;
         }
-        self.spared.keys().cloned().collect()
+        self.excluded_victims.keys().cloned().collect()
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
         let (none, no_plan) = (Vec::<String>::new(), Flights::default());
         world.node("n1", 1).group("a", 1, 10, "Pod").group("b", 1, 10, "Pod");
         assert_eq!(order(&world, &no_plan, &["a", "b"]), none);
-        world.pod(TestPod::new("a-0", 0).of("a").held()).pod(TestPod::new("b-0", 0).of("b").held());
+        world.pod(TestPod::new("a-0", 0).of("a").gated()).pod(TestPod::new("b-0", 0).of("b").gated());
         assert_eq!(order(&world, &no_plan, &["a", "b"]), ["a", "b"]);
         assert_eq!(order(&world, &no_plan, &[]), ["a", "b"], "until something changes");
         let plan = Flight::new(Preemptor::Group(world.key("a")), 10, StoredPlan::default(), Instant::now());
@@ -286,7 +286,7 @@ mod tests {
         let mut world = World::new();
         world.group("b", 1, 10, "Pod").group("a", 1, 10, "Pod").group("urgent", 1, 20, "Pod");
         for group in ["b", "a", "urgent"] {
-            world.pod(TestPod::new(&format!("{group}-0"), 0).of(group).held());
+            world.pod(TestPod::new(&format!("{group}-0"), 0).of(group).gated());
         }
         let order = ["podgroup/default/urgent", "podgroup/default/a", "podgroup/default/b"];
         assert_eq!(names(&world), order, "whatever their pods pay for: the planner looks at that");
@@ -316,7 +316,7 @@ mod tests {
     fn members_of_a_group_that_does_not_exist_and_bound_pods_wait_for_no_decision() {
         let mut world = World::new();
         world.node("n1", 1).group("g", 1, 10, "Pod");
-        world.pod(TestPod::new("orphan", 5).of("missing").held()).pod(TestPod::new("bound", 5).of("g").on("n1"));
+        world.pod(TestPod::new("orphan", 5).of("missing").gated()).pod(TestPod::new("bound", 5).of("g").on("n1"));
         assert_eq!(names(&world), Vec::<String>::new());
     }
 
@@ -325,7 +325,7 @@ mod tests {
         let mut world = World::new();
         world.basic_group("b", 5).pod(TestPod::new("free", 5).of("b"));
         assert_eq!(names(&world), Vec::<String>::new(), "the scheduler has not looked at it yet");
-        world.pod(TestPod::new("early", 5).of("b").held());
+        world.pod(TestPod::new("early", 5).of("b").gated());
         assert_eq!(names(&world), ["podgroup/default/b"]);
     }
 
@@ -337,12 +337,15 @@ mod tests {
             waiting.refused([&uid].into_iter(), Some("Refused."), now);
             assert_eq!(waiting.not_before, None, "at once");
         }
-        assert!(waiting.spared(now).contains(&uid));
+        assert!(waiting.excluded_victims(now).contains(&uid));
         assert_eq!(waiting.refusal.as_deref(), Some("Refused."));
         waiting.refused([&uid].into_iter(), Some("Refused."), now);
         assert!(waiting.not_before.is_some_and(|time| time > now), "bounded");
-        assert!(!waiting.spared(now + Duration::from_secs(30)).is_empty(), "the next plan is made without it");
-        assert!(waiting.spared(now + Duration::from_secs(31)).is_empty());
+        assert!(
+            !waiting.excluded_victims(now + Duration::from_secs(30)).is_empty(),
+            "the next plan is made without it"
+        );
+        assert!(waiting.excluded_victims(now + Duration::from_secs(31)).is_empty());
         assert_eq!(waiting.refusal, None);
     }
 
@@ -362,14 +365,14 @@ mod tests {
     fn a_disrupted_gang_backs_off_whatever_else_happens_to_it() {
         let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         waiting.again = 3;
-        waiting.stand_back(now);
+        waiting.back_off_after_disruption(now);
         waiting.back_off(now);
         waiting.not_before = None;
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(waiting.stands_back(later(59)), Some(later(60)), "also when a plan of it fails meanwhile");
+        assert_eq!(waiting.disruption_back_off(later(59)), Some(later(60)), "also when a plan of it fails meanwhile");
         assert!(waiting.remembers(later(59)) && waiting.again == 3, "what is known of it stays known");
         waiting.seen = Some(7);
-        assert_eq!(waiting.stands_back(later(60)), None);
+        assert_eq!(waiting.disruption_back_off(later(60)), None);
         assert_eq!(waiting.turn(7, later(60)), Some(false), "it is looked at again");
     }
 

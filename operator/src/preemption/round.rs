@@ -19,7 +19,7 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 /// The current round.
 #[derive(Debug, Default)]
 pub struct Round {
-    untimed: bool,
+    without_time_limit: bool,
     /// The preemptors that were decided in this round, if the last pass did not finish it.
     looked_at: BTreeSet<Preemptor>,
     /// Time that this round has taken.
@@ -28,7 +28,7 @@ pub struct Round {
     not_before: Option<Instant>,
     resting: bool,
     /// Waiting plans are not compared with others before this time.
-    no_look_before: Option<Instant>,
+    no_search_before: Option<Instant>,
     /// Total number of preemptors that had appeared when the last pass began.
     arrivals: u64,
     /// True if a preemptor must be decided again.
@@ -39,8 +39,8 @@ pub struct Round {
 
 impl Round {
     /// Creates a round that every pass finishes.
-    pub fn untimed() -> Self {
-        Self { untimed: true, ..Self::default() }
+    pub fn without_time_limit() -> Self {
+        Self { without_time_limit: true, ..Self::default() }
     }
 
     /// Requests that the next pass does not skip decisions during a pause.
@@ -51,28 +51,29 @@ impl Round {
     /// Returns true if waiting plans may be compared with alternatives in this pass, in which such comparisons have taken `spent`. Each
     /// comparison is a call of the planner, and plans that can be carried out must not wait for a hundred of them.
     pub fn looks(&self, now: Instant, spent: Duration) -> bool {
-        self.untimed || (spent < SLICE && self.no_look_before.is_none_or(|until| now >= until))
+        self.without_time_limit || (spent < SLICE && self.no_search_before.is_none_or(|until| now >= until))
     }
 
     /// Ends the comparisons of this pass, which took `spent`. The next ones begin after a longer time than that.
     pub fn looked(&mut self, now: Instant, spent: Duration) {
         let rest = (spent * REST).min(LONGEST_REST);
-        if !rest.is_zero() && self.no_look_before.is_none_or(|until| now >= until) {
-            self.no_look_before = Some(now + spent + rest);
+        if !rest.is_zero() && self.no_search_before.is_none_or(|until| now >= until) {
+            self.no_search_before = Some(now + spent + rest);
         }
     }
 
     /// Begins a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is anything to decide.
     pub fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
-        let somebody = std::mem::take(&mut self.hurry) | (std::mem::replace(&mut self.arrivals, arrivals) != arrivals);
+        let has_arrivals =
+            std::mem::take(&mut self.hurry) | (std::mem::replace(&mut self.arrivals, arrivals) != arrivals);
         self.left = self.resting;
-        !self.resting || somebody
+        !self.resting || has_arrivals
     }
 
     /// Returns true if a preemptor is decided in this pass, which has taken the time that `took` returns.
     pub fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
-        if self.untimed {
+        if self.without_time_limit {
             return true;
         }
         if new {
@@ -97,7 +98,7 @@ impl Round {
     /// Ends a pass after all preemptors, which took this long.
     pub fn end(&mut self, now: Instant, took: Duration) {
         self.spent += took;
-        if self.untimed || self.resting {
+        if self.without_time_limit || self.resting {
             return;
         }
         if self.left {
@@ -198,12 +199,12 @@ mod tests {
         assert!(!round.looks(now + 179 * MS, Duration::ZERO) && round.looks(now + 180 * MS, Duration::ZERO));
         round.looked(now + MS, MS);
         assert!(round.looks(now + 180 * MS, Duration::ZERO), "what was no look makes the rest no longer");
-        assert!(Round::untimed().looks(now, 60 * MS), "untimed there is no rest");
+        assert!(Round::without_time_limit().looks(now, 60 * MS), "untimed there is no rest");
     }
 
     #[test]
     fn without_a_time_limit_every_preemptor_is_decided_in_every_pass() {
-        let (mut round, now) = (Round::untimed(), Instant::now());
+        let (mut round, now) = (Round::without_time_limit(), Instant::now());
         for _ in 0..2 {
             assert_eq!(pass(&mut round, &["a", "b", "c"], &[], 40 * MS, now), ["a", "b", "c"]);
         }

@@ -49,10 +49,10 @@ impl Survey {
         clock: Clock,
     ) -> PendingGroups {
         let cluster = &model.cluster;
-        let mut who = PendingGroups::default();
+        let mut pending = PendingGroups::default();
         let mut groups: BTreeSet<&ObjectKey> = BTreeSet::new();
         for pod in cluster.unbound() {
-            who.held += usize::from(pod.held);
+            pending.held += usize::from(pod.held);
             groups.extend(cluster.group_of(pod).filter(|group| !group.native).map(|group| &group.key));
         }
         let mut since = BTreeMap::new();
@@ -63,24 +63,26 @@ impl Survey {
                 continue;
             }
             // A PodGroup that was scheduled before counts as pending since it was first observed to be pending again.
-            let begun = match condition::is_true(&record.status.conditions, types::INITIALLY_SCHEDULED) {
+            let pending_since = match condition::is_true(&record.status.conditions, types::INITIALLY_SCHEDULED) {
                 true => None,
                 false => submitted(cluster, key),
             };
-            let begun = begun.or_else(|| self.since.get(&group.uid).copied()).unwrap_or(clock.epoch_seconds);
-            since.insert(group.uid.clone(), begun);
+            let pending_since =
+                pending_since.or_else(|| self.since.get(&group.uid).copied()).unwrap_or(clock.epoch_seconds);
+            since.insert(group.uid.clone(), pending_since);
             let preemptor = Preemptor::Group(key.clone());
-            let word = waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
-            let told = status::waits_for(model, group.class_problem.as_deref(), flights.get(&preemptor), word);
-            let reason = told.map_or(Reason::WaitingForPods, |(reason, _)| reason);
+            let wait_reason = waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
+            let reported =
+                status::waits_for(model, group.class_problem.as_deref(), flights.get(&preemptor), wait_reason);
+            let reason = reported.map_or(Reason::WaitingForPods, |(reason, _)| reason);
             let class = metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some());
-            let age = (clock.epoch_seconds - begun).max(0);
-            *who.groups.entry((reason, class.clone())).or_default() += 1;
-            let oldest = who.oldest.entry(class).or_default();
+            let age = (clock.epoch_seconds - pending_since).max(0);
+            *pending.groups.entry((reason, class.clone())).or_default() += 1;
+            let oldest = pending.oldest.entry(class).or_default();
             *oldest = age.max(*oldest);
         }
         self.since = since;
-        who
+        pending
     }
 }
 
@@ -130,28 +132,28 @@ mod tests {
         let (mut world, mut look) = (World::new(), look());
         world.node("n1", 4).group("young", 2, 10, "Pod").group("full", 1, 10, "Pod").group("empty", 1, 10, "Pod");
         world.group("bound", 1, 10, "Pod");
-        world.pod(TestPod::new("y", 0).of("young").held()).pod(TestPod::new("f", 0).of("full").held());
-        world.pod(TestPod::new("b", 0).of("bound").on("n1")).pod(TestPod::new("more", 0).of("bound").held());
-        let word = WaitReason { reason: Reason::Unschedulable, message: String::new() };
-        let waiting = PendingPreemptor { wait_reason: Some(word), ..PendingPreemptor::default() };
+        world.pod(TestPod::new("y", 0).of("young").gated()).pod(TestPod::new("f", 0).of("full").gated());
+        world.pod(TestPod::new("b", 0).of("bound").on("n1")).pod(TestPod::new("more", 0).of("bound").gated());
+        let wait_reason = WaitReason { reason: Reason::Unschedulable, message: String::new() };
+        let waiting = PendingPreemptor { wait_reason: Some(wait_reason), ..PendingPreemptor::default() };
         look.words.insert(Preemptor::Group(world.key("full")), waiting);
-        let who = look.at(&world, 0);
+        let pending = look.at(&world, 0);
         let none = look.none();
         let groups = [((Reason::WaitingForPods, none.clone()), 1), ((Reason::Unschedulable, none), 1)];
-        assert_eq!(who.groups, groups.into());
-        assert_eq!(who.held, 3, "a pod that its group does not need is held, too");
+        assert_eq!(pending.groups, groups.into());
+        assert_eq!(pending.held, 3, "a pod that its group does not need is held, too");
     }
 
     #[test]
     fn the_time_of_a_pending_group_starts_when_it_is_observed_and_again_after_it_was_scheduled() {
         let (mut world, mut look) = (World::new(), look());
         let none = look.none();
-        world.node("n1", 4).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").held());
+        world.node("n1", 4).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").gated());
         assert_eq!(look.at(&world, 0).oldest, [(none.clone(), 0)].into());
         assert_eq!(look.at(&world, 90).oldest, [(none.clone(), 90)].into());
         world.pod(TestPod::new("p", 0).of("g").on("n1"));
         assert!(look.at(&world, 95).oldest.is_empty());
-        world.pod(TestPod::new("p", 0).of("g").held());
+        world.pod(TestPod::new("p", 0).of("g").gated());
         assert_eq!(look.at(&world, 100).oldest, [(none, 0)].into());
     }
 

@@ -43,7 +43,7 @@ pub struct Speaker {
 
 impl Speaker {
     /// Returns true if an event about this matter may be published now on the object with this UID, and then records it.
-    pub fn is_news(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
+    pub fn is_due(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
         self.is_first(&SmolStr::new(uid), matter, QUIET, now)
     }
 
@@ -158,21 +158,21 @@ mod tests {
     #[test]
     fn an_event_on_an_object_is_repeated_after_five_minutes() {
         let (mut speaker, now) = (Speaker::default(), Instant::now());
-        assert!(speaker.is_news("uid-db", "pod/default/p", now));
-        assert!(!speaker.is_news("uid-db", "pod/default/p", now + Duration::from_secs(299)));
-        assert!(speaker.is_news("uid-db", "pod/default/q", now));
-        assert!(speaker.is_news("uid-web", "pod/default/p", now));
-        assert!(speaker.is_news("uid-db", "pod/default/p", now + Duration::from_secs(300)));
+        assert!(speaker.is_due("uid-db", "pod/default/p", now));
+        assert!(!speaker.is_due("uid-db", "pod/default/p", now + Duration::from_secs(299)));
+        assert!(speaker.is_due("uid-db", "pod/default/q", now));
+        assert!(speaker.is_due("uid-web", "pod/default/p", now));
+        assert!(speaker.is_due("uid-db", "pod/default/p", now + Duration::from_secs(300)));
     }
 
     #[test]
     fn a_gated_pod_gets_one_event_whatever_becomes_of_the_reason() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         world.node("n1", 4).group("g", 2, 10, "Pod");
-        world.pod(TestPod::new("a", 0).of("g").held()).pod(TestPod::new("b", 0).of("g").on("n1"));
-        let told = names(&mut speaker, &world, Reason::WaitingForPods, now);
-        assert_eq!(told, ["a"], "not the one that is bound");
-        world.pod(TestPod::new("c", 0).of("g").held());
+        world.pod(TestPod::new("a", 0).of("g").gated()).pod(TestPod::new("b", 0).of("g").on("n1"));
+        let named = names(&mut speaker, &world, Reason::WaitingForPods, now);
+        assert_eq!(named, ["a"], "not the one that is bound");
+        world.pod(TestPod::new("c", 0).of("g").gated());
         let later = now + Duration::from_secs(60);
         assert_eq!(names(&mut speaker, &world, Reason::Unschedulable, later), ["c"]);
         speaker.forget(&world.model.cluster, later);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_owner_of_a_group_gets_one_event_for_each_reason() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
-        world.group("g", 2, 10, "Pod").pod(TestPod::new("a", 0).of("g").held().of_job("train"));
+        world.group("g", 2, 10, "Pod").pod(TestPod::new("a", 0).of("g").gated().of_job("train"));
         let later = now + Duration::from_secs(60);
         assert_eq!(names(&mut speaker, &world, Reason::WaitingForPods, now), ["train", "a"]);
         assert_eq!(names(&mut speaker, &world, Reason::WaitingForPods, later), Vec::<String>::new());
@@ -195,17 +195,17 @@ mod tests {
     fn thousands_of_pods_get_events_a_few_at_a_time_and_those_with_a_group_get_none() {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         for number in 0..1001 {
-            world.pod(TestPod::new(&format!("p{number}"), 0).of("missing").held());
+            world.pod(TestPod::new(&format!("p{number}"), 0).of("missing").gated());
         }
         let key = world.key("missing");
-        let mut told = |world: &World, seconds: u64| {
+        let mut named = |world: &World, seconds: u64| {
             let now = now + Duration::from_secs(seconds);
             speaker.group_missing(&key, "It waits.".to_owned(), now);
             speaker.pass(&world.model.cluster, |_| None, now).len()
         };
-        assert_eq!((told(&world, 0), told(&world, 0), told(&world, 1)), (20, 0, 5));
+        assert_eq!((named(&world, 0), named(&world, 0), named(&world, 1)), (20, 0, 5));
         world.group("missing", 1, 10, "Pod");
-        assert_eq!(told(&world, 60), 0);
+        assert_eq!(named(&world, 60), 0);
         assert!(speaker.missing.is_empty());
     }
 
@@ -214,10 +214,10 @@ mod tests {
         let (mut world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         for number in 0..100 {
             let name = format!("p{number}");
-            world.pod(TestPod::new(&name, 0).of(&name).held());
+            world.pod(TestPod::new(&name, 0).of(&name).gated());
             speaker.group_missing(&world.key(&name), "It waits.".to_owned(), now);
         }
-        world.pod(TestPod::new("z", 0).of("z").held().in_namespace("other"));
+        world.pod(TestPod::new("z", 0).of("z").gated().in_namespace("other"));
         speaker.group_missing(&ObjectKey::new("other", "z"), "It waits.".to_owned(), now);
         let notices = speaker.pass(&world.model.cluster, |_| None, now);
         assert!(notices.iter().any(|notice| notice.key.namespace == "other"), "{notices:?}");
@@ -227,7 +227,7 @@ mod tests {
     fn what_is_remembered_is_limited() {
         let (world, mut speaker, now) = (World::new(), Speaker::default(), Instant::now());
         for number in 0..=MOST {
-            assert!(speaker.is_news(&number.to_string(), "matter", now));
+            assert!(speaker.is_due(&number.to_string(), "matter", now));
         }
         assert_eq!(speaker.said.len(), 1);
         speaker.group_missing(&world.key("without-pods"), "It waits.".to_owned(), now);

@@ -100,11 +100,11 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
         pods: Some(counts),
         finished: finished.remember.clone(),
         scheduled: Some(format!("{}/{live}", counts.scheduled)),
-        preemption: told_plan(facts).or_else(|| old.preemption.clone()),
+        preemption: plan_summary(facts).or_else(|| old.preemption.clone()),
         preempted_by: facts
             .victim_of
             .and_then(|v| v.preemptor.as_ref())
-            .map(|taker| facts.told(taker))
+            .map(|preemptor| facts.render(preemptor))
             .or_else(|| old.preempted_by.clone()),
         preempted_pods: facts.marks.clone(),
     };
@@ -133,10 +133,10 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
 
 /// Returns true if a status differs in more than numbers: in the state of a condition or plan, in the preemptor, or in
 /// the marks.
-pub fn is_news(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
+pub fn has_changed(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     let conditions = |status: &PodGroupStatus| {
-        let told = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
-        status.conditions.iter().map(told).collect::<Vec<_>>()
+        let reasons = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
+        status.conditions.iter().map(reasons).collect::<Vec<_>>()
     };
     conditions(old) != conditions(new)
         || old.preemption != new.preemption
@@ -258,7 +258,7 @@ pub fn waits_for(
     if let Some(flight) = flight {
         return Some(in_flight(model, flight));
     }
-    wait_reason.map(|word| (word.reason, word.message.clone()))
+    wait_reason.map(|wait| (wait.reason, wait.message.clone()))
 }
 
 /// Returns the reason and message while a plan is in flight.
@@ -309,18 +309,18 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
         };
     }
     if flight.evicts() {
-        let gone = flight.gone(cluster);
+        let removed = flight.removed_victims(cluster);
         let victims = flight.victims.len();
         let message = format!(
             "{} for capacity{within}: {} terminated. {} when {}.",
             counted(placed, "pod waits", "pods wait"),
-            part_of(gone, victims, ("victim", "victims"), ("has", "have")),
+            part_of(removed, victims, ("victim", "victims"), ("has", "have")),
             agree(placed, "It starts", "They start together"),
             agree(victims, "it has", "all have")
         );
-        match &flight.held_back {
+        match &flight.reached_limit {
             Some(held) => {
-                let why = Names::default().told(&held.sentence(), &flight.preemptor.key().namespace);
+                let why = Names::default().render(&held.sentence(), &flight.preemptor.key().namespace);
                 (Reason::EvictionsLimited, format!("{message} {why}"))
             }
             None if flight.depends_since.is_some() => {
@@ -361,13 +361,13 @@ fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
 
 impl GroupFacts<'_> {
     /// Returns a message without names that users of the PodGroup's namespace must not see.
-    fn told(&self, sentence: &Sentence) -> String {
-        self.names.told(sentence, &self.group.key.namespace)
+    fn render(&self, sentence: &Sentence) -> String {
+        self.names.render(sentence, &self.group.key.namespace)
     }
 }
 
 /// Returns the summary of the plan in flight, if it has victims and is stored, or else of the plan that has just ended.
-fn told_plan(facts: &GroupFacts<'_>) -> Option<PreemptionSummary> {
+fn plan_summary(facts: &GroupFacts<'_>) -> Option<PreemptionSummary> {
     match facts.flight {
         Some(flight) if flight.evicts() && flight.stored.is_some() => Some(summary(flight, facts.names)),
         _ => facts.last_plan.cloned(),
@@ -380,12 +380,12 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
         name: flight.plan.id.clone(),
         state: flight.plan.state,
         victims: flight.plan.cost.victim_pods,
-        message: flight.told_to(names),
+        message: flight.message_for_preemptor(names),
     }
 }
 
 fn planned(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
-    let plan = told_plan(facts)?;
+    let plan = plan_summary(facts)?;
     let reason = state_reason(plan.state);
     Some((plan.state.in_flight(), reason, plan.message))
 }
@@ -407,7 +407,7 @@ pub fn state_reason(state: PlanState) -> Reason {
 fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
         let unwritten = facts.unwritten.map(not_stored).unwrap_or_default();
-        return victim.whole.then(|| (true, victim.reason, facts.told(&victim.message) + &unwritten));
+        return victim.whole.then(|| (true, victim.reason, facts.render(&victim.message) + &unwritten));
     }
     let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
     let target = found.is_some_and(|found| found.status == "True");
@@ -543,13 +543,13 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
     for (key, record) in model.groups_of_workload(workload) {
         counts.total += 1;
         let conditions = &record.status.conditions;
-        let told = condition::find(conditions, types::INITIALLY_SCHEDULED);
+        let scheduled = condition::find(conditions, types::INITIALLY_SCHEDULED);
         // The reason shows whether a PodGroup that was scheduled before is pending again.
-        if told.is_some_and(|told| told.status == "True" && told.reason == Reason::Scheduled.as_str()) {
+        if scheduled.is_some_and(|found| found.status == "True" && found.reason == Reason::Scheduled.as_str()) {
             counts.scheduled += 1;
         } else {
             counts.pending += 1;
-            waits = waits.or(Some((key, told.map_or("", |told| told.reason.as_str()))));
+            waits = waits.or(Some((key, scheduled.map_or("", |found| found.reason.as_str()))));
         }
         counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTING));
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::gangs::finished::FinishedCounts;
 use crate::gangs::labelled::OwnerCounters;
-use crate::plans::{plan_message, taker, victim_message};
+use crate::plans::{plan_message, preemptor_in_words, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
@@ -115,13 +115,13 @@ fn a_stored_plan_is_summarised_in_the_status() {
     case.flight = Some(unstored);
     assert_eq!(case.status().preemption, None);
     case.flight = Some(flight(PlanState::Planned));
-    let told = PreemptionSummary {
+    let found = PreemptionSummary {
         name: "p1".into(),
         state: PlanState::Planned,
         victims: 0,
         message: "1 pod is evicted.".into(),
     };
-    assert_eq!(case.status().preemption, Some(told));
+    assert_eq!(case.status().preemption, Some(found));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn victims_of_another_namespaces_preemptor_see_only_its_kind_and_uid() {
     let message = victim_message(&taken, "PodGroup", 10, None);
     case.victim_of = Some(Victimhood {
         plan: "p1".into(),
-        preemptor: Some(taker(&taken)),
+        preemptor: Some(preemptor_in_words(&taken)),
         reason: Reason::PreemptionByScheduler,
         message,
         whole: true,
@@ -185,7 +185,7 @@ fn a_group_within_one_rack_names_it_and_one_in_two_racks_says_so() {
     let status = case.status();
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "True Scheduled: 2 pods have a node in rack=r1, 2 needed.");
     let selector = json!({"rack": "r2"});
-    case.world.pod(TestPod::new("b", 100).of("g").held().spec("nodeSelector", selector));
+    case.world.pod(TestPod::new("b", 100).of("g").gated().spec("nodeSelector", selector));
     let group = case.world.model.cluster.group(&ObjectKey::new("default", "g")).unwrap();
     assert_eq!(
         contradiction(&case.world.model.cluster, group).unwrap(),
@@ -215,7 +215,7 @@ fn the_message_names_the_domain_of_a_plan() {
 #[test]
 fn a_group_that_waits_for_terminating_pods_is_not_reported_as_preempting() {
     let mut case = Case::new();
-    case.world.pod(TestPod::new("a", 100).of("g").held());
+    case.world.pod(TestPod::new("a", 100).of("g").gated());
     let mut free = flight(PlanState::Planned);
     free.plan.victims.clear();
     free.plan.placements = vec![StoredPlacement { pod: "a".into(), uid: "uid-a".into(), node: "n1".into() }];
@@ -231,7 +231,7 @@ fn a_group_that_waits_for_terminating_pods_is_not_reported_as_preempting() {
 #[test]
 fn counts_are_by_state_and_the_column_shows_live_pods() {
     let mut case = Case::new().bound(&["a", "b"]);
-    case.world.pod(TestPod::new("c", 100).of("g").held());
+    case.world.pod(TestPod::new("c", 100).of("g").gated());
     case.world.pod(TestPod::new("d", 100).of("g").on("n1").terminating());
     let status = case.status();
     let counts = status.pods.unwrap();
@@ -370,8 +370,8 @@ fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
     let mut case = Case::new();
     case.world.class(json!({"metadata": {"name": "high"}, "value": 100}));
     case.world.group_of_class("g", 2, 100, "high");
-    case.world.pod(TestPod::new("a", 5).of("g").held()).pod(TestPod::new("b", -5).of("g").held());
-    case.world.pod(TestPod::new("c", 99).of("g").on("n1")).pod(TestPod::new("d", 101).of("g").held());
+    case.world.pod(TestPod::new("a", 5).of("g").gated()).pod(TestPod::new("b", -5).of("g").gated());
+    case.world.pod(TestPod::new("c", 99).of("g").on("n1")).pod(TestPod::new("d", 101).of("g").gated());
     let status = case.store();
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
@@ -390,18 +390,18 @@ fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
 fn the_remedy_is_another_one_when_the_class_of_the_group_gives_less_now() {
     let mut case = Case::new();
     case.world.class(json!({"metadata": {"name": "high"}, "value": 50}));
-    case.world.group_of_class("g", 2, 100, "high").pod(TestPod::new("a", 50).of("g").held());
-    let told = says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY);
+    case.world.group_of_class("g", 2, 100, "high").pod(TestPod::new("a", 50).of("g").gated());
+    let found = says(&case.status(), types::PODS_NOT_MATCHING_PRIORITY);
     assert!(
-        told.ends_with("To start, delete the pod group with its pods, and create both again: the value of its class high is 50 now."),
-        "{told}"
+        found.ends_with("To start, delete the pod group with its pods, and create both again: the value of its class high is 50 now."),
+        "{found}"
     );
 }
 
 #[test]
 fn a_group_without_a_known_priority_has_nothing_to_compare_with() {
     let mut case = Case::new();
-    case.world.group_of_class("g", 2, None, "nobody").pod(TestPod::new("a", -5).of("g").held());
+    case.world.group_of_class("g", 2, None, "nobody").pod(TestPod::new("a", -5).of("g").gated());
     assert!(condition::find(&case.status().conditions, types::PODS_NOT_MATCHING_PRIORITY).is_none());
 }
 
@@ -412,18 +412,18 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     case.world.pod(TestPod::new("q", 100).of("g"));
     let counted = case.status();
     assert_ne!(old.pods, counted.pods);
-    assert!(!is_news(&old, &counted), "{counted:?}");
+    assert!(!has_changed(&old, &counted), "{counted:?}");
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No room.".into() });
-    assert!(is_news(&old, &case.status()));
+    assert!(has_changed(&old, &case.status()));
     let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
-    assert!(is_news(&old, &preempted));
+    assert!(has_changed(&old, &preempted));
 }
 
 #[test]
 fn finished_members_count_and_are_remembered_until_another_job_takes_the_group() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
-    case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
+    case.world.pod(TestPod::new("b", 100).of("g").gated().of_job("j1"));
     let status = case.store();
     let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exists.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
@@ -437,7 +437,7 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
     assert_eq!(status.finished.count, 1, "its pod is gone, and it is not forgotten");
 
     case.world.remove_pod("b");
-    case.world.pod(TestPod::new("c", 100).of("g").held().of_job("j2"));
+    case.world.pod(TestPod::new("c", 100).of("g").gated().of_job("j2"));
     assert!(case.status().finished.is_empty(), "another run has begun");
 }
 
@@ -455,7 +455,7 @@ fn a_gang_that_finished_before_it_was_observed_bound_was_scheduled() {
 fn terminating_pods_do_not_count_as_pending() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").on("n1").terminating());
-    case.world.pod(TestPod::new("b", 100).of("g").held());
+    case.world.pod(TestPod::new("b", 100).of("g").gated());
     let status = case.status();
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), "False WaitingForPods: 2 pods needed, 1 exists.");
     assert_eq!(status.scheduled.as_deref(), Some("0/1"));
@@ -467,11 +467,11 @@ fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_m
     case.spare = Some(1);
     let status = case.status();
     assert_eq!(status.finished.spare, 1, "before anybody has finished");
-    assert!(is_news(&PodGroupStatus { finished: FinishedMembers::default(), ..status.clone() }, &status));
+    assert!(has_changed(&PodGroupStatus { finished: FinishedMembers::default(), ..status.clone() }, &status));
     case.store();
     case.spare = None;
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
-    case.world.pod(TestPod::new("b", 100).of("g").held().of_job("j1"));
+    case.world.pod(TestPod::new("b", 100).of("g").gated().of_job("j1"));
     let status = case.store();
     let words = "False WaitingForPods: 2 pods needed, 1 exists.";
     assert_eq!((says(&status, types::INITIALLY_SCHEDULED).as_str(), status.finished.spare), (words, 1));
@@ -487,7 +487,7 @@ fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_a
     assert_eq!(scheduled(&case.store()), "True Scheduled: 2 pods have a node, 2 needed.");
     case.world.remove_pod("b");
     assert_eq!(scheduled(&case.store()), "False WaitingForPods: 1 pod has a node, 2 needed.");
-    case.world.pod(TestPod::new("b", 100).of("g").held());
+    case.world.pod(TestPod::new("b", 100).of("g").gated());
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has room.".into() });
     let status = case.store();
     assert_eq!(scheduled(&status), "False Unschedulable: No node has room.");
@@ -512,12 +512,12 @@ fn a_group_says_how_many_of_its_bound_members_are_ready() {
 fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     let mut world = World::new();
     world.workload("serve", "worker").node("n1", 4);
-    let told = |world: &World| {
+    let found = |world: &World| {
         let status = workload_status(&world.model, &ObjectKey::new("default", "serve"), Time(Timestamp::UNIX_EPOCH));
         let condition = condition::find(&status.conditions, types::GROUPS_SCHEDULED).cloned().unwrap();
         (status.groups.unwrap(), format!("{} {}: {}", condition.status, condition.reason, condition.message))
     };
-    let (_, none) = told(&world);
+    let (_, none) = found(&world);
     assert_eq!(none, "False WaitingForPods: No pod group exists yet: the first pod of a template creates it.");
     for (name, state, reason) in [("a", "True", "Scheduled"), ("b", "True", "Unschedulable")] {
         world.made_from(
@@ -530,7 +530,7 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
             }]}),
         );
     }
-    let (counts, one) = told(&world);
+    let (counts, one) = found(&world);
     assert_eq!((counts.total, counts.scheduled, counts.pending), (2, 1, 1));
     assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b waits (Unschedulable).");
 }
@@ -552,7 +552,7 @@ fn the_pods_that_exist_are_counted_in_agreement() {
 }
 
 /// Returns the first sentence about a plan that places this number of members and evicts this number of pods.
-fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
+fn status_in_flight(members: usize, victims: usize, state: PlanState) -> String {
     let mut case = Case::new();
     let mut plan = flight(state).plan;
     plan.victims[0].pods = (0..victims)
@@ -562,7 +562,7 @@ fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
         .map(|n| StoredPlacement { pod: format!("a{n}"), uid: format!("uid-a{n}"), node: "n1".into() })
         .collect();
     for number in 0..members {
-        case.world.pod(TestPod::new(&format!("a{number}"), 100).of("g").held());
+        case.world.pod(TestPod::new(&format!("a{number}"), 100).of("g").gated());
     }
     for number in 0..victims {
         case.world.pod(TestPod::new(&format!("v{number}"), 10).on("n1"));
@@ -574,19 +574,19 @@ fn told_in_flight(members: usize, victims: usize, state: PlanState) -> String {
 #[test]
 fn the_message_about_a_plan_in_flight_agrees_with_its_numbers() {
     assert_eq!(
-        told_in_flight(1, 1, PlanState::Evicting),
+        status_in_flight(1, 1, PlanState::Evicting),
         "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim have terminated. It starts when it has."
     );
     assert_eq!(
-        told_in_flight(2, 2, PlanState::Evicting),
+        status_in_flight(2, 2, PlanState::Evicting),
         "False WaitingForPreemption: 2 pods wait for capacity: 0 of 2 victims have terminated. They start together when all have."
     );
     assert_eq!(
-        told_in_flight(1, 1, PlanState::Releasing),
+        status_in_flight(1, 1, PlanState::Releasing),
         "False Releasing: 1 pod was ungated, kube-scheduler has bound 0 of 1."
     );
     assert_eq!(
-        told_in_flight(2, 1, PlanState::Releasing),
+        status_in_flight(2, 1, PlanState::Releasing),
         "False Releasing: 2 pods were ungated, kube-scheduler has bound 0 of them."
     );
 }

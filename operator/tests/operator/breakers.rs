@@ -79,10 +79,10 @@ fn expect_open(driven: &Driven, preemptors: usize, namespaces: usize, cluster: u
 #[test]
 fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes() {
     let mut driven = three_in_vain();
-    let told = driven.condition("train", SCHEDULED);
+    let message = driven.condition("train", SCHEDULED);
     let begin = "False CircuitBreakerOpen: 3 plans in a row evicted pods for this preemptor, and it was not bound. No pod is \
                  evicted for it until 2027-01-15T08:10:";
-    assert!(told.starts_with(begin), "{told}");
+    assert!(message.starts_with(begin), "{message}");
     let events = driven.events.iter().filter(|event| event.starts_with("PodGroup default/train CircuitBreakerOpen: "));
     assert_eq!(events.count(), 1, "{:#?}", driven.events);
     expect_open(&driven, 1, 0, 0);
@@ -91,7 +91,7 @@ fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes
     driven.next_leader();
     driven.run(seconds(290));
     assert_eq!(driven.evicted().len(), 3, "{:#?}", driven.stored());
-    assert_eq!(driven.condition("train", SCHEDULED), told);
+    assert_eq!(driven.condition("train", SCHEDULED), message);
     expect_open(&driven, 1, 0, 0);
     driven.run(seconds(30));
     assert_eq!(driven.evicted().len(), 4, "it closed by itself: {}", driven.condition("train", SCHEDULED));
@@ -108,9 +108,9 @@ fn each_further_failed_plan_doubles_the_time_without_evictions_up_to_an_hour() {
         driven.run(seconds(60));
         assert_eq!(driven.evicted().len(), plans, "{}", driven.condition("train", SCHEDULED));
         take_capacity(&mut driven, &["n1"]);
-        let told = driven.condition("train", SCHEDULED);
+        let message = driven.condition("train", SCHEDULED);
         let begin = format!("False CircuitBreakerOpen: {plans} plans in a row evicted pods for this preemptor, ");
-        assert!(told.starts_with(&begin), "{told}");
+        assert!(message.starts_with(&begin), "{message}");
     }
 }
 
@@ -127,10 +127,10 @@ fn a_namespace_whose_preemptors_all_fail_stops_no_evictions_for_other_namespaces
     driven.run(seconds(5));
     assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
     for group in ["own", "train-n1"] {
-        let told = driven.condition(group, SCHEDULED);
+        let message = driven.condition(group, SCHEDULED);
         let begin = "False CircuitBreakerOpen: Plans for 5 preemptors of this namespace in a row evicted pods, and none of them was \
                      bound. No pod is evicted for any preemptor of the namespace until 2027-01-15T08:10:00Z: ";
-        assert!(told.starts_with(begin), "{told}");
+        assert!(message.starts_with(begin), "{message}");
     }
     driven.submit_in("team-b", "n6", "other", 1_000);
     driven.run(seconds(5));
@@ -190,9 +190,9 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
     driven.run(seconds(5));
     assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
     for group in ["other", "train-n1", "train-n5"] {
-        let told = driven.condition(group, SCHEDULED);
+        let message = driven.condition(group, SCHEDULED);
         let stopped = "No pod is evicted for any preemptor until 2027-01-15T08:10:00Z: ";
-        assert!(told.starts_with(&format!("False CircuitBreakerOpen: {WHY} {stopped}")), "{told}");
+        assert!(message.starts_with(&format!("False CircuitBreakerOpen: {WHY} {stopped}")), "{message}");
     }
     expect_open(&driven, 0, 0, 1);
     driven.next_leader();
@@ -206,9 +206,9 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
     );
     driven.run(seconds(300));
     assert_eq!(driven.evicted().len(), 6, "one at a time: {:#?}", driven.stored());
-    let told = driven.condition("train-n1", SCHEDULED);
+    let message = driven.condition("train-n1", SCHEDULED);
     let next = "One plan with evictions is made at a time until one completes: this preemptor is considered after the current one";
-    assert!(told.starts_with(&format!("False CircuitBreakerOpen: {WHY} {next}")), "{told}");
+    assert!(message.starts_with(&format!("False CircuitBreakerOpen: {WHY} {next}")), "{message}");
     driven.terminate();
     driven.settle();
     driven.bind();

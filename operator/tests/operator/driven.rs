@@ -90,7 +90,7 @@ pub enum Answer {
     Fail(&'static str),
     /// Admission rejects the call with these words, and it has no effect.
     Reject(&'static str),
-    /// There is no answer before [`Driven::answer_held`].
+    /// There is no answer before [`Driven::answer_unanswered`].
     Hold,
 }
 
@@ -182,7 +182,7 @@ impl Process {
         let leadership = Leadership::new(&term, Arc::clone(&writes_until), tokio::sync::watch::channel(false).1);
         let arbiter = Arbiter::new(config(flags), Outbox(outbox), leadership, metrics.clone(), ready, watches);
         // The load of this machine must not change the results.
-        Self { term, arbiter: arbiter.untimed(), commands, metrics, writes_until }
+        Self { term, arbiter: arbiter.without_time_limit(), commands, metrics, writes_until }
     }
 
     /// Lets it lead until the end of the test.
@@ -201,7 +201,7 @@ pub struct Driven {
     elapsed: Duration,
     objects: BTreeMap<(Kind, String), Value>,
     answers: Box<dyn Fn(&Command) -> Answer>,
-    held: Vec<Command>,
+    unanswered: Vec<Command>,
     evictions: Vec<Eviction>,
     /// The published events, as `KIND NAMESPACE/NAME REASON: NOTE`.
     pub events: Vec<String>,
@@ -222,7 +222,7 @@ impl Driven {
             elapsed: Duration::ZERO,
             objects: BTreeMap::new(),
             answers: Box::new(|_| Answer::Succeed),
-            held: Vec::new(),
+            unanswered: Vec::new(),
             evictions: Vec::new(),
             events: Vec::new(),
         };
@@ -269,7 +269,7 @@ impl Driven {
 
     /// Lets the leader lead: it lists the stored plans. Returns its term.
     fn begin_term(&mut self) -> String {
-        self.held.clear();
+        self.unanswered.clear();
         self.leader.lead();
         let plans = Kind::Preemption.input(&self.listed(Kind::Preemption));
         self.take(plans);
@@ -501,14 +501,15 @@ impl Driven {
     }
 
     /// Returns the calls without an answer, in the order in which they were requested.
-    pub fn held(&self) -> &[Command] {
-        &self.held
+    pub fn unanswered(&self) -> &[Command] {
+        &self.unanswered
     }
 
     /// Carries out the calls without an answer for which `which` returns true, and answers them.
-    pub fn answer_held(&mut self, which: impl Fn(&Command) -> bool) {
-        let (now, later): (Vec<Command>, Vec<Command>) = std::mem::take(&mut self.held).into_iter().partition(which);
-        self.held = later;
+    pub fn answer_unanswered(&mut self, which: impl Fn(&Command) -> bool) {
+        let (now, later): (Vec<Command>, Vec<Command>) =
+            std::mem::take(&mut self.unanswered).into_iter().partition(which);
+        self.unanswered = later;
         now.into_iter().for_each(|command| self.report(command, Ok(())));
     }
 
@@ -529,7 +530,7 @@ impl Driven {
                     Answer::Succeed => self.report(command, Ok(())),
                     Answer::Fail(why) => self.report(command, Err(CallError::Failed(why.to_owned()))),
                     Answer::Reject(words) => self.report(command, Err(CallError::Rejected(words.to_owned()))),
-                    Answer::Hold => self.held.push(command),
+                    Answer::Hold => self.unanswered.push(command),
                 }
             }
         }

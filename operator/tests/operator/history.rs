@@ -69,16 +69,20 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
     assert_eq!(driven.condition("g0000", "Preempting"), "", "its Preemption does not exist");
     assert_eq!(driven.plans().len(), 0);
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.settle();
-    let told = "False Observing: Giveway observes and evicts no pods. What would be done: ";
-    assert!(driven.condition("g0000", "Preempting").starts_with(told), "{}", driven.condition("g0000", "Preempting"));
+    let message = "False Observing: Giveway observes and evicts no pods. What would be done: ";
+    assert!(
+        driven.condition("g0000", "Preempting").starts_with(message),
+        "{}",
+        driven.condition("g0000", "Preempting")
+    );
     assert_eq!(driven.condition("g1499", "Preempting"), "");
     assert_eq!(condition(&driven, "g0060"), format!("{observes}{later}"));
     driven.skip(Duration::from_secs(60));
     driven.skip(Duration::from_secs(5));
     assert_eq!(condition(&driven, "g0060"), observes, "its turn has come");
-    assert!(driven.condition("g0060", "Preempting").starts_with(told));
+    assert!(driven.condition("g0060", "Preempting").starts_with(message));
 }
 
 #[test]
@@ -98,12 +102,12 @@ fn the_objects_above_the_limit_are_deleted_and_a_bounded_number_of_deletions_is_
     let is_deletion = |command: &Command| matches!(command, Command::ForgetPlan { .. });
     driven.answer(move |command| if is_deletion(command) { Answer::Hold } else { Answer::Succeed });
     driven.run(Duration::from_secs(30));
-    assert_eq!(driven.held().len(), IN_FLIGHT, "none was answered");
-    driven.answer_held(|_| true);
+    assert_eq!(driven.unanswered().len(), IN_FLIGHT, "none was answered");
+    driven.answer_unanswered(|_| true);
     driven.settle();
-    assert_eq!(driven.held().len(), IN_FLIGHT, "the next ones, at once");
+    assert_eq!(driven.unanswered().len(), IN_FLIGHT, "the next ones, at once");
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.settle();
     let left: Vec<String> = driven.plans().into_iter().filter_map(|plan| plan.metadata.name).collect();
     assert_eq!((left.len(), left[0].as_str()), (LIMIT, "old-1450"), "the latest are kept");

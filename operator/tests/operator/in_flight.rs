@@ -121,7 +121,7 @@ fn at(stage: Stage) -> Driven {
 fn go_on(driven: &mut Driven) {
     driven.settle();
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.settle();
     driven.run(seconds(10));
 }
@@ -358,7 +358,7 @@ fn shared_victims() -> Driven {
     assert_eq!(driven.evicted(), ["shared-0"]);
     let victims: Vec<usize> = driven.plans().iter().map(|plan| plan.spec.victims[0].pods.len()).collect();
     assert_eq!(victims, [2, 2], "both plans evict the whole group: {:#?}", driven.stored());
-    driven.answer_held(|command| matches!(command, Command::Nominate { .. }));
+    driven.answer_unanswered(|command| matches!(command, Command::Nominate { .. }));
     let calls = driven.settle();
     assert!(!calls.iter().any(|call| call.starts_with("evict ")), "gang two evicts both pods: {calls:?}");
     driven
@@ -381,7 +381,7 @@ fn cancel(driven: &mut Driven, gang: &str) -> Vec<String> {
     driven.delete(Kind::Group, gang);
     let mut calls = driven.settle();
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     calls.extend(driven.settle());
     calls.extend(driven.run(seconds(5)));
     assert_eq!(driven.evicted(), ["shared-0", "shared-1"]);
@@ -428,7 +428,7 @@ fn a_plan_that_counts_on_a_pod_of_a_departure_outlasts_a_failed_eviction_of_that
     driven.delete(Kind::Group, "first");
     driven.settle();
     driven.answer(move |command| if is_of_the_other(command) { Answer::Fail("too many") } else { Answer::Succeed });
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.settle();
     driven.run(seconds(1));
     driven.answer(|_| Answer::Succeed);
@@ -646,12 +646,12 @@ fn a_member_that_is_added_to_a_group_while_it_is_evicted_stays_gated_until_its_p
     });
     driven.submit(gang("train", 1, 1_000), 2);
     driven.settle();
-    assert_eq!(driven.held().len(), 2, "the evictions are in flight: {:?}", driven.held());
+    assert_eq!(driven.unanswered().len(), 2, "the evictions are in flight: {:?}", driven.unanswered());
     driven.apply(Kind::Pod, member("low-2", 10, "low", 1));
     let calls = about_pods(driven.settle());
     assert_eq!(calls, Vec::<String>::new(), "n2 has room for it, but it would be the only pod that is left");
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.settle();
     assert_eq!(driven.evicted(), ["low-0", "low-1"]);
 }

@@ -60,9 +60,9 @@ impl Running {
 
     /// Waits until the arbiter makes another pass. Without one it counts as stuck a minute from now.
     fn wait_for_a_pass(&self) {
-        let begun = Instant::now();
-        while self.liveness.problem(begun + LONGEST).is_some() {
-            assert!(begun.elapsed() < PATIENCE, "the arbiter makes no pass");
+        let start = Instant::now();
+        while self.liveness.problem(start + LONGEST).is_some() {
+            assert!(start.elapsed() < PATIENCE, "the arbiter makes no pass");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

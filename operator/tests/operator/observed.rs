@@ -166,7 +166,7 @@ fn a_status_waits_until_its_write_is_answered() {
     driven.run(seconds(3));
     expect_metrics(&driven, &["giveway_operator_statuses_waiting 1"]);
     driven.answer(|_| Answer::Succeed);
-    driven.answer_held(|_| true);
+    driven.answer_unanswered(|_| true);
     driven.run(seconds(3));
     expect_metrics(&driven, &["giveway_operator_statuses_waiting 0"]);
 }

@@ -95,31 +95,31 @@ fn large_plan() -> Driven {
     });
     driven.submit(gang("bulk", 3 * PODS, 500), 1);
     driven.settle();
-    let evictions = driven.held().iter().filter(|command| matches!(command, Command::Evict(_))).count();
-    assert_eq!((driven.held().len(), evictions), (3 * PODS, 2 * PODS));
+    let evictions = driven.unanswered().iter().filter(|command| matches!(command, Command::Evict(_))).count();
+    assert_eq!((driven.unanswered().len(), evictions), (3 * PODS, 2 * PODS));
     driven
 }
 
 /// Returns the call without an answer that concerns this pod.
-fn held(driven: &Driven, name: &str) -> Command {
+fn unanswered(driven: &Driven, name: &str) -> Command {
     let concerns = |command: &&Command| match command {
         Command::Nominate { pod, .. } => pod.name == name,
         Command::Evict(call) => call.pod.name == name,
         _ => false,
     };
-    driven.held().iter().find(concerns).cloned().unwrap()
+    driven.unanswered().iter().find(concerns).cloned().unwrap()
 }
 
 #[tokio::test]
 async fn the_nomination_and_the_eviction_of_an_urgent_plan_are_the_next_calls() {
     let mut driven = large_plan();
-    let queued = driven.held().to_vec();
+    let queued = driven.unanswered().to_vec();
     driven.submit_for("u1", "urgent", 1_000);
     driven.settle();
-    let nomination = held(&driven, "urgent-0");
-    driven.answer_held(|command| matches!(command, Command::Nominate { pod, .. } if pod.name == "urgent-0"));
+    let nomination = unanswered(&driven, "urgent-0");
+    driven.answer_unanswered(|command| matches!(command, Command::Nominate { pod, .. } if pod.name == "urgent-0"));
     driven.settle();
-    let eviction = held(&driven, "other");
+    let eviction = unanswered(&driven, "other");
 
     let (requests, (reports, _received)) = (Requests::default(), mpsc::channel(1_000));
     let (metrics, config) = (Metrics::default(), config(&FLAGS));

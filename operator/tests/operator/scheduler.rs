@@ -29,18 +29,18 @@ fn a_slow_scheduler_fails_no_plan() {
     driven.settle();
     driven.terminate();
     driven.settle();
-    let mut told = String::new();
+    let mut message = String::new();
     for bound in 0..GANGS {
         let nominated = driven.nominated();
         assert_eq!(nominated.len(), GANGS - bound, "every gang keeps its placement: {:#?}", driven.stored());
         driven.bind_pod(&nominated[0]);
         driven.run(seconds(2));
         if bound == 20 {
-            told = driven.condition("train-39", SCHEDULED);
+            message = driven.condition("train-39", SCHEDULED);
         }
     }
     let waits = "Waits for kube-scheduler, which binds ";
-    assert!(told.starts_with("False Releasing: ") && told.contains(waits), "{told}");
+    assert!(message.starts_with("False Releasing: ") && message.contains(waits), "{message}");
     assert_eq!(states(&driven), vec![PlanState::Completed; GANGS], "{:#?}", driven.stored());
     assert_eq!(driven.evicted().len(), GANGS);
 }
@@ -86,7 +86,7 @@ fn a_pod_whose_binding_is_rejected_is_banned_also_if_its_placement_is_taken_at_o
     let failed = driven.stored();
     assert!(failed[0].starts_with("Preemptor Failed: kube-scheduler could not bind every ungated pod: "), "{failed:?}");
     assert!(failed[0].ends_with("kube-scheduler says of pod train-0: binding denied by policy"), "{failed:?}");
-    let told = |driven: &Driven| {
+    let message = |driven: &Driven| {
         let condition = driven.condition("train", SCHEDULED);
         assert!(condition.contains("No pod is evicted for pod train-"), "{condition}");
         assert!(
@@ -95,7 +95,7 @@ fn a_pod_whose_binding_is_rejected_is_banned_also_if_its_placement_is_taken_at_o
         );
     };
     driven.run(seconds(120));
-    told(&driven);
+    message(&driven);
     assert_eq!(driven.evicted(), ["low-n1"]);
     // The next leader, and the pod that replaces the banned one.
     driven.next_leader();
@@ -103,7 +103,7 @@ fn a_pod_whose_binding_is_rejected_is_banned_also_if_its_placement_is_taken_at_o
     driven.delete(Kind::Pod, "train-0");
     driven.apply(Kind::Pod, of_job("train-1", "train:1"));
     driven.run(seconds(120));
-    told(&driven);
+    message(&driven);
     assert_eq!(driven.evicted(), ["low-n1"]);
     // Another template.
     driven.delete(Kind::Pod, "train-1");
@@ -236,9 +236,9 @@ fn a_critical_add_on_that_is_never_bound_gives_its_turn_to_the_next_one_and_is_b
     driven.terminate();
     driven.settle();
     assert_eq!(driven.nominated(), ["stuck"]);
-    let (first, begun) = (driven.nominated_node("stuck"), driven.second());
+    let (first, start) = (driven.nominated_node("stuck"), driven.second());
     run_until_failed(&mut driven, 1);
-    let turn = driven.second() - begun;
+    let turn = driven.second() - start;
     assert!((59..=61).contains(&turn), "{turn} s");
     // Another pod takes the capacity, so that the next add-on needs a plan of its own.
     refill(&mut driven, &NODES);
@@ -263,6 +263,6 @@ fn a_critical_add_on_that_is_never_bound_gives_its_turn_to_the_next_one_and_is_b
     driven.report_unbound("other", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.");
     driven.run(seconds(600));
     assert_eq!(driven.evicted().len(), 3, "two for the first add-on, and one for the second: {:#?}", driven.stored());
-    let told = "No pod is evicted for pod stuck on any node until ";
-    assert!(driven.events.iter().any(|event| event.contains(told)), "{:#?}", driven.events);
+    let message = "No pod is evicted for pod stuck on any node until ";
+    assert!(driven.events.iter().any(|event| event.contains(message)), "{:#?}", driven.events);
 }

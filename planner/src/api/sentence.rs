@@ -105,7 +105,7 @@ pub struct Names {
 
 impl Names {
     /// Returns the sentence for users who may read objects of this namespace.
-    pub fn told(self, sentence: &Sentence, namespace: &str) -> String {
+    pub fn render(self, sentence: &Sentence, namespace: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = sentence.write(&mut text, |other| self.across || other == namespace);
@@ -127,7 +127,7 @@ mod tests {
         let key = ObjectKey::new("team-a", "train");
         let sentence = Sentence::from("Preempted by ").object("pod group", &key, "u-1").text(" of priority 9.");
         assert_eq!(sentence.to_string(), "Preempted by pod group team-a/train of priority 9.");
-        let shown = |across, namespace| Names { across }.told(&sentence, namespace);
+        let shown = |across, namespace| Names { across }.render(&sentence, namespace);
         assert_eq!(shown(false, "team-a"), "Preempted by pod group team-a/train of priority 9.");
         assert_eq!(shown(true, "team-b"), "Preempted by pod group team-a/train of priority 9.");
         let elsewhere = "Preempted by a pod group of another namespace (UID u-1) of priority 9.";
@@ -139,13 +139,13 @@ mod tests {
         let sentence = Sentence::about("pod group", &ObjectKey::new("team-a", "train"), "u-1").text(" waits.");
         assert_eq!(sentence.to_string(), "Pod group team-a/train waits.");
         let elsewhere = "A pod group of another namespace (UID u-1) waits.";
-        assert_eq!(Names::default().told(&sentence, "team-b"), elsewhere);
+        assert_eq!(Names::default().render(&sentence, "team-b"), elsewhere);
     }
 
     #[test]
     fn details_of_another_namespace_are_replaced() {
         let sentence = Sentence::from("Refused: ").detail("team-a", "budget db allows none", "its budget allows none");
-        assert_eq!(Names::default().told(&sentence, "team-a"), "Refused: budget db allows none");
-        assert_eq!(Names::default().told(&sentence, "team-b"), "Refused: its budget allows none");
+        assert_eq!(Names::default().render(&sentence, "team-a"), "Refused: budget db allows none");
+        assert_eq!(Names::default().render(&sentence, "team-b"), "Refused: its budget allows none");
     }
 }

@@ -265,7 +265,7 @@ impl Shortfall {
 
     /// The guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
     /// thousands for the same pods.
-    pub fn told(&self) -> &[GuaranteedBudget] {
+    pub fn named_budgets(&self) -> &[GuaranteedBudget] {
         &self.guaranteed[..self.guaranteed.len().min(NAMED)]
     }
 
@@ -273,7 +273,7 @@ impl Shortfall {
         if !self.is_for_budgets() {
             return Ok(());
         }
-        let list: Vec<String> = self.told().iter().map(ToString::to_string).collect();
+        let list: Vec<String> = self.named_budgets().iter().map(ToString::to_string).collect();
         let more = match self.guaranteed.len() - list.len() {
             0 => String::new(),
             more => format!(", or of {more} more"),

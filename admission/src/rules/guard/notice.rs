@@ -8,7 +8,7 @@ use giveway_planner::sentence::Names;
 
 /// Returns the verdict on a rejected preemption. Its client may read the victim's namespace.
 pub fn verdict(asked: &Asked, rejection: &Rejection, names: Names) -> Verdict {
-    let refusal = Refusal { code: 403, message: names.told(&rejection.message, &asked.namespace) };
+    let refusal = Refusal { code: 403, message: names.render(&rejection.message, &asked.namespace) };
     let notes = Notes { events: events(asked, rejection, names), ..Notes::default() };
     Verdict { outcome: Outcome::Refused(refusal), notes }
 }
@@ -23,7 +23,7 @@ fn events(asked: &Asked, rejection: &Rejection, names: Names) -> Vec<Notice> {
         related: related.filter(|related| names.known(&related.namespace, &about.namespace)).map(pod),
         reason: rejection.reason,
         action: "Refusing",
-        note: names.told(&rejection.message, &about.namespace),
+        note: names.render(&rejection.message, &about.namespace),
     };
     let mut notices = vec![notice(&victim, rejection.preemptors.first())];
     notices.extend(rejection.preemptors.iter().map(|preemptor| notice(preemptor, Some(&victim))));

@@ -55,7 +55,7 @@ struct World {
     leaf: Versioned<Leaf>,
     configurations: [Versioned<Vec<u8>>; 2],
     /// All contents of each configuration with the time since when each of them is stored.
-    told: [Vec<(Timestamp, Vec<u8>)>; 2],
+    announced: [Vec<(Timestamp, Vec<u8>)>; 2],
     /// How late each API server notices a change.
     lags: Vec<SignedDuration>,
     /// The certificate that each replica serves.
@@ -85,7 +85,7 @@ impl World {
             authority: Versioned::default(),
             leaf: Versioned::default(),
             configurations: Default::default(),
-            told: [vec![(start(), Vec::new())], vec![(start(), Vec::new())]],
+            announced: [vec![(start(), Vec::new())], vec![(start(), Vec::new())]],
             lags,
             replicas: vec![Leaf::default(); 3],
             accepted: RefCell::default(),
@@ -132,7 +132,7 @@ impl World {
                 if !self.configurations[which].write(intent.configurations[which], bundle.clone()) {
                     return true;
                 }
-                self.told[which].push((now, bundle.clone()));
+                self.announced[which].push((now, bundle.clone()));
                 which == 1
             }
             RotationStep::Issue(_) => {
@@ -192,8 +192,10 @@ impl World {
 
     /// Checks the guarantee: every API server accepts every replica, however late it noticed the bundles.
     fn check(&self) {
-        for (told, lag) in self.told.iter().flat_map(|told| self.lags.iter().map(move |lag| (told, *lag))) {
-            let known = told.iter().rev().find(|(since, _)| *since + lag <= self.now).or(told.first());
+        for (announced, lag) in
+            self.announced.iter().flat_map(|announced| self.lags.iter().map(move |lag| (announced, *lag)))
+        {
+            let known = announced.iter().rev().find(|(since, _)| *since + lag <= self.now).or(announced.first());
             let trusted = Anchor::bundle(known.map(|(_, bundle)| bundle.as_slice()).unwrap_or_default());
             for leaf in &self.replicas {
                 let accepted = trusted.iter().any(|anchor| self.accepts(anchor, leaf));
@@ -332,9 +334,9 @@ fn an_overwritten_bundle_is_written_again_and_the_announcement_is_repeated() {
     world.settle();
     assert!(world.authority.value.published.is_some());
     world.pass(SETTLE / 2);
-    let old = Anchor::bundle(&world.told[0][1].1)[0].pem().into_bytes();
+    let old = Anchor::bundle(&world.announced[0][1].1)[0].pem().into_bytes();
     world.configurations[1].value = old.clone();
-    world.told[1].push((world.now, old));
+    world.announced[1].push((world.now, old));
     world.settle();
     assert_eq!(world.authority.value.published, Some(world.now), "announced since now");
     world.finish();

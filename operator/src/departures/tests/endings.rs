@@ -153,7 +153,7 @@ fn a_departure_without_an_answer_to_an_eviction_is_committed() {
     let (unanswered, error) = (EvictOutcome::Unanswered("timeout".into()), EvictOutcome::Error("500".into()));
     let refused = EvictOutcome::Refused("it needs 5 healthy pods".into());
     for (outcome, goes_on) in [(unanswered, true), (error, true), (refused, false)] {
-        let begun = || {
+        let run_with_one_eviction = || {
             let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
             world.group("low", 5, 10, "PodGroup");
             let id = run.gang(&world, now).unwrap();
@@ -163,12 +163,12 @@ fn a_departure_without_an_answer_to_an_eviction_is_committed() {
             }
             (world, run, id, now)
         };
-        let (world, mut run, id, now) = begun();
+        let (world, mut run, id, now) = run_with_one_eviction();
         run.departures.deleted(&mut run.store, &id);
         run.pass(&world, now);
         assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "its Preemption is deleted: {outcome:?}");
         assert_eq!(run.store.holds(&id), goes_on, "it is stored again: {outcome:?}");
-        let (world, mut run, id, now) = begun();
+        let (world, mut run, id, now) = run_with_one_eviction();
         let observes = Some("Giveway only observes");
         run.departures.pass(&world.model, &mut run.store, observes, at(now));
         assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "evictions are switched off: {outcome:?}");

@@ -16,7 +16,7 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::speaker::Speaker;
-use crate::speaker::words::cannot_be_made;
+use crate::speaker::words::cannot_be_created;
 use giveway_crds::native;
 use giveway_planner::model::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl Housekeeping {
     /// the reason.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            speaker.group_missing(group, cannot_be_made(&group.name, why), now);
+            speaker.group_missing(group, cannot_be_created(&group.name, why), now);
         }
     }
 

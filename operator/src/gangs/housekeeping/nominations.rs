@@ -73,7 +73,7 @@ mod tests {
     fn a_nomination_without_a_decision_is_withdrawn() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");
-        world.pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
+        world.pod(TestPod::new("held", 10).of("g").gated().nominated("n1"));
         world.pod(TestPod::new("scheduler-s", 10).nominated("n1"));
         let commands =
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 });
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_nomination_that_a_plan_withdraws_is_not_withdrawn_beside_it() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
-        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").held().nominated("n1"));
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").gated().nominated("n1"));
         housekeeping.withdrawn(&"uid-held".into(), now);
         let mut strays = |now| {
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 }).len()

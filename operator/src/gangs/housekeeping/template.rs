@@ -110,14 +110,14 @@ mod tests {
     fn an_event_on_a_pod_without_its_group_is_published_once() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         let mut speaker = Speaker::default();
-        world.pod(TestPod::new("p", 0).of("g").held());
+        world.pod(TestPod::new("p", 0).of("g").gated());
         let commands = pass_with(&mut housekeeping, &mut speaker, &mut world, now);
         let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(
             notice.note.to_string(),
             "Pod group g does not exist in namespace default. The pod waits until it is created."
         );
-        world.pod(TestPod::new("p", 0).of("g").held());
+        world.pod(TestPod::new("p", 0).of("g").gated());
         assert!(pass_with(&mut housekeeping, &mut speaker, &mut world, now).is_empty());
     }
 }

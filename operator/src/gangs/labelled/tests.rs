@@ -63,7 +63,7 @@ impl Scene {
 }
 
 fn member(name: &str, job: &str, uid: &str) -> TestPod {
-    TestPod::new(name, 10).of(job).held().of_job(job).owner_uid(uid).labelled(LABEL_GANG, "true")
+    TestPod::new(name, 10).of(job).gated().of_job(job).owner_uid(uid).labelled(LABEL_GANG, "true")
 }
 
 fn the_group(commands: &[Command]) -> &PodGroup {
@@ -133,7 +133,7 @@ fn the_annotations_of_the_pods_and_of_the_owner_count_before_the_owner_s_fields(
 fn a_replica_of_an_earlier_revision_is_as_large_as_its_pods_say() {
     let mut scene = Scene::new();
     let replica = |index: &str, size: &str| {
-        let pod = TestPod::new(&format!("serve-{index}"), 10).of(&format!("serve-{index}")).held();
+        let pod = TestPod::new(&format!("serve-{index}"), 10).of(&format!("serve-{index}")).gated();
         let pod = pod.labelled(LABEL_GANG, "true").labelled("leaderworkerset.sigs.k8s.io/name", "serve");
         pod.labelled("leaderworkerset.sigs.k8s.io/group-index", index)
             .annotated("leaderworkerset.sigs.k8s.io/size", size)
@@ -223,7 +223,7 @@ fn the_number_of_finished_pods_that_a_job_replaces_is_known_and_reported_when_it
         let facts = OwnerFacts { controller: uid.clone(), uid, deleting: false, sizes, min_count: None, classes };
         scene.gangs.owner_read(owner, Ok(facts), scene.now);
         assert!(scene.pass().is_empty());
-        (spare(scene), scene.gangs.take_news().len())
+        (spare(scene), scene.gangs.take_changed_groups().len())
     };
     assert_eq!(read(&mut scene, 20), (Some(12), 1));
     assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
@@ -247,7 +247,7 @@ fn the_job_of_a_jobset_s_gang_tells_which_of_its_indexes_have_failed_and_how_man
     scene.world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1"), 4);
     let pod = |name: &str, job: &str| {
         let pod =
-            TestPod::new(name, 10).of("set-w-0").held().of_job("set-w-0").owner_uid(job).labelled(LABEL_GANG, "true");
+            TestPod::new(name, 10).of("set-w-0").gated().of_job("set-w-0").owner_uid(job).labelled(LABEL_GANG, "true");
         pod.labelled("jobset.sigs.k8s.io/jobset-name", "set")
             .labelled("jobset.sigs.k8s.io/replicatedjob-name", "w")
             .labelled("jobset.sigs.k8s.io/job-index", "0")
@@ -362,7 +362,7 @@ fn a_missing_owner_is_reported_once_and_read_again() {
 fn pods_of_an_unknown_kind_get_a_group_from_their_annotation_without_a_read() {
     let mut scene = Scene::new();
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
-    let pod = TestPod::new("a", 10).of("web").held().labelled(LABEL_GANG, "true").owners(owner);
+    let pod = TestPod::new("a", 10).of("web").gated().labelled(LABEL_GANG, "true").owners(owner);
     scene.world.pod(pod.annotated(giveway_crds::keys::ANNOTATION_MIN_COUNT, "2"));
     let commands = scene.pass();
     let group = the_group(&commands);
@@ -443,7 +443,7 @@ fn a_rejected_group_is_retried_less_often_and_its_pods_get_an_event() {
     let mut tries = 1;
     let why = || Err(CallError::Failed("exceeded quota: q (403)".to_owned()));
     scene.answered(&CallKey::CreateGroup(key.clone()), &why());
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for _ in 0..120 {
         for command in scene.later(1).pass() {
             match command {
@@ -452,12 +452,15 @@ fn a_rejected_group_is_retried_less_often_and_its_pods_get_an_event() {
                     tries += 1;
                     scene.answered(&CallKey::CreateGroup(key.clone()), &why());
                 }
-                Command::Publish(notice) => told.push(notice.note.to_string()),
+                Command::Publish(notice) => notes.push(notice.note.to_string()),
                 other => panic!("{other:?}"),
             }
         }
     }
-    assert_eq!(told, ["Pod group train cannot be created: exceeded quota: q (403). The pod stays gated until it can."]);
+    assert_eq!(
+        notes,
+        ["Pod group train cannot be created: exceeded quota: q (403). The pod stays gated until it can."]
+    );
     assert!((8..=12).contains(&tries), "{tries}");
 }
 

@@ -45,7 +45,7 @@ pub(super) const DECISION_SECONDS: About =
     About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
 pub(super) const IN_FLIGHT: About =
     About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
-pub(super) const HELD_BACK: About = About::gauge(
+pub(super) const LIMITED_PLANS: About = About::gauge(
     "giveway_operator_plans_held_back",
     "Plans that wait because of the limits of evictions in a minute",
     &[],
@@ -206,7 +206,7 @@ pub const CATALOGUE: &[About] = &[
     PLANNED_TO_BOUND,
     DECISION_SECONDS,
     IN_FLIGHT,
-    HELD_BACK,
+    LIMITED_PLANS,
     OUTCOMES,
     PLANS,
     EVICTIONS,

@@ -176,7 +176,7 @@ pub struct Metrics {
     rescues: Family<StepLabels, Counter>,
     rescue_seconds: Histogram,
     tainted: Gauge,
-    held_back: Gauge,
+    limited_plans: Gauge,
     internals: Internals,
 }
 
@@ -215,7 +215,7 @@ impl Default for Metrics {
             rescues: new.shown(&catalogue::RESCUES, Family::default()),
             rescue_seconds: new.shown(&catalogue::RESCUE_SECONDS, Histogram::new(exponential_buckets(1.0, 2.0, 12))),
             tainted: new.shown(&catalogue::TAINTED, Gauge::default()),
-            held_back: new.shown(&catalogue::HELD_BACK, Gauge::default()),
+            limited_plans: new.shown(&catalogue::LIMITED_PLANS, Gauge::default()),
             internals: Internals::new(&mut new),
         };
         metrics.registry = Arc::new(registry);
@@ -322,13 +322,13 @@ impl Metrics {
     /// Sets the number and the age of pending PodGroups, and the number of gated pods.
     pub fn waits(&self, now: PendingGroups) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
-        for ((reason, class), number) in gone.chain(&now.groups) {
+        let removed = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
+        for ((reason, class), number) in removed.chain(&now.groups) {
             let labels = WaitingLabels { reason: reason.as_str(), class: Arc::clone(&class.0) };
             self.waiting.get_or_create(&labels).set(*number);
         }
-        let gone = shown.oldest.keys().filter(|class| !now.oldest.contains_key(*class)).map(|class| (class, &0));
-        for (class, age) in gone.chain(&now.oldest) {
+        let removed = shown.oldest.keys().filter(|class| !now.oldest.contains_key(*class)).map(|class| (class, &0));
+        for (class, age) in removed.chain(&now.oldest) {
             self.oldest.get_or_create(&ClassLabels { class: Arc::clone(&class.0) }).set(*age);
         }
         self.held.set(count(now.held));
@@ -361,8 +361,8 @@ impl Metrics {
     }
 
     /// Sets how many plans are delayed by the limits on evictions per minute.
-    pub fn held_back(&self, number: usize) {
-        self.held_back.set(count(number));
+    pub fn limited_plans(&self, number: usize) {
+        self.limited_plans.set(count(number));
     }
 
     /// Sets how many nodes have Giveway's taint.

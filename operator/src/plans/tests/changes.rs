@@ -67,7 +67,7 @@ fn a_plan_is_cancelled_at_once_when_a_more_important_plan_uses_its_nodes() {
     let mut run = Run::evicting();
     run.flight.evicted("uid-l1", &EvictOutcome::Error("timeout".into()), run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Error("timeout".into()), run.now);
-    run.world.group("vip", 1, 1000, "PodGroup").pod(TestPod::new("v1", 1000).of("vip").held());
+    run.world.group("vip", 1, 1000, "PodGroup").pod(TestPod::new("v1", 1000).of("vip").gated());
     run.world.model.cluster.reserve("uid-v1", "n1", Reservation::Planned(1000));
     run.later(1);
     // Simulates a new plan on the same nodes, which causes a new check of this plan.
@@ -171,12 +171,12 @@ fn a_gated_member_that_is_terminating_does_not_use_up_the_time_of_the_others() {
     run.flight.plan.state = PlanState::Releasing;
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "release g1", "release g2"]);
     run.world.pod(TestPod::new("g1", 100).of("gang").unschedulable());
-    run.world.pod(TestPod::new("g2", 100).of("gang").held().terminating());
+    run.world.pod(TestPod::new("g2", 100).of("gang").gated().terminating());
     run.step();
     run.later(30);
     run.step();
-    let told = run.flight.ending.as_ref().map(|ending| (ending.state, ending.message.to_string()));
-    let (state, why) = told.unwrap();
+    let message = run.flight.ending.as_ref().map(|ending| (ending.state, ending.message.to_string()));
+    let (state, why) = message.unwrap();
     assert_eq!(state, PlanState::Failed);
     assert!(why.starts_with("kube-scheduler did not bind every ungated pod within 30 s"), "{why}");
 }
@@ -187,10 +187,10 @@ fn victims_of_a_postponed_plan_do_not_count_as_removed_for_other_plans() {
     run.delayed(2, 86_400);
     run.epoch = 100;
     run.step();
-    assert!(run.flight.put_off);
+    assert!(run.flight.postponed);
     let mut flights = Flights::from([run.flight.clone()]);
     assert_eq!(flights.departing(100).len(), 0, "their eviction was not requested");
-    flights.all_mut().for_each(|flight| flight.put_off = false);
+    flights.all_mut().for_each(|flight| flight.postponed = false);
     assert_eq!(flights.departing(100).len(), 2);
 }
 

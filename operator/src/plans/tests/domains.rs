@@ -57,7 +57,7 @@ fn every_member_is_ungated_for_the_rack_of_the_plan() {
 
 #[test]
 fn a_member_that_selects_another_rack_cancels_the_plan_and_no_pod_is_ungated() {
-    let asking = |name: &str| TestPod::new(name, 100).of("gang").held().spec("nodeSelector", json!({"rack": "r2"}));
+    let asking = |name: &str| TestPod::new(name, 100).of("gang").gated().spec("nodeSelector", json!({"rack": "r2"}));
     let why = "Pod default/g2 asks for rack=r2 in its own nodeSelector, and its group is placed in rack=r1.";
     let mut run = Run::in_a_rack();
     run.world.pod(asking("g2"));

@@ -52,7 +52,7 @@ fn after_a_refusal_no_other_pod_is_evicted_and_the_reservations_stay() {
         ended.message.to_string(),
         "The eviction of pod default/db was refused: it needs 2 healthy pods and has 2"
     );
-    assert_eq!(run.flight.begun_units().len(), 0);
+    assert_eq!(run.flight.units_with_evictions().len(), 0);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn of_several_refusable_victims_none_is_evicted_before_all_are_allowed() {
     other.flight.evicted("uid-db-1", &EvictOutcome::Allowed, other.now);
     other.flight.evicted("uid-db-2", &EvictOutcome::Refused("two budgets".into()), other.now);
     assert_eq!(other.step().ended.unwrap().state, PlanState::Cancelled);
-    assert_eq!(other.flight.begun(), 0, "nobody was evicted");
+    assert_eq!(other.flight.requested_evictions(), 0, "nobody was evicted");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use giveway_crds::keys;
 
 /// Returns a gated member with a topology spread constraint over the nodes.
 fn spread(name: &str) -> TestPod {
-    started(name).held()
+    started(name).gated()
 }
 
 fn started(name: &str) -> TestPod {

@@ -15,7 +15,7 @@ pub(super) fn run(whole: &[&str]) -> Run {
         .remove_pod("l2")
         .group("w", 1, 10, "PodGroup")
         .group("gang", 3, 100, "Pod");
-    run.world.pod(TestPod::new("g3", 100).of("gang").held());
+    run.world.pod(TestPod::new("g3", 100).of("gang").gated());
     let mut plan = run.flight.plan.clone();
     plan.reason = "3 pods are evicted.".to_owned();
     plan.message.clone_from(&plan.reason);
@@ -88,8 +88,8 @@ fn per_namespace(most: u32) -> Rates {
     Rates::new(Most { namespace: Some(most), cluster: None })
 }
 
-fn held(run: &Run) -> String {
-    run.flight.held_back.as_ref().map(|held| held.sentence().to_string()).unwrap_or_default()
+fn limit_message(run: &Run) -> String {
+    run.flight.reached_limit.as_ref().map(|limit_message| limit_message.sentence().to_string()).unwrap_or_default()
 }
 
 #[test]
@@ -100,14 +100,14 @@ fn a_plan_waits_until_the_limit_allows_all_of_it_and_says_when() {
     assert!(pass(&mut run, &mut rates).is_empty());
     assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved, nobody goes");
     let words = "Evictions in namespace default are limited to 3 a minute; more are allowed at 1970-01-01T00:01:00Z.";
-    assert_eq!(held(&run), words);
-    assert_eq!(run.flight.told_message(), format!("3 pods are evicted. {words}"));
+    assert_eq!(limit_message(&run), words);
+    assert_eq!(run.flight.message_with_limit(), format!("3 pods are evicted. {words}"));
     run.later(49);
     assert!(pass(&mut run, &mut rates).is_empty());
-    assert_eq!(held(&run), words, "the time that was told stays");
+    assert_eq!(limit_message(&run), words, "the time that was told stays");
     run.later(1);
     assert_eq!(pass(&mut run, &mut rates), ["a", "b", "c"]);
-    assert_eq!((held(&run).as_str(), run.flight.told_message().as_str()), ("", "3 pods are evicted."));
+    assert_eq!((limit_message(&run).as_str(), run.flight.message_with_limit().as_str()), ("", "3 pods are evicted."));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_plan_above_the_limit_starts_after_a_minute_without_evictions_and_evicts_uni
     accepted(&mut run, &["a", "b"]);
     run.later(59);
     assert!(pass(&mut run, &mut rates).is_empty());
-    assert!(held(&run).contains("1970-01-01T00:02:00Z"), "{}", held(&run));
+    assert!(limit_message(&run).contains("1970-01-01T00:02:00Z"), "{}", limit_message(&run));
     run.later(1);
     assert_eq!(pass(&mut run, &mut rates), ["c"]);
 }
@@ -170,7 +170,7 @@ fn a_victims_namespace_is_named_to_those_who_may_know_it() {
     rates.note(&"theirs".into(), &"uid-other".into(), run.now);
     let mut tally = rates.tally(run.now);
     run.flight.ration(&run.world.model, Clock { now: run.now, epoch_seconds: 0 }, &mut tally);
-    let words = |names| run.flight.told_to(names);
+    let words = |names| run.flight.message_for_preemptor(names);
     assert!(words(Names { across: true }).contains("Evictions in namespace theirs are limited to 3 a minute"));
     assert!(words(Names::default()).contains("Evictions in a namespace of its victims are limited to 3 a minute"));
 }
@@ -185,8 +185,8 @@ fn the_more_important_of_two_plans_uses_the_limit_and_the_other_what_is_left() {
     let mut tally = rates.tally(clock.now);
     first.flight.ration(&first.world.model, clock, &mut tally);
     second.flight.ration(&second.world.model, clock, &mut tally);
-    assert!(held(&first).contains("00:01:00Z"), "{}", held(&first));
-    assert!(held(&second).contains("00:02:00Z"), "the first one has gone by then: {}", held(&second));
+    assert!(limit_message(&first).contains("00:01:00Z"), "{}", limit_message(&first));
+    assert!(limit_message(&second).contains("00:02:00Z"), "the first one has gone by then: {}", limit_message(&second));
     assert_eq!(MINUTE.as_secs(), 60);
 }
 
@@ -195,7 +195,7 @@ fn a_plan_that_waits_for_the_rates_reserves_nothing() {
     let (mut waiting, mut rates) = (run(&[]), per_namespace(3));
     rates.note(&"default".into(), &"uid-other".into(), waiting.now);
     pass(&mut waiting, &mut rates);
-    assert!(waiting.flight.held_back.is_some());
+    assert!(waiting.flight.reached_limit.is_some());
     let (flight, cluster) = (&waiting.flight, &waiting.world.model.cluster);
     assert!(flight.members.iter().all(|member| flight.reservation(cluster, member).is_none()));
 }

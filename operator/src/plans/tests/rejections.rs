@@ -17,7 +17,7 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_disrupted() {
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
-    assert!(run.flight.begun_units().is_empty());
+    assert!(run.flight.units_with_evictions().is_empty());
     let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
     assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
 }
@@ -73,7 +73,7 @@ fn a_rejected_rehearsal_of_an_eviction_cancels_the_plan_without_an_eviction() {
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
     assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l2 was refused: {WHY}"));
-    assert_eq!(run.flight.begun(), 0, "no pod was evicted");
+    assert_eq!(run.flight.requested_evictions(), 0, "no pod was evicted");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_rejected_rehearsal_of_the_removal_of_a_gate_cancels_the_plan_without_an_evi
         ended.message.to_string(),
         format!("The removal of the scheduling gate of pod default/g1 was rejected: {words}")
     );
-    assert_eq!(run.flight.begun(), 0, "no pod was evicted");
+    assert_eq!(run.flight.requested_evictions(), 0, "no pod was evicted");
     assert_eq!(run.flight.rejected.map(|call| call.uid), Some("uid-g1".into()));
 }
 

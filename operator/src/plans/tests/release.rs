@@ -39,7 +39,7 @@ impl Run {
 }
 
 /// Returns what a plan that has evicted pods respects.
-fn begun() -> Context {
+fn context_after_eviction() -> Context {
     Context { respect: Respect::BegunOrHigher, ..Context::default() }
 }
 
@@ -91,13 +91,13 @@ fn a_member_without_a_report_is_not_unbindable_and_is_waited_for_for_ten_minutes
 fn a_slow_scheduler_is_no_refusal() {
     let mut run = ungated();
     run.step_at(run.binds(0));
-    let mut told = BTreeSet::new();
+    let mut sentences = BTreeSet::new();
     for second in 1..=200 {
         run.later(1);
         assert_eq!(run.step_at(run.binds(second)), None, "{second} s");
-        told.extend(run.flight.waits_for_scheduler.map(|wait| wait.sentence()));
+        sentences.extend(run.flight.waits_for_scheduler.map(|wait| wait.sentence()));
     }
-    assert_eq!(told, BTreeSet::from(["Waits for kube-scheduler, which binds 60 pods per minute.".to_owned()]));
+    assert_eq!(sentences, BTreeSet::from(["Waits for kube-scheduler, which binds 60 pods per minute.".to_owned()]));
     // The members are bound at last.
     run.world.pod(member("g1").on("n1")).pod(member("g2").on("n2"));
     assert_eq!(run.step_at(run.binds(200)).map(|(state, _)| state), Some(PlanState::Completed));
@@ -185,9 +185,9 @@ fn a_member_that_does_not_fit_beside_the_nominations_of_another_plan_is_waited_f
         run.world.pod(member("g1").on("n1")).pod(member("g2").nominated("n2").unschedulable());
         run.world.pod(TestPod::new("other", 100).of("other-gang").nominated("n2"));
         run.world.model.cluster.reserve("uid-other", "n2", giveway_planner::Reservation::Planned(100));
-        run.step_within(&begun());
+        run.step_within(&context_after_eviction());
         run.later(599);
-        assert!(run.step_within(&begun()).ended.is_none());
+        assert!(run.step_within(&context_after_eviction()).ended.is_none());
         let sentence = run.flight.waits_for_scheduler.unwrap().sentence();
         assert!(sentence.starts_with("Waits until the pods have terminated that other plans evict"), "{sentence}");
         run
@@ -195,14 +195,14 @@ fn a_member_that_does_not_fit_beside_the_nominations_of_another_plan_is_waited_f
     let mut run = crowded();
     run.world.model.cluster.unreserve("uid-other");
     run.world.remove_pod("other");
-    assert!(run.step_within(&begun()).ended.is_none(), "kube-scheduler can bind it from now on");
+    assert!(run.step_within(&context_after_eviction()).ended.is_none(), "kube-scheduler can bind it from now on");
     run.later(29);
-    assert!(run.step_within(&begun()).ended.is_none());
+    assert!(run.step_within(&context_after_eviction()).ended.is_none());
     run.later(1);
-    assert_eq!(run.step_within(&begun()).ended.map(|ended| ended.state), Some(PlanState::Failed));
+    assert_eq!(run.step_within(&context_after_eviction()).ended.map(|ended| ended.state), Some(PlanState::Failed));
     assert_eq!(run.flight.unbound, second());
     let mut run = crowded();
     run.later(600);
-    assert_eq!(run.step_within(&begun()).ended.map(|ended| ended.state), Some(PlanState::Failed));
+    assert_eq!(run.step_within(&context_after_eviction()).ended.map(|ended| ended.state), Some(PlanState::Failed));
     assert!(run.flight.unbound.is_empty(), "kube-scheduler had no choice");
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns a run in which three single pods are to be evicted in ten seconds for a gang of three, and capacity for one
 /// member becomes available.
-fn put_off() -> Run {
+fn postponed() -> Run {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
     assert!(names(&run.step()).is_empty());
@@ -18,7 +18,7 @@ fn put_off() -> Run {
 
 #[test]
 fn a_postponed_plan_is_replaced_by_one_with_fewer_victims() {
-    let mut run = put_off();
+    let mut run = postponed();
     let ended = run.step().ended.unwrap();
     let why = "Capacity became free for some of the pods: a new plan evicts fewer pods.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
@@ -27,14 +27,14 @@ fn a_postponed_plan_is_replaced_by_one_with_fewer_victims() {
 
 #[test]
 fn a_postponed_plan_is_replaced_once() {
-    let mut run = put_off();
+    let mut run = postponed();
     run.flight.renewed = true;
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "nominate g3 n3"]);
 }
 
 #[test]
 fn a_plan_as_good_as_a_new_one_continues() {
-    let mut run = put_off();
+    let mut run = postponed();
     run.world.pod(TestPod::new("other", 100).on("n4"));
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "nominate g3 n3"]);
     assert!(!run.flight.superseded);
@@ -60,7 +60,7 @@ fn a_plan_reserves_nothing_during_its_delay() {
         run.flight.members.iter().filter(reservation).count()
     };
     let clock = Clock { now: run.now, epoch_seconds: run.epoch };
-    run.flight.put_off_until_due(&run.world.model.cluster, clock);
+    run.flight.postpone_until_due(&run.world.model.cluster, clock);
     assert_eq!(reserved(&run), 0, "from its first moment");
     run.step();
     assert_eq!(reserved(&run), 0);

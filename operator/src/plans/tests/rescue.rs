@@ -247,7 +247,7 @@ fn every_end_of_the_plan_removes_the_taint() {
         run.kept();
         change(&mut run);
         assert_eq!(ends(&mut run), (state, words.to_owned()));
-        assert_eq!(run.flight.begun(), 0);
+        assert_eq!(run.flight.requested_evictions(), 0);
     }
 }
 
@@ -304,7 +304,7 @@ fn what_is_left_of_a_group_is_handed_over_and_the_node_is_free_for_others_at_onc
     run.flight.taint_answered(false, true, run.now);
     let advance = run.step();
     assert!(!run.flight.keeps_node(), "others may have the node, and other add-ons their turn");
-    let lets_node_go = |command: &Command| matches!(command, Command::LetNodeGo { plan } if plan == "p1");
+    let lets_node_go = |command: &Command| matches!(command, Command::ReleaseNode { plan } if plan == "p1");
     assert!(advance.commands.iter().any(lets_node_go), "{:?}", advance.commands);
     assert!(advance.ended.is_none() && !advance.rest[0].guaranteed);
     run.flight.handed_over = true;

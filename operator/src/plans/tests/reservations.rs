@@ -65,8 +65,8 @@ fn a_plan_reserves_its_placements_more_strongly_once_it_has_evicted_or_ungated_a
 #[test]
 fn a_postponed_plan_reserves_nothing() {
     let mut plans = Plans::new();
-    assert_eq!(plans.change(|flight| flight.put_off = true), []);
-    assert_eq!(plans.change(|flight| flight.put_off = false), on_both(Reservation::Planned(100)));
+    assert_eq!(plans.change(|flight| flight.postponed = true), []);
+    assert_eq!(plans.change(|flight| flight.postponed = false), on_both(Reservation::Planned(100)));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_nominations_of_a_cancelled_plan_reserve_nothing_until_the_watch_shows_tha
 #[test]
 fn nominations_that_are_kept_for_the_next_plan_count_as_a_plan_that_has_evicted_no_pod() {
     let (mut plans, now) = (Plans::new(), Instant::now());
-    plans.world.pod(TestPod::new("g1", 100).of("gang").held().nominated("n1"));
+    plans.world.pod(TestPod::new("g1", 100).of("gang").gated().nominated("n1"));
     let refused = plans.change(|flight| {
         flight.plan.state = PlanState::Evicting;
         flight.refused.insert("uid-l1".into(), "its budget does not allow it".into());
@@ -105,13 +105,13 @@ fn nominations_that_are_kept_for_the_next_plan_count_as_a_plan_that_has_evicted_
 #[test]
 fn a_kept_nomination_ends_when_it_is_withdrawn() {
     let (mut plans, now) = (Plans::new(), Instant::now());
-    plans.world.pod(TestPod::new("g1", 100).of("gang").held().nominated("n1"));
+    plans.world.pod(TestPod::new("g1", 100).of("gang").gated().nominated("n1"));
     plans.change(|flight| {
         flight.refused.insert("uid-l1".into(), "its budget does not allow it".into());
         flight.drop_plan(PlanState::Cancelled, "A budget refused it.");
     });
     plans.end(now);
-    plans.world.pod(TestPod::new("g1", 100).of("gang").held());
+    plans.world.pod(TestPod::new("g1", 100).of("gang").gated());
     assert_eq!(plans.expire(now + Duration::from_secs(3)), ["n1"]);
 }
 

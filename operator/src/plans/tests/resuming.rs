@@ -57,7 +57,7 @@ fn a_preemptor_whose_class_does_not_exist_for_a_moment_keeps_its_plan() {
 #[test]
 fn placements_are_for_the_preemptors_own_pods() {
     let mut run = resumed(PlanState::Planned);
-    run.world.pod(TestPod::new("g1", 100).of("other").held());
+    run.world.pod(TestPod::new("g1", 100).of("other").gated());
     assert_eq!(run.dropped(), "pod default/g1 does not belong to its preemptor.");
 }
 

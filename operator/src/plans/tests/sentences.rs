@@ -97,7 +97,7 @@ fn the_message_of_a_completed_plan_says_what_was_evicted_and_bound() {
     run.step().ended.unwrap();
     assert_eq!(run.flight.plan.state, PlanState::Completed);
     assert_eq!(
-        run.flight.told_message(),
+        run.flight.message_with_limit(),
         "2 pods, among them 1 whole pod group, of priority 0 or less were evicted for 2 pods of pod group default/gang with priority 100. 2 of 2 placed pods were bound."
     );
 }

@@ -40,7 +40,7 @@ fn change(flight: &mut Flight, random: &mut impl FnMut(u64) -> u64, now: Instant
         2 => flight.plan.state = PlanState::WaitingForVictims,
         3 => flight.plan.state = PlanState::Releasing,
         4 => flight.drop_plan(PlanState::Cancelled, "Not needed any more."),
-        5 => flight.put_off = !flight.put_off,
+        5 => flight.postponed = !flight.postponed,
         6 => flight.ration = Some(BTreeSet::from([0])),
         7 => flight.ration = None,
         8 => flight.victims.iter_mut().for_each(|victim| victim.leaves = true),
@@ -64,8 +64,8 @@ fn compare(flights: &Flights) {
         let some_left = |flight: &&Flight| flight.victims.iter().any(|victim| !victim.leaves);
         let departing = flights.values().filter(some_left).flat_map(|flight| flight.departing_for(priority));
         assert_eq!(flights.departing(priority), departing.cloned().collect::<BTreeSet<SmolStr>>());
-        let surely = flights.values().filter(some_left).flat_map(Flight::departing_surely);
-        assert_eq!(flights.departing_surely(), surely.cloned().collect::<BTreeSet<SmolStr>>());
+        let surely = flights.values().filter(some_left).flat_map(Flight::departing_for_certain);
+        assert_eq!(flights.departing_for_certain(), surely.cloned().collect::<BTreeSet<SmolStr>>());
         let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
         assert_eq!(flights.with_victims(priority), flights.values().filter(counts).count());
     }

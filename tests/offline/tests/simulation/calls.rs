@@ -96,7 +96,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize, version: Opt
         }
         // The simulation does not use the results of these calls.
         Command::WriteWorkloadStatus { .. }
-        | Command::LetNodeGo { .. }
+        | Command::ReleaseNode { .. }
         | Command::BackFill { .. }
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
@@ -234,7 +234,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::Protect { .. }
         | Command::ForgetPlan { .. }
         | Command::WriteWorkloadStatus { .. }
-        | Command::LetNodeGo { .. }
+        | Command::ReleaseNode { .. }
         | Command::CreateGroup(_)
         | Command::DeleteGroup { .. }
         | Command::SetMinCount { .. }

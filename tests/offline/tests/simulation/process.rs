@@ -62,7 +62,7 @@ impl Process {
         let arbiter =
             Arbiter::new(config.clone(), Outbox(outbox), leadership, Metrics::default(), ready, watches.clone());
         // The load of this machine must not change the results.
-        let arbiter = arbiter.untimed();
+        let arbiter = arbiter.without_time_limit();
         Self {
             term,
             arbiter,
@@ -125,7 +125,7 @@ impl Process {
         let Some(from) = self.delivered.get(&kind).copied() else { return };
         for change in server.changes(kind).iter().take(upto).skip(from) {
             self.take(input(kind, change), now);
-            self.watches.told(kind.name());
+            self.watches.delivered(kind.name());
         }
         self.delivered.insert(kind, upto.max(from));
     }
