@@ -69,7 +69,7 @@ pub(crate) fn in_turn(
                 Decision::Preempt(plan) => {
                     departing.extend(plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| pod.uid.clone()));
                     for placement in &plan.placements {
-                        let reservation = Reservation::Begun(outcome.priority);
+                        let reservation = Reservation::Started(outcome.priority);
                         world.cluster.reserve(&placement.uid, &placement.node, reservation);
                     }
                 }

@@ -138,7 +138,7 @@ impl World {
             let own = self.priority(&preemptor_of(plan));
             let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
             for placement in &plan.placements {
-                self.cluster.reserve(&placement.uid, &placement.node, Reservation::Begun(priority));
+                self.cluster.reserve(&placement.uid, &placement.node, Reservation::Started(priority));
             }
         }
     }

@@ -70,7 +70,7 @@ struct Mutant {
 
 /// The result of a test run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum TestOutcome {
     Passed,
     Failed,
     /// The sources do not compile, or no test has the wanted name.
@@ -120,36 +120,36 @@ impl Checkout {
     }
 
     /// Runs the tests of a suite that this filter selects. Returns the outcome and what was printed.
-    fn test(&self, suite: &Suite, filter: &str) -> (Outcome, String) {
+    fn test(&self, suite: &Suite, filter: &str) -> (TestOutcome, String) {
         match suite.tests {
             Tests::Offline { target, .. } => self.offline_test(target, filter),
             Tests::EndToEnd => self.end_to_end_test(filter),
         }
     }
 
-    fn offline_test(&self, target: &str, filter: &str) -> (Outcome, String) {
+    fn offline_test(&self, target: &str, filter: &str) -> (TestOutcome, String) {
         let (passed, said) = run(&mut self.cargo(&["test", "--workspace", "--test", target, "--", filter]));
         let outcome = match (passed, said.contains("test result:")) {
-            (true, true) => Outcome::Passed,
-            (false, true) => Outcome::Failed,
-            (_, false) => Outcome::NotRun,
+            (true, true) => TestOutcome::Passed,
+            (false, true) => TestOutcome::Failed,
+            (_, false) => TestOutcome::NotRun,
         };
         (outcome, said)
     }
 
-    fn end_to_end_test(&self, name: &str) -> (Outcome, String) {
+    fn end_to_end_test(&self, name: &str) -> (TestOutcome, String) {
         // The test finds the programs beside its own folder.
         let (built, said) = run(&mut self.cargo(&["build", "--workspace", "--bins"]));
         if !built {
-            return (Outcome::NotRun, said);
+            return (TestOutcome::NotRun, said);
         }
         let args = ["test", "--workspace", "--test", "e2e", "--", "--include-ignored", "--exact", name];
         let programs = self.repository.join("target/controlplane/bin");
         let (passed, said) = run(self.cargo(&args).env("GIVEWAY_CONTROLPLANE_BIN", programs));
         let outcome = match passed {
-            true if said.contains(" 1 passed;") => Outcome::Passed,
-            false if said.contains(" 1 failed;") => Outcome::Failed,
-            _ => Outcome::NotRun,
+            true if said.contains(" 1 passed;") => TestOutcome::Passed,
+            false if said.contains(" 1 failed;") => TestOutcome::Failed,
+            _ => TestOutcome::NotRun,
         };
         (outcome, said)
     }
@@ -187,7 +187,7 @@ fn passes_unchanged(checkout: &Checkout, suite: &Suite, list: &[Mutant]) -> bool
     };
     filters.into_iter().all(|filter| {
         let (outcome, said) = checkout.test(suite, filter);
-        let passed = outcome == Outcome::Passed;
+        let passed = outcome == TestOutcome::Passed;
         println!("{} the unchanged sources: {} {filter}", if passed { "passes " } else { "FAILS  " }, suite.name);
         if !passed {
             println!("{said}");
@@ -204,14 +204,14 @@ fn missed(checkout: &Checkout, suite: &Suite, list: &[Mutant]) -> usize {
         let former: Vec<(PathBuf, String)> = edits().map(|edit| checkout.apply(suite, edit)).collect();
         let (outcome, said) = checkout.test(suite, &mutant.caught_by);
         former.into_iter().rev().for_each(|(path, text)| std::fs::write(path, text).expect("it can be written"));
-        missed += usize::from(outcome != Outcome::Failed);
+        missed += usize::from(outcome != TestOutcome::Failed);
         let word = match outcome {
-            Outcome::NotRun => "NOT RUN",
-            Outcome::Passed => "MISSED ",
-            Outcome::Failed => "caught ",
+            TestOutcome::NotRun => "NOT RUN",
+            TestOutcome::Passed => "MISSED ",
+            TestOutcome::Failed => "caught ",
         };
         println!("{word} {} ({})", mutant.broken, mutant.edit.file);
-        if outcome == Outcome::NotRun {
+        if outcome == TestOutcome::NotRun {
             println!("{said}");
         }
     }

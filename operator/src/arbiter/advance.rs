@@ -61,7 +61,7 @@ impl Arbiter {
     /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
     /// does a short outage of a node.
     pub(super) fn context_after_first_eviction(&self, context: Context) -> Context {
-        Context { recovering: self.plans.recovering.clone(), respect: Respect::BegunOrHigher, ..context }
+        Context { recovering: self.plans.recovering.clone(), respect: Respect::StartedOrHigher, ..context }
     }
 
     /// Ends the reservations of plans that ended some seconds ago: the nominations count again.

@@ -2,7 +2,7 @@
 //! while. Free capacity is used meanwhile.
 //!
 //! Critical add-ons neither open a breaker nor are stopped by one: one of them has a plan at a time, and its placements are
-//! [banned](super::bans) after the first failure. Nor are [departures](crate::departures) stopped, because what was begun is finished.
+//! [banned](super::bans) after the first failure. Nor are [departures](crate::departures) stopped, because committed departures are finished.
 
 use super::Arbiter;
 use crate::clock::Clock;

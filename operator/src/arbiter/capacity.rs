@@ -66,7 +66,7 @@ mod tests {
         waiting.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: String::new() });
         assert_eq!(waits_for(&waiting), Some(Wait::Capacity));
         waiting.seen = None;
-        assert_eq!(waits_for(&waiting), Some(Wait::Capacity), "it is looked at anew");
+        assert_eq!(waits_for(&waiting), Some(Wait::Capacity), "the next decision is awaited");
         waiting.wait_reason = Some(WaitReason { reason: Reason::WaitingForPods, message: String::new() });
         assert_eq!(waits_for(&waiting), None);
     }

@@ -78,7 +78,7 @@ pub struct Arbiter {
     survey: Survey,
     restraint: Restraint,
     scheduler: SchedulerActivity,
-    /// True if this process has begun to lead.
+    /// True if this process has started to lead.
     resumed: bool,
     /// True if the state is written to the log after the next pass.
     dump_requested: bool,

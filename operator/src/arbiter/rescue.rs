@@ -154,9 +154,9 @@ impl Arbiter {
         let cluster = &self.model.cluster;
         let taint = cluster.pod(&placed.pod).is_some_and(|pod| can_taint(cluster, pod, &placed.node));
         let priority = cluster.pod(&placed.pod).map_or(0, |pod| pod.priority);
-        let who = self.stored_preemptor(preemptor, priority);
+        let stored_preemptor = self.stored_preemptor(preemptor, priority);
         let stored = StoredRescue { step: eviction.step.number(), taint };
-        let mut plan = self.new_plan(&eviction.plan, who, clock);
+        let mut plan = self.new_plan(&eviction.plan, stored_preemptor, clock);
         plan.critical_addon = Some(stored);
         plan.cause = Cause::CriticalAddon;
         Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(AddonRescue::new(stored, terms)))
@@ -180,7 +180,7 @@ impl Arbiter {
         if !self.speaker.is_due(&uid, reason.as_str(), now) {
             return;
         }
-        tracing::warn!(%pod, %message, "nobody is evicted for a critical add-on");
+        tracing::warn!(%pod, %message, "no pod is evicted for a critical add-on");
         self.metrics.outcome(reason);
         let warning = reason != Reason::CriticalAddonHasRoom;
         self.tell(&preemptor, warning, reason, "Rescuing", message);
@@ -208,7 +208,7 @@ impl Arbiter {
         }
         let flight =
             owner.and_then(|owner| self.plans.flights.get_mut(&owner.preemptor).filter(|f| f.plan.id == owner.plan));
-        let who = flight.map_or_else(
+        let preemptor = flight.map_or_else(
             || Sentence::from("the critical add-on"),
             |flight| {
                 flight.taint_answered(add, done, now);
@@ -223,13 +223,13 @@ impl Arbiter {
             true => (
                 Reason::KeptForCriticalAddon,
                 Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
-                    .then(who)
+                    .then(preemptor)
                     .text(" until it is bound, for ten minutes at most."),
             ),
             false => (
                 Reason::NotKeptAnyMore,
                 Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
-                    .then(who)
+                    .then(preemptor)
                     .text(" was removed."),
             ),
         };

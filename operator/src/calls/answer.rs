@@ -13,8 +13,8 @@ pub(super) enum ErrorClass {
     Throttled,
     /// A PodDisruptionBudget does not allow the eviction now.
     Budget,
-    /// Admission, validation or a quota rejected the request. The same request will be rejected again until somebody changes a policy, a
-    /// webhook or an object.
+    /// Admission, validation or a quota rejected the request. The same request will be rejected again until a policy, a
+    /// webhook or an object changes.
     Rejected,
     /// Authentication or authorization failed. This can be temporary on an API server that has just started.
     Unauthorized,

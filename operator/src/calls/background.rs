@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_background_call_waits_for_the_others_for_a_limited_time() {
         let asked = Instant::now();
-        assert_eq!(turn_at(asked, None), asked, "nobody else calls");
+        assert_eq!(turn_at(asked, None), asked, "no foreground call was started");
         let later = asked + Duration::from_millis(200);
         assert_eq!(turn_at(asked, Some(later)), later + QUIET);
         let much_later = asked + Duration::from_secs(60);

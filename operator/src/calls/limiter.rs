@@ -124,7 +124,7 @@ mod tests {
     fn urgent_callers_pass_first_and_a_dropped_caller_returns_its_turn() {
         let (mut turns, now) = (LimiterQueue::new(1), Instant::now());
         let places: Vec<QueuePosition> = [10, 10, 10, 1000].map(|priority| turns.ask(priority).0).into();
-        assert_eq!(turns.pass(places[0], now), Err(None), "somebody is more urgent");
+        assert_eq!(turns.pass(places[0], now), Err(None), "another caller is more urgent");
         assert_eq!(turns.pass(places[3], now), Ok(()));
         turns.leave(places[0]);
         let next = now + Duration::from_secs(1);

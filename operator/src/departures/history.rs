@@ -177,7 +177,7 @@ fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec
     let before = |age: Duration| second.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let (oldest, needed) = (before(keep.age), before(keep.least));
     // Within the limits, the latest plans come first of which a new leader learns bans that have not ended, or circuit breakers: the plans
-    // that evicted pods in vain, and the last one of each namespace that completed.
+    // that evicted pods without effect, and the last one of each namespace that completed.
     let (mut remembered, mut completed) = (0, BTreeSet::new());
     let (mut first, rest): (Vec<_>, Vec<_>) = over.into_iter().partition(|plan| {
         let records = || plan.parts.iter().map(|(_, record)| record);

@@ -38,7 +38,7 @@ pub async fn request(mut signals: Signal, inputs: mpsc::Sender<Input>) {
 pub fn write(lines: &[String]) {
     let mut log = std::io::stderr().lock();
     for line in lines {
-        // A process whose log cannot be written goes on.
+        // A process whose log cannot be written continues.
         let _ = writeln!(log, "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! Turns the watch of one kind into [`Input`]s for the arbiter.
 //!
-//! The objects of a list arrive one by one between [`Update::Begun`] and [`Update::Complete`], and nothing is decided in between. A list
+//! The objects of a list arrive one by one between [`Update::Started`] and [`Update::Complete`], and nothing is decided in between. A list
 //! that fails removes no object from the model, and the watch is broken. This includes the answer 404, except for
 //! [optional kinds](giveway_crds::optional). An object that cannot be decoded arrives as [`Update::Invalid`] and stops
 //! neither the list nor the watch (see [`Salvaged`]).
@@ -70,7 +70,7 @@ where
             Ok(Event::Begun) => {
                 watches.lists(kind.clone(), Instant::now());
                 is_whole = false;
-                Update::Begun
+                Update::Started
             }
             Ok(Event::Listed(object)) => {
                 is_whole = false;

@@ -2,7 +2,7 @@
 //! event on its controller, and a controller that waits for one of the gated pods reports nothing at all.
 //!
 //! The events are read for PodGroups that have lacked members for some seconds: one PodGroup a second, and each of them in longer and
-//! longer intervals. What they say is told in the status of the PodGroup, and a failure also in an event on it.
+//! longer intervals. What they say is shown in the status of the PodGroup, and a failure also in an event on it.
 
 use crate::clock::Clock;
 use crate::messages::command::Command;
@@ -41,7 +41,7 @@ pub struct AbsentMembers {
     /// The same PodGroups, by the time of their next read.
     queue: BTreeSet<(Instant, ObjectKey)>,
     last_read: Option<Instant>,
-    /// PodGroups of which something else is told since the last call of [`AbsentMembers::take_changed_groups`].
+    /// PodGroups for which another reason is known since the last call of [`AbsentMembers::take_changed_groups`].
     changed_groups: BTreeSet<ObjectKey>,
 }
 
@@ -57,7 +57,7 @@ struct Absence {
     /// Time of the next read.
     due: Instant,
     reads: u32,
-    /// What is told about it.
+    /// Why its members do not exist.
     reason: Option<String>,
 }
 
@@ -177,7 +177,7 @@ fn controllers(model: &Model, key: &ObjectKey) -> Vec<SmolStr> {
     names.into_iter().collect()
 }
 
-/// Returns what is told about a PodGroup whose controller creates no more pods and reports no failure; `None` if no member exists.
+/// Returns the reason for a PodGroup whose controller creates no more pods and reports no failure; `None` if no member exists.
 fn stalled(model: &Model, key: &ObjectKey) -> Option<String> {
     let gated = || live(model, key).filter(|pod| pod.held);
     if let Some(driver) = gated().find(|pod| spark::is_driver(pod.labels.get(spark::LABEL_ROLE).map(String::as_str))) {

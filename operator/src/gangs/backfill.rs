@@ -143,7 +143,7 @@ mod tests {
         world.class(class(Some(400)));
         assert_eq!(of(&world), Vec::<String>::new(), "it changed after the pod was created");
         world.class(class(None));
-        assert_eq!(of(&world), Vec::<String>::new(), "nobody knows since when");
+        assert_eq!(of(&world), Vec::<String>::new(), "it is unknown since when");
     }
 
     #[test]

@@ -147,6 +147,6 @@ mod tests {
             watches.failed("StorageClass".into(), after(start, second));
         }
         assert!(watches.broken(after(start, 120)).is_some());
-        assert_eq!(watches.broken(after(start, 127)), None, "it was begun anew and did not fail");
+        assert_eq!(watches.broken(after(start, 127)), None, "it was started again and did not fail");
     }
 }

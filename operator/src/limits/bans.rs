@@ -303,7 +303,11 @@ mod tests {
         assert_eq!((next.placements.clone(), next.evictions.clone()), (bans.placements, bans.evictions));
         let mut without_pod = Bans::default();
         without_pod.restore("p-1", &written, 300, |_| None);
-        assert_eq!((without_pod.victims().count(), nodes(&without_pod, &pod("u")).len()), (0, 2), "the victim is gone");
+        assert_eq!(
+            (without_pod.victims().count(), nodes(&without_pod, &pod("u")).len()),
+            (0, 2),
+            "the victim was deleted"
+        );
         let mut late = Bans::default();
         late.restore("p-1", &written, 3_700, named);
         assert_eq!(nodes(&late, &pod("u")), ["n2"]);

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(full(&mut rates, 1, now), until(60));
         assert_eq!(full(&mut rates, 2, now), until(70));
         assert_eq!(full(&mut rates, 3, now), until(80));
-        assert_eq!(full(&mut rates, 100, now), until(80), "alone, when nobody went for a minute");
+        assert_eq!(full(&mut rates, 100, now), until(80), "alone, after a minute without evictions");
         assert_eq!(full(&mut rates, 1, start + seconds(60)), None);
         assert_eq!(full(&mut rates, 100, start + seconds(80)), None);
         assert_eq!(rates.tally(now).full(&need(&[("b", 3)]), now), None, "another namespace has its own minute");

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 #[derive(Debug)]
 pub enum Update<K> {
     /// A list begins. Its objects follow one by one.
-    Begun,
+    Started,
     /// The list is complete: an object that was not in it does not exist.
     Complete,
     /// A list at once, from its beginning to its end.

@@ -1,4 +1,4 @@
-//! What goes into the arbiter and comes out of it, as plain data: changes of objects, commands, the results of commands, and the state of
+//! The inputs and outputs of the arbiter, as plain data: changes of objects, commands, the results of commands, and the state of
 //! calls whose result is not known yet.
 
 pub mod call;

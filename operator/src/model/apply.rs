@@ -186,12 +186,12 @@ impl Model {
             }
         };
         let updates = match update {
-            Update::Replaced(list) => [Update::Begun].into_iter().chain(list).chain([Update::Complete]).collect(),
+            Update::Replaced(list) => [Update::Started].into_iter().chain(list).chain([Update::Complete]).collect(),
             update => vec![update],
         };
         for update in updates {
             let (key, object, unreadable) = match update {
-                Update::Begun => {
+                Update::Started => {
                     self.listing.insert(kind, known(self).into_iter().collect());
                     continue;
                 }

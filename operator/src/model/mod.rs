@@ -363,11 +363,11 @@ mod tests {
         world.pod(of("b", "u2").gated());
         assert!(asked(&world, &key));
         world.pod(of("b", "u2").gated().terminating());
-        assert!(!asked(&world, &key), "it goes as well");
+        assert!(!asked(&world, &key), "it is disrupted as well");
         world.pod(of("c", "u1").gated());
         assert!(!asked(&world, &key));
         world.group("other", 2, 10, "Pod").pod(of("d", "u2").of("other").gated());
-        assert!(!asked(&world, &world.key("other")), "nobody asked for that one by a label");
+        assert!(!asked(&world, &world.key("other")), "no label asks for that one");
     }
 
     #[test]

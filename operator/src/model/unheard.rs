@@ -104,7 +104,7 @@ mod tests {
         let version = world.model.version;
         world.group("late", 1, 10, "PodGroup");
         assert_eq!(excluded(&mut world, THEN + 2), Vec::<String>::new());
-        assert!(world.model.version > version, "who waits for room is looked at again");
+        assert!(world.model.version > version, "pending preemptors are decided again");
     }
 
     #[test]
@@ -115,13 +115,13 @@ mod tests {
         assert_eq!(excluded(&mut world, THEN + 19), ["uid-a"]);
         assert!(
             world.model.excludes_victims_below(1) && !world.model.excludes_victims_below(0),
-            "nobody of his priority evicts him anyway"
+            "no preemptor of its priority evicts it anyway"
         );
         let version = world.model.version;
         assert_eq!(excluded(&mut world, THEN + 20), Vec::<String>::new());
         assert_eq!(world.model.version, version + 1, "time alone changes decisions by it");
         world.pod(TestPod::new("a", 0).of("missing").on("n1").created(THEN).labelled("again", "and again"));
-        assert_eq!(excluded(&mut world, THEN + 21), Vec::<String>::new(), "an update makes nobody young");
+        assert_eq!(excluded(&mut world, THEN + 21), Vec::<String>::new(), "an update makes no pod young");
     }
 
     #[test]

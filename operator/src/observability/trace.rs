@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(id, id_of(&plan("u", "p-1")));
         assert!(id != id_of(&plan("u", "p-2")) && id != id_of(&plan("v", "p-1")) && id != TraceId::INVALID);
         assert_eq!(id.to_string().len(), 32);
-        assert_eq!(Tracer::default().id(&plan("u", "p-1")), None, "nobody listens");
+        assert_eq!(Tracer::default().id(&plan("u", "p-1")), None, "the collector does not listen");
     }
 
     #[test]

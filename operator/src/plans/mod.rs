@@ -214,7 +214,7 @@ pub struct Flight {
     pub awaited: Option<Instant>,
     /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
     pub checked: Option<Check>,
-    /// The wait for kube-scheduler, since all members have been ungated. It begins anew with each progress.
+    /// The wait for kube-scheduler, since all members have been ungated. It starts again with each progress.
     pub released: Option<SchedulerWait>,
     /// Since when kube-scheduler cannot bind the members because of nominations of other plans, if the time limit is reached.
     pub crowded: Option<Instant>,

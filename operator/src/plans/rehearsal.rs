@@ -1,4 +1,4 @@
-//! Rehearsal: before the first eviction of a plan, the calls are tried that somebody else's admission could reject (design, section 5).
+//! Rehearsal: before the first eviction of a plan, the calls are tried that the admission of other components could reject (design, section 5).
 //!
 //! * The evictions, as dry runs: of all victims, or of a large plan those that a budget can refuse and one for each controller.
 //! * The removal of the scheduling gate, as a dry run for one member of each controller, because members of one controller are made from

@@ -161,7 +161,7 @@ impl Flight {
         model.scheduler_report(&member.pod).is_some_and(|report| report.decision > since)
     }
 
-    /// Returns how far kube-scheduler is with the members. The wait begins anew whenever it binds a member, reports on one
+    /// Returns how far kube-scheduler is with the members. The wait starts again whenever it binds a member, reports on one
     /// for the first time, or a node that was not ready becomes ready.
     fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> SchedulerProgress {
         let Now { model, context, clock, limits } = now;

@@ -40,7 +40,7 @@ impl Flight {
             None if has_evicted_none && self.plan.state < PlanState::Releasing => {
                 Some(Reservation::Planned(self.priority))
             }
-            None => Some(Reservation::Begun(self.priority)),
+            None => Some(Reservation::Started(self.priority)),
             Some(ending) if ending.state == PlanState::Completed => None,
             Some(_) if self.stays_nominated() => {
                 reserved(cluster, member).then_some(Reservation::Planned(self.priority))

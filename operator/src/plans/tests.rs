@@ -439,7 +439,7 @@ fn evictions_that_wait_for_their_turn_are_withdrawn_with_the_plan() {
     run.flight.evicted("uid-l1", &EvictOutcome::Withdrawn, run.now);
     run.flight.evicted("uid-l2", &EvictOutcome::Withdrawn, run.now);
     let advance = run.step();
-    assert_eq!(names(&advance), ["withdraw g1"], "nobody was evicted");
+    assert_eq!(names(&advance), ["withdraw g1"], "no pod was evicted");
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
 }
 
@@ -473,7 +473,7 @@ fn a_group_of_which_every_eviction_failed_does_not_count_as_partially_disrupted(
     let why = "The eviction of pod default/l2 failed repeatedly: a webhook of another project is down";
     assert_eq!((ending.state, ending.message.to_string().as_str()), (PlanState::Cancelled, why));
     run.later(60);
-    assert!(!names(&run.step()).iter().any(|name| name.starts_with("evict")), "nobody goes for a plan that is over");
+    assert!(!names(&run.step()).iter().any(|name| name.starts_with("evict")), "no pod is evicted for an ended plan");
 }
 
 #[test]
@@ -542,7 +542,7 @@ fn terminating_victims_count_for_other_plans_until_they_are_deleted_also_after_a
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.flight.drop_plan(PlanState::Cancelled, "Not needed any more.");
     flights.insert(run.flight.clone(), cluster);
-    assert_eq!(departing(&flights), 2, "the group was begun");
+    assert_eq!(departing(&flights), 2, "a pod of the group was evicted");
     let mut fresh = flight(run.now);
     fresh.drop_plan(PlanState::Cancelled, "Not needed any more.");
     flights.insert(fresh, cluster);
@@ -553,9 +553,9 @@ fn terminating_victims_count_for_other_plans_until_they_are_deleted_also_after_a
 fn victims_whose_eviction_a_more_important_preemptor_can_cancel_do_not_count_as_terminating_for_it() {
     let run = Run::evicting();
     let departing = |flight: Flight, priority: i32| Flights::from([flight]).departing(priority).len();
-    assert_eq!(departing(flight(run.now), 100), 2, "whoever is not more important cannot take the places");
-    assert_eq!(departing(flight(run.now), 101), 0, "the plan will be dropped before anybody is evicted");
-    assert_eq!(departing(run.flight, 101), 2, "both were asked to go already");
+    assert_eq!(departing(flight(run.now), 100), 2, "preemptors of the same priority cannot use the capacity");
+    assert_eq!(departing(flight(run.now), 101), 0, "the plan will be cancelled before the first eviction");
+    assert_eq!(departing(run.flight, 101), 2, "both evictions were requested already");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Flight {
         self.end(Ending { state: PlanState::Cancelled, message: message.into(), again: true });
     }
 
-    /// Begins the end of the plan, unless it has begun. Evictions that have not been sent yet are withdrawn.
+    /// Starts the end of the plan, unless it has started. Evictions that have not been sent yet are withdrawn.
     pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_none() {
             self.ending = Some(ending);

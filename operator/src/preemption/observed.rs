@@ -217,7 +217,7 @@ mod tests {
             let summary = PreemptionSummary::default();
             observed.requested("p-1", Unwritten { preemptor: vip.clone(), uid: uid.clone(), summary });
             assert_eq!(observed.written("p-1", is_stored).is_some(), is_stored);
-            assert!(observed.written("p-1", is_stored).is_none(), "told once");
+            assert!(observed.written("p-1", is_stored).is_none(), "reported once");
         }
         assert_eq!(observed.storing(&vip, &uid, &plan, now), Storing::Known);
     }

@@ -289,7 +289,7 @@ mod tests {
             world.pod(TestPod::new(&format!("{group}-0"), 0).of(group).gated());
         }
         let order = ["podgroup/default/urgent", "podgroup/default/a", "podgroup/default/b"];
-        assert_eq!(names(&world), order, "whatever their pods pay for: the planner looks at that");
+        assert_eq!(names(&world), order, "whatever the priorities of their pods: the planner considers these");
     }
 
     #[test]

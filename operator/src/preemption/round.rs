@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(pass(&mut round, &["a", "b", "c", "d"], &[], 30 * MS, now), ["a", "b"]);
         assert!(round.again().is_some(), "at once");
         assert_eq!(pass(&mut round, &["a", "b", "c", "d", "e"], &["e"], 20 * MS, now), ["c", "d", "e"]);
-        assert_eq!(round.again(), None, "everybody was looked at");
+        assert_eq!(round.again(), None, "every preemptor was considered");
     }
 
     #[test]

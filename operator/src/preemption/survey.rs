@@ -141,7 +141,7 @@ mod tests {
         let none = look.none();
         let groups = [((Reason::WaitingForPods, none.clone()), 1), ((Reason::Unschedulable, none), 1)];
         assert_eq!(pending.groups, groups.into());
-        assert_eq!(pending.held, 3, "a pod that its group does not need is held, too");
+        assert_eq!(pending.held, 3, "a pod that its group does not need is gated, too");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) struct EventTurns {
     queued: BTreeSet<ObjectKey>,
     /// PodGroups whose turns begin at that time.
     later: BTreeSet<(Instant, ObjectKey)>,
-    /// PodGroups whose turns have begun, by namespace; no queue is empty.
+    /// PodGroups whose turns have started, by namespace; no queue is empty.
     due: BTreeMap<SmolStr, VecDeque<ObjectKey>>,
     /// The namespace of the last turn.
     last: SmolStr,

@@ -1,7 +1,7 @@
 //! Debouncing: numbers that change often within seconds are written once, when they have stopped changing.
 //!
 //! The counts of a gang of eight change with every pod that is created, bound and started. If a status differs from what is written in
-//! counts only, it is written when nothing changed for a while, and after some time also if it goes on changing.
+//! counts only, it is written when nothing changed for a while, and after some time also if it keeps changing.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::{PodCounts, PreemptedPod};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
-use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Phase, Pod};
+use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Pod, PodPhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,10 +153,10 @@ fn count(facts: &GroupFacts<'_>) -> PodCounts {
         counts.held += i32::from(pod.held && pod.live());
         counts.scheduled += i32::from(pod.live() && pod.node.is_some());
         match pod.phase {
-            Phase::Running => counts.running += 1,
-            Phase::Succeeded => counts.succeeded += 1,
-            Phase::Failed => counts.failed += 1,
-            Phase::Pending | Phase::Unknown => {}
+            PodPhase::Running => counts.running += 1,
+            PodPhase::Succeeded => counts.succeeded += 1,
+            PodPhase::Failed => counts.failed += 1,
+            PodPhase::Pending | PodPhase::Unknown => {}
         }
     }
     counts
@@ -506,20 +506,20 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
     let mut parts = Vec::new();
-    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
+    if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
         let remedy = Asked { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
         parts.push(format!(
-            "{who} never ungated and not counted: priority {range} is below the group's, {asked}, and a group lends \
+            "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a group lends \
              none. To start, {remedy}."
         ));
     }
-    if let Some((who, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run") {
-        parts.push(format!("{who} with priority {range}, below the group's, {asked}, and can be evicted as such."));
+    if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run") {
+        parts.push(format!("{pods} with priority {range}, below the group's, {asked}, and can be evicted as such."));
     }
-    if let Some((who, range)) = some(above, "pod has", "pods have") {
-        parts.push(format!("{who} priority {range}; the group's priority {asked} counts instead."));
+    if let Some((pods, range)) = some(above, "pod has", "pods have") {
+        parts.push(format!("{pods} priority {range}; the group's priority {asked} counts instead."));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
     match parts.is_empty() {

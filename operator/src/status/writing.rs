@@ -90,6 +90,10 @@ mod tests {
         let mut lost = StatusWrite { written: Some((status("2/4"), now)), ..StatusWrite::default() };
         let then = now + BELIEVED;
         lost.seen(&status("1/4"), then);
-        assert_eq!(lost.written(then), None, "it never showed it: an earlier write landed late, or somebody else's");
+        assert_eq!(
+            lost.written(then),
+            None,
+            "it never showed it: an earlier write, or one of another client, arrived late"
+        );
     }
 }

@@ -38,7 +38,7 @@ fn take_capacity(driven: &mut Driven, nodes: &[&str]) {
     driven.settle();
 }
 
-/// Returns a cluster in which three plans for PodGroup `train`, which runs on the only node, evicted a pod in vain.
+/// Returns a cluster in which three plans for PodGroup `train`, which runs on the only node, evicted a pod without effect.
 fn three_in_vain() -> Driven {
     let mut driven = full(&["n1"]);
     driven.submit(gang("train", 1, 1_000), 1);
@@ -58,7 +58,7 @@ fn submit_five(driven: &mut Driven, namespaces: [&str; 5]) {
     }
 }
 
-/// Returns a cluster with a sixth node, in which plans for five gangs in these namespaces evicted pods in vain.
+/// Returns a cluster with a sixth node, in which plans for five gangs in these namespaces evicted pods without effect.
 fn five_in_vain(namespaces: [&str; 5]) -> Driven {
     let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
     submit_five(&mut driven, namespaces);

@@ -1,4 +1,4 @@
-//! Calls for a plan that admission rejects, driven step by step: no pod is evicted in vain, the status has the words of the rejecting
+//! Calls for a plan that admission rejects, driven step by step: no pod is evicted needlessly, the status has the words of the rejecting
 //! component, and the rejected call is tried again until it is accepted.
 
 use crate::departures::{database, preempt};

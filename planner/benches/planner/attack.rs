@@ -49,7 +49,7 @@ fn gang_in(
 fn reserve(cluster: &mut Cluster, nodes: usize) {
     for number in 0..nodes {
         let uid = format!("00000000-0000-flight-f-{number:05}");
-        cluster.reserve(&uid, &generate::node_name(number), Reservation::Begun(HIGH));
+        cluster.reserve(&uid, &generate::node_name(number), Reservation::Started(HIGH));
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Respect {
     #[default]
     SameOrHigher,
     /// The same, without plans of the preemptor's priority that have evicted and ungated no pod: for a plan that has evicted pods.
-    BegunOrHigher,
+    StartedOrHigher,
     /// Those of `SameOrHigher`, and all plans that have evicted and ungated no pod: for a search for other free capacity.
     AllPlanned,
 }
@@ -49,8 +49,8 @@ impl Respect {
         match (reservation, self) {
             (Reservation::Withdrawn, _) => false,
             (Reservation::Planned(_), Self::AllPlanned) => true,
-            (Reservation::Planned(of), Self::BegunOrHigher) => of > priority,
-            (Reservation::Begun(of) | Reservation::Planned(of), _) => of >= priority,
+            (Reservation::Planned(of), Self::StartedOrHigher) => of > priority,
+            (Reservation::Started(of) | Reservation::Planned(of), _) => of >= priority,
         }
     }
 }
@@ -112,8 +112,8 @@ mod tests {
         let counts = |reservation: Reservation, respect: Respect| {
             [9, 10, 11].map(|priority| respect.counts(reservation, priority))
         };
-        let all = [Respect::SameOrHigher, Respect::BegunOrHigher, Respect::AllPlanned];
-        assert_eq!(all.map(|respect| counts(Reservation::Begun(10), respect)), [[true, true, false]; 3]);
+        let all = [Respect::SameOrHigher, Respect::StartedOrHigher, Respect::AllPlanned];
+        assert_eq!(all.map(|respect| counts(Reservation::Started(10), respect)), [[true, true, false]; 3]);
         assert_eq!(all.map(|respect| counts(Reservation::Withdrawn, respect)), [[false; 3]; 3]);
         let planned = all.map(|respect| counts(Reservation::Planned(10), respect));
         assert_eq!(planned, [[true, true, false], [true, false, false], [true, true, true]]);

@@ -9,10 +9,10 @@ use std::fmt;
 
 /// A sentence that names objects. `Display` is what administrators read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sentence(Vec<Part>);
+pub struct Sentence(Vec<SentencePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum SentencePart {
     Text(String),
     Object { kind: &'static str, key: ObjectKey, uid: SmolStr, first: bool },
     Detail { namespace: SmolStr, text: String, elsewhere: String },
@@ -22,26 +22,30 @@ impl Sentence {
     /// Appends text that names no object, or only what every reader may know.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Part::Text(text.into()));
+        self.0.push(SentencePart::Text(text.into()));
         self
     }
 
     /// Appends an object: `pod group NAMESPACE/NAME` in its own namespace, otherwise `a pod group of another namespace (UID …)`.
     #[must_use]
     pub fn object(mut self, kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
-        self.0.push(Part::Object { kind, key: key.clone(), uid: uid.into(), first: false });
+        self.0.push(SentencePart::Object { kind, key: key.clone(), uid: uid.into(), first: false });
         self
     }
 
     /// A sentence that begins with an object, which then has a capital letter.
     pub fn about(kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
-        Self(vec![Part::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
+        Self(vec![SentencePart::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
     }
 
     /// Appends `text` about objects of a namespace in that namespace, otherwise the text `elsewhere`.
     #[must_use]
     pub fn detail(mut self, namespace: &str, text: impl Into<String>, elsewhere: impl Into<String>) -> Self {
-        self.0.push(Part::Detail { namespace: namespace.into(), text: text.into(), elsewhere: elsewhere.into() });
+        self.0.push(SentencePart::Detail {
+            namespace: namespace.into(),
+            text: text.into(),
+            elsewhere: elsewhere.into(),
+        });
         self
     }
 
@@ -60,18 +64,18 @@ impl Sentence {
     fn write(&self, f: &mut impl fmt::Write, knows: impl Fn(&str) -> bool) -> fmt::Result {
         for part in &self.0 {
             match part {
-                Part::Text(text) => f.write_str(text)?,
-                Part::Object { kind, key, first, .. } if knows(&key.namespace) => {
+                SentencePart::Text(text) => f.write_str(text)?,
+                SentencePart::Object { kind, key, first, .. } if knows(&key.namespace) => {
                     let (head, rest) = kind.split_at(1);
                     let head = if *first { head.to_uppercase() } else { head.to_owned() };
                     write!(f, "{head}{rest} {key}")?;
                 }
-                Part::Object { kind, uid, first, .. } => {
+                SentencePart::Object { kind, uid, first, .. } => {
                     let article = if *first { "A" } else { "a" };
                     write!(f, "{article} {kind} of another namespace (UID {uid})")?;
                 }
-                Part::Detail { namespace, text, .. } if knows(namespace) => f.write_str(text)?,
-                Part::Detail { elsewhere, .. } => f.write_str(elsewhere)?,
+                SentencePart::Detail { namespace, text, .. } if knows(namespace) => f.write_str(text)?,
+                SentencePart::Detail { elsewhere, .. } => f.write_str(elsewhere)?,
             }
         }
         Ok(())

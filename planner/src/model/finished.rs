@@ -7,7 +7,7 @@
 //! run to which it belongs: until all live members have controllers that were not seen before. So a Job that is recreated under the same
 //! group starts as a whole again.
 
-use super::pod::{Phase, Pod};
+use super::pod::{Pod, PodPhase};
 use giveway_crds::finished::FinishedMembers;
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ impl Finished {
 fn done(pod: &Pod) -> bool {
     let of_job =
         || pod.owner.as_ref().is_some_and(|owner| owner.kind == "Job" && owner.api_version.starts_with("batch/"));
-    pod.phase == Phase::Succeeded && (!pod.terminating || of_job())
+    pod.phase == PodPhase::Succeeded && (!pod.terminating || of_job())
 }
 
 fn controller(pod: &Pod) -> Option<&str> {

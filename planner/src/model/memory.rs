@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// One value of any type.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Option<Box<dyn Any + Send>>>);
+pub(crate) struct CacheSlot(Mutex<Option<Box<dyn Any + Send>>>);
 
-impl Memory {
+impl CacheSlot {
     /// Calls `work` with the cached value, which it may change; with the default value if there is none of this type.
     pub(crate) fn with<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -20,14 +20,14 @@ impl Memory {
     }
 }
 
-impl Clone for Memory {
+impl Clone for CacheSlot {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for CacheSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Memory")
+        f.write_str("CacheSlot")
     }
 }

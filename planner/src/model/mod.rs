@@ -34,7 +34,7 @@ pub use finished::Finished;
 pub use group::Group;
 pub use key::ObjectKey;
 pub use node::{Node, Taint};
-pub use pod::{MAX_GRACEFUL_TERMINATION, Phase, Pod};
+pub use pod::{MAX_GRACEFUL_TERMINATION, Pod, PodPhase};
 pub use reservation::Reservation;
 pub use resources::{ResourceId, Resources};
 pub use unit_kind::UnitKind;
@@ -44,7 +44,7 @@ pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
 pub(crate) use constraints::{Constraints, HostPort, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
-pub(crate) use memory::Memory;
+pub(crate) use memory::CacheSlot;
 pub(crate) use selector::Selector;
 pub(crate) use unit::{Given, GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
 

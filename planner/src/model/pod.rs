@@ -52,7 +52,7 @@ pub struct Pod {
     /// The node that is nominated for it.
     pub nominated_node: Option<SmolStr>,
     /// Its phase.
-    pub phase: Phase,
+    pub phase: PodPhase,
     /// True if it has a `deletionTimestamp`.
     pub terminating: bool,
     /// True if it terminates within [`MAX_GRACEFUL_TERMINATION`]: preemptors wait for its capacity. A pod with a longer grace period counts
@@ -99,7 +99,7 @@ pub struct Pod {
 
 /// Phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum PodPhase {
     /// Not started.
     Pending,
     /// Started.
@@ -135,12 +135,12 @@ impl Pod {
 
     /// Has a node and has not started there.
     pub(super) fn unstarted(&self) -> bool {
-        self.bound() && self.phase == Phase::Pending
+        self.bound() && self.phase == PodPhase::Pending
     }
 
     /// Returns true in phase `Succeeded` or `Failed`: the pod uses no capacity any more.
     pub fn ended(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
     /// Whether one of its tolerations covers a taint.
@@ -260,11 +260,11 @@ impl Pod {
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             nominated_node: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             phase: match status.phase.as_deref() {
-                Some("Running") => Phase::Running,
-                Some("Succeeded") => Phase::Succeeded,
-                Some("Failed") => Phase::Failed,
-                Some("Unknown") => Phase::Unknown,
-                _ => Phase::Pending,
+                Some("Running") => PodPhase::Running,
+                Some("Succeeded") => PodPhase::Succeeded,
+                Some("Failed") => PodPhase::Failed,
+                Some("Unknown") => PodPhase::Unknown,
+                _ => PodPhase::Pending,
             },
             terminating: metadata.deletion_timestamp.is_some(),
             leaves: metadata.deletion_timestamp.is_some() && grace <= MAX_GRACEFUL_TERMINATION,

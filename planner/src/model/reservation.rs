@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
     /// A plan that has evicted or ungated a pod.
-    Begun(i32),
+    Started(i32),
     /// A plan that has done neither, and may still be cancelled.
     Planned(i32),
     /// Nothing, because the plan was cancelled. The nomination of the pod, which may still exist, reserves nothing either.

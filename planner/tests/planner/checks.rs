@@ -29,7 +29,7 @@ fn a_resource_that_no_node_offers_is_named_also_if_a_pod_that_requests_it_is_nom
     let mut cluster = cluster(&all);
     let problem = "Pod default/p does not fit on node a any more: insufficient example.com/unknown.";
     assert_eq!(check(&cluster, &[placement("p", "a")], &[]), Err(problem.to_owned()));
-    cluster.reserve("uid-p", "a", Reservation::Begun(50));
+    cluster.reserve("uid-p", "a", Reservation::Started(50));
     assert_eq!(still_fits(&cluster, &[placement("q", "a")], 10, &Context::default(), &BTreeSet::new()), Ok(()));
 }
 
@@ -71,7 +71,7 @@ fn a_node_that_is_deleted_cordoned_or_tainted_is_named() {
 fn reservations_of_equal_or_higher_priority_count() {
     let mut cluster = cluster(&[node("a", 1), pod("p").priority(10), pod("r").priority(10)]);
     let mut check = |priority| {
-        cluster.reserve("uid-r", "a", Reservation::Begun(priority));
+        cluster.reserve("uid-r", "a", Reservation::Started(priority));
         still_fits(&cluster, &[placement("p", "a")], 10, &Context::default(), &BTreeSet::new())
     };
     assert!(check(10).unwrap_err().ends_with("insufficient cpu."));

@@ -250,7 +250,7 @@ impl World {
     fn reserve(&self, cluster: &mut Cluster) {
         for (h, (node, _, priority, nomination)) in self.reservations.iter().enumerate() {
             if !nomination {
-                cluster.reserve(&format!("uid-h-{h}"), &format!("n{node}"), Reservation::Begun(*priority));
+                cluster.reserve(&format!("uid-h-{h}"), &format!("n{node}"), Reservation::Started(*priority));
             }
         }
     }

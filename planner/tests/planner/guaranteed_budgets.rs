@@ -258,7 +258,7 @@ fn two_decisions_cannot_spend_one_allowance() {
     let context = Context { departing: ["uid-db-a".into()].into(), ..Context::default() };
     let mut cluster = cluster(&all);
     add(&mut cluster, &pod("other").priority(999));
-    cluster.reserve("uid-other", "a", Reservation::Begun(999));
+    cluster.reserve("uid-other", "a", Reservation::Started(999));
     let sentence = shortfall(plan(&cluster, &for_pod("p"), &context));
     assert!(sentence.ends_with("which allows 0 more disruptions to preemptors below 1000."), "{sentence}");
     // Once the eviction is in the budget's status it is not counted twice.

@@ -65,7 +65,7 @@ fn changed(numbers: &mut Numbers, object: &Built, nodes: usize) -> Option<Built>
 
 /// Decisions in flight, for any pods.
 fn context(numbers: &mut Numbers, objects: &Objects) -> Context {
-    let respect = [Respect::SameOrHigher, Respect::BegunOrHigher, Respect::AllPlanned][numbers.below(3)];
+    let respect = [Respect::SameOrHigher, Respect::StartedOrHigher, Respect::AllPlanned][numbers.below(3)];
     let mut context = Context { strategy: Strategy::ALL[numbers.below(2)], respect, ..Context::default() };
     if numbers.one_in(2) {
         return context;
@@ -90,7 +90,7 @@ fn change_reservation(numbers: &mut Numbers, objects: &Objects, nodes: usize, re
     let Some(name) = pods.get(numbers.below(pods.len().max(1))) else { return };
     let priority = if numbers.one_in(2) { 60 } else { 40 };
     let reservation = match numbers.below(5) {
-        0 | 1 => Reservation::Begun(priority),
+        0 | 1 => Reservation::Started(priority),
         2 => Reservation::Planned(priority),
         3 => Reservation::Withdrawn,
         _ => return drop(reservations.remove(&format!("uid-{name}"))),

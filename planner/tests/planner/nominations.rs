@@ -11,7 +11,7 @@ fn in_flight(pod2: Built, node1: &[Built], node2: &[Built]) -> (Cluster, Context
     all.extend_from_slice(node1);
     all.extend_from_slice(node2);
     let mut cluster = cluster(&all);
-    cluster.reserve("uid-pod1", "node1", Reservation::Begun(50));
+    cluster.reserve("uid-pod1", "node1", Reservation::Started(50));
     (cluster, Context { departing: BTreeSet::from(["uid-low-1".into()]), ..Context::default() })
 }
 
@@ -76,7 +76,7 @@ fn a_nomination_holds_like_a_reservation_and_the_own_one_does_not() {
 fn a_reservation_ends_when_its_pod_is_bound_or_deleted() {
     let fits = |objects: &[Built]| {
         let mut cluster = cluster(objects);
-        cluster.reserve("uid-r", "a", Reservation::Begun(50));
+        cluster.reserve("uid-r", "a", Reservation::Started(50));
         matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. })
     };
     assert!(!fits(&[node("a", 1), pod("r"), pod("p")]));

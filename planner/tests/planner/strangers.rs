@@ -24,7 +24,7 @@ fn a_nomination_of_another_scheduler_s_pod_counts_and_its_waiting_does_not() {
     let cluster = cluster(&objects);
     assert_eq!(places(decide(&cluster, &for_pod("p"))), ["a"]);
     let mut reserved = cluster.clone();
-    reserved.reserve("uid-s", "a", Reservation::Begun(9));
+    reserved.reserve("uid-s", "a", Reservation::Started(9));
     assert_eq!(places(decide(&reserved, &for_pod("p"))), ["b"]);
     let mut nominated = cluster.clone();
     add(&mut nominated, &stranger("s").priority(9).nominated("a"));

@@ -214,7 +214,7 @@ fn the_number_of_finished_pods_that_a_job_replaces_is_known_and_reported_when_it
     let key = scene.world.key("train");
     let spare =
         |scene: &Scene| scene.gangs.counters(&key, &scene.world.model.groups[&key]).map(|counters| counters.spare);
-    assert_eq!(spare(&scene), None, "nobody has read it");
+    assert_eq!(spare(&scene), None, "it has not been read");
     let read = |scene: &mut Scene, completions: i32| {
         let row = owner.row().unwrap();
         let object = json!({"spec": {"parallelism": 8, "completions": completions}});

@@ -246,7 +246,7 @@ fn other_free_capacity_is_used_when_victims_terminate_slowly() {
     run.later(10);
     run.world.node("n3", 1).node("n4", 1).pod(TestPod::new("planned", 100).nominated("n3"));
     run.world.model.cluster.reserve("uid-planned", "n3", Reservation::Planned(100));
-    let context = Context { respect: Respect::BegunOrHigher, ..Context::default() };
+    let context = Context { respect: Respect::StartedOrHigher, ..Context::default() };
     assert!(run.step_within(&context).ended.is_none(), "the other plan would have to be cancelled for it");
     // Other capacity does not count before the victims have had their time to terminate.
     let mut run = Run::evicting();

@@ -72,7 +72,7 @@ fn of_several_refusable_victims_none_is_evicted_before_all_are_allowed() {
     other.flight.evicted("uid-db-1", &EvictOutcome::Allowed, other.now);
     other.flight.evicted("uid-db-2", &EvictOutcome::Refused("two budgets".into()), other.now);
     assert_eq!(other.step().ended.unwrap().state, PlanState::Cancelled);
-    assert_eq!(other.flight.requested_evictions(), 0, "nobody was evicted");
+    assert_eq!(other.flight.requested_evictions(), 0, "no pod was evicted");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn pods_that_a_budget_keeps_are_handed_over() {
     run.flight.evicted("uid-l2", &EvictOutcome::Refused("0 allowed".into()), run.now);
     let advance = run.step();
     assert_eq!(names(&advance), ["leave uid-l2"]);
-    assert!(advance.ended.is_none() && advance.rest[0].guaranteed, "by l1, which is gone");
+    assert!(advance.ended.is_none() && advance.rest[0].guaranteed, "by l1, which was deleted");
     run.flight.handed_over = true;
     let advance = run.step();
     assert!(names(&advance).is_empty(), "the reservations are kept for the next plan: {:?}", names(&advance));

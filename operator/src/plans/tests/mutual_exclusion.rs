@@ -39,7 +39,7 @@ fn blocking_nominations_are_withdrawn_when_all_members_are_ungated_and_not_repea
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
     run.answered("uid-g1", true, true);
     run.world.pod(started("g1").nominated("n1"));
-    assert!(names(&run.step()).is_empty(), "others would take the place of g2, which is held");
+    assert!(names(&run.step()).is_empty(), "other pods would use the capacity of g2, which is gated");
     run.world.pod(started("g2").nominated("n1"));
     assert_eq!(names(&run.step()), ["withdraw g1", "withdraw g2"]);
     assert!(names(&run.step()).is_empty(), "the watch may lag");
@@ -48,7 +48,7 @@ fn blocking_nominations_are_withdrawn_when_all_members_are_ungated_and_not_repea
     assert_eq!(names(&run.step()), ["withdraw g2"]);
     run.world.pod(started("g2"));
     run.later(3);
-    assert!(names(&run.step()).is_empty(), "nobody is nominated again");
+    assert!(names(&run.step()).is_empty(), "no member is nominated again");
     run.world.pod(started("g1").on("n1")).pod(started("g2").on("n1"));
     assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
 }

@@ -33,7 +33,7 @@ fn answered(run: &mut Run, member: &str, ok: bool) {
 fn victims_are_evicted_when_the_placements_on_their_own_nodes_are_reserved() {
     let mut run = two_groups();
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"]);
-    assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved yet");
+    assert_eq!(run.flight.plan.state, PlanState::Planned, "no placement is reserved yet");
     answered(&mut run, "g1", true);
     assert_eq!(names(&run.step()), ["evict a-0"]);
     assert_eq!(run.flight.plan.state, PlanState::Evicting);

@@ -98,13 +98,13 @@ fn a_plan_waits_until_the_limit_allows_all_of_it_and_says_when() {
     rates.note(&"default".into(), &"uid-other".into(), run.now);
     run.later(10);
     assert!(pass(&mut run, &mut rates).is_empty());
-    assert_eq!(run.flight.plan.state, PlanState::Planned, "no place is reserved, nobody goes");
+    assert_eq!(run.flight.plan.state, PlanState::Planned, "no placement is reserved, no pod is evicted");
     let words = "Evictions in namespace default are limited to 3 a minute; more are allowed at 1970-01-01T00:01:00Z.";
     assert_eq!(limit_message(&run), words);
     assert_eq!(run.flight.message_with_limit(), format!("3 pods are evicted. {words}"));
     run.later(49);
     assert!(pass(&mut run, &mut rates).is_empty());
-    assert_eq!(limit_message(&run), words, "the time that was told stays");
+    assert_eq!(limit_message(&run), words, "the announced time stays");
     run.later(1);
     assert_eq!(pass(&mut run, &mut rates), ["a", "b", "c"]);
     assert_eq!((limit_message(&run).as_str(), run.flight.message_with_limit().as_str()), ("", "3 pods are evicted."));
@@ -186,7 +186,11 @@ fn the_more_important_of_two_plans_uses_the_limit_and_the_other_what_is_left() {
     first.flight.ration(&first.world.model, clock, &mut tally);
     second.flight.ration(&second.world.model, clock, &mut tally);
     assert!(limit_message(&first).contains("00:01:00Z"), "{}", limit_message(&first));
-    assert!(limit_message(&second).contains("00:02:00Z"), "the first one has gone by then: {}", limit_message(&second));
+    assert!(
+        limit_message(&second).contains("00:02:00Z"),
+        "the first plan has evicted by then: {}",
+        limit_message(&second)
+    );
     assert_eq!(MINUTE.as_secs(), 60);
 }
 

@@ -1,4 +1,4 @@
-//! Calls that admission or authorization rejects: no pod is evicted in vain because of them.
+//! Calls that admission or authorization rejects: no pod is evicted needlessly because of them.
 
 use super::*;
 

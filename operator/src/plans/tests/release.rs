@@ -40,7 +40,7 @@ impl Run {
 
 /// Returns what a plan that has evicted pods respects.
 fn context_after_eviction() -> Context {
-    Context { respect: Respect::BegunOrHigher, ..Context::default() }
+    Context { respect: Respect::StartedOrHigher, ..Context::default() }
 }
 
 /// The second member, as a plan records it.

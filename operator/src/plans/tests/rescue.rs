@@ -65,7 +65,7 @@ fn run(step: i32, taint: bool) -> Run {
 /// Returns the run after the node was tainted, with the commanded eviction.
 fn tainted(step: i32) -> (Run, Box<crate::messages::command::EvictCall>) {
     let mut run = run(step, true);
-    assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before anybody is evicted");
+    assert_eq!(names(&run.step()), ["taint n1", "nominate dns n1"], "before the first eviction");
     run.answered("uid-dns", false, true);
     assert!(names(&run.step()).is_empty(), "the other answer is awaited");
     run.flight.taint_answered(true, true, run.now);
@@ -87,7 +87,7 @@ impl Run {
 fn ends(run: &mut Run) -> (PlanState, String) {
     let advance = run.step();
     assert_eq!(names(&advance), ["untaint n1"]);
-    assert!(advance.ended.is_none(), "not before the taint is gone");
+    assert!(advance.ended.is_none(), "not before the taint is removed");
     run.flight.taint_answered(false, true, run.now);
     let ended = run.step().ended.unwrap();
     (ended.state, ended.message.to_string())

@@ -49,7 +49,7 @@ impl Plans {
 #[test]
 fn a_plan_reserves_its_placements_more_strongly_once_it_has_evicted_or_ungated_a_pod() {
     let mut plans = Plans::new();
-    assert_eq!(plans.change(|flight| flight.plan.state = PlanState::Evicting), on_both(Reservation::Begun(100)));
+    assert_eq!(plans.change(|flight| flight.plan.state = PlanState::Evicting), on_both(Reservation::Started(100)));
     let mut without_victims = Plans::new();
     for state in [PlanState::Planned, PlanState::WaitingForVictims] {
         let reserved = without_victims.change(|flight| {
@@ -59,7 +59,7 @@ fn a_plan_reserves_its_placements_more_strongly_once_it_has_evicted_or_ungated_a
         assert_eq!(reserved, on_both(Reservation::Planned(100)), "{state:?}");
     }
     let reserved = without_victims.change(|flight| flight.plan.state = PlanState::Releasing);
-    assert_eq!(reserved, on_both(Reservation::Begun(100)), "members may be bound already");
+    assert_eq!(reserved, on_both(Reservation::Started(100)), "members may be bound already");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_valid_plan_is_resumed() {
     }
     let mut run = resumed(PlanState::Evicting);
     run.world.remove_pod("l1").pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
-    assert_eq!(run.dropped(), "", "victims that are gone or go are what the plan wants");
+    assert_eq!(run.dropped(), "", "deleted and terminating victims do not cancel the plan");
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn placements_are_for_the_preemptors_own_pods() {
 fn every_victim_must_be_of_lower_priority_now() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 100, "PodGroup");
-    assert_eq!(run.dropped(), "", "a group lends no priority: its pods pay for 10");
+    assert_eq!(run.dropped(), "", "a group does not raise the priority of its pods, which is 10");
     run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
     assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
     run.world.remove_pod("g1");
     let advance = run.step();
-    assert_eq!(names(&advance), Vec::<String>::new(), "nobody of that unit is evicted");
+    assert_eq!(names(&advance), Vec::<String>::new(), "no pod of that unit is evicted");
     assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
 }
 
@@ -183,7 +183,7 @@ fn a_static_pod_is_not_evicted() {
 fn replacement_pods_of_a_victim_do_not_cancel_the_plan() {
     let mut run = resumed(PlanState::Evicting);
     run.world.remove_pod("l1").node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
-    assert_eq!(run.dropped(), "", "of a group that was begun those go that the plan names");
+    assert_eq!(run.dropped(), "", "of a partially disrupted group the pods are evicted that the plan names");
 }
 
 #[test]

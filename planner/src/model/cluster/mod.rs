@@ -27,7 +27,7 @@ use super::resources::ResourceNames;
 use super::selector::Selector;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
-use crate::model::memory::Memory;
+use crate::model::memory::CacheSlot;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
 pub use namespaces::not_served;
@@ -75,7 +75,7 @@ pub struct Cluster {
     rows: Vec<Row>,
     levels: Levels,
     changes: ChangeLog,
-    memory: Memory,
+    memory: CacheSlot,
     classes: Classes,
     special: Special,
     repelling: Repelling,

@@ -152,7 +152,7 @@ impl Cluster {
 
     fn reservation_at(&self, index: PodIndex) -> Option<Reservation> {
         let found = self.reservations.pods.get(&index)?;
-        Some(found.by_plan.unwrap_or_else(|| Reservation::Begun(self.priority_at(index))))
+        Some(found.by_plan.unwrap_or_else(|| Reservation::Started(self.priority_at(index))))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     fn a_plan_replaces_the_nomination_of_its_pod() {
         let mut cluster = cluster();
         upsert(&mut cluster, "u", Some("n1"), None);
-        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Begun(7))]);
+        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Started(7))]);
         assert!(cluster.reserve("u", "n2", Reservation::Planned(9)));
         assert!(!cluster.reserve("u", "n2", Reservation::Planned(9)), "nothing changed");
         assert_eq!(seen(&cluster), [("n2".to_owned(), Reservation::Planned(9))]);
@@ -200,22 +200,22 @@ mod tests {
         assert_eq!(seen(&cluster), []);
         assert_eq!(cluster.reserved_for("u"), Some(("n2", Reservation::Withdrawn)));
         assert!(cluster.unreserve("u") && !cluster.unreserve("u"));
-        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Begun(7))]);
+        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Started(7))]);
     }
 
     #[test]
     fn a_reservation_counts_while_its_pod_is_not_bound_and_outlasts_updates_of_the_pod() {
         let mut cluster = cluster();
-        cluster.reserve("u", "n1", Reservation::Begun(9));
+        cluster.reserve("u", "n1", Reservation::Started(9));
         assert_eq!(seen(&cluster), [], "there is no such pod");
         upsert(&mut cluster, "u", None, None);
-        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Begun(9))]);
+        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Started(9))]);
         cluster.remove_pod(&crate::model::ObjectKey::new("d", "p"));
         assert_eq!(seen(&cluster), []);
         upsert(&mut cluster, "another", None, None);
         assert_eq!(seen(&cluster), [], "a pod of the same name");
         upsert(&mut cluster, "u", None, None);
-        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Begun(9))]);
+        assert_eq!(seen(&cluster), [("n1".to_owned(), Reservation::Started(9))]);
         upsert(&mut cluster, "u", Some("n1"), Some("n2"));
         assert_eq!(seen(&cluster), []);
     }
@@ -232,7 +232,7 @@ mod tests {
         };
         upsert(&mut cluster, "u", Some("n1"), None);
         assert_eq!(changed(&cluster), [Change::Pods(n1)]);
-        cluster.reserve("u", "n2", Reservation::Begun(1));
+        cluster.reserve("u", "n2", Reservation::Started(1));
         assert_eq!(changed(&cluster), [Change::Pods(n1), Change::Pods(n2)]);
         upsert(&mut cluster, "u", Some("n1"), Some("n1"));
         assert_eq!(changed(&cluster), [Change::Pods(n1), Change::Pods(n2)]);

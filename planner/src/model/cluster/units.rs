@@ -5,7 +5,7 @@ use super::{Cluster, PodSlot};
 use crate::model::changes::Change;
 use crate::model::unit::GroupUnit;
 use crate::model::{
-    ClassId, EquivalenceClass, GroupIndex, Memory, ObjectKey, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
+    CacheSlot, ClassId, EquivalenceClass, GroupIndex, ObjectKey, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
 };
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ impl Cluster {
     }
 
     /// Returns the slot in which other layers cache results about this model.
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &CacheSlot {
         &self.memory
     }
 
