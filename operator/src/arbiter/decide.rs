@@ -396,13 +396,13 @@ impl Arbiter {
         };
         let contradiction = contradiction.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let young = match self.model.excludes_victims_below(priority) {
+        let unheard = match self.model.excludes_victims_below(priority) {
             false => "",
             true => " New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds.",
         };
         let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
         let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
-        WaitReason { reason, message: format!("{shortfall}{contradiction}{refusal}{young}{banned}") }
+        WaitReason { reason, message: format!("{shortfall}{contradiction}{refusal}{unheard}{banned}") }
     }
 
     /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.

@@ -63,7 +63,7 @@ impl Arbiter {
             self.metrics.rehearsed(if is_rejected { Rehearsal::Rejected } else { Rehearsal::Refused });
         }
         if state != PlanState::Completed {
-            if self.has_evicted_in_vain(flight) {
+            if self.has_evicted_without_effect(flight) {
                 self.metrics.evicted_not_bound(&self.class_of(&flight.preemptor));
             }
             return;
@@ -84,7 +84,7 @@ impl Arbiter {
     }
 
     /// Returns true if an ended plan may have evicted pods, and its preemptor exists and is not completely bound.
-    fn has_evicted_in_vain(&self, flight: &Flight) -> bool {
+    fn has_evicted_without_effect(&self, flight: &Flight) -> bool {
         let exists = self.model.uid_of(&flight.preemptor).is_some_and(|uid| *uid == *flight.plan.preemptor.uid);
         exists && flight.may_have_evicted() && flight.bound(&self.model.cluster) < flight.members.len()
     }

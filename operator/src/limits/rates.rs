@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(first.until, start + seconds(80));
         tally.promise(&need(&[("b", 3)]), first.until);
         let second = tally.full(&need(&[("c", 1)]), now).unwrap();
-        assert_eq!(second.until, start + seconds(90), "sooner it would take the room of the first");
+        assert_eq!(second.until, start + seconds(90), "sooner it would use the limit of the first");
         tally.promise(&need(&[("c", 1)]), second.until);
         let third = tally.full(&need(&[("d", 1)]), now).unwrap();
         assert_eq!(third.until, start + seconds(140), "when the first one is a minute ago");

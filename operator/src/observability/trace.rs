@@ -163,7 +163,7 @@ mod tests {
         let trace = Trace {
             id: id_of(&plan("u", "p-1")),
             attributes: vec![KeyValue::new("giveway.plan", "p-1")],
-            failure: Some("The place was taken.".to_owned()),
+            failure: Some("The plan became infeasible.".to_owned()),
             stages: vec![stage("waiting", 3), stage("evicting", 4)],
         };
         let over = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
@@ -174,7 +174,7 @@ mod tests {
         };
         let wanted = [("preemption", 93, 100), ("waiting", 93, 96), ("evicting", 96, 100)];
         assert_eq!(spans.iter().map(described).collect::<Vec<_>>(), wanted.map(|(name, a, b)| (name.to_owned(), a, b)));
-        assert_eq!(spans[0].status, Status::error("The place was taken."));
+        assert_eq!(spans[0].status, Status::error("The plan became infeasible."));
         assert_eq!((spans[0].parent_span_id, spans[2].parent_span_id), (SpanId::INVALID, SpanId::from(1)));
         assert_eq!(spans[0].attributes, [KeyValue::new("giveway.plan", "p-1")]);
     }

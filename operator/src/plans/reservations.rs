@@ -85,7 +85,7 @@ impl EndedReservations {
         self.0.extend(flight.members.iter().map(|member| (member.uid.clone(), now)));
     }
 
-    /// Removes the reservations that are over from the model, unless the pod has another plan. Returns the names of their nodes.
+    /// Removes the reservations that have ended from the model, unless the pod has another plan. Returns the names of their nodes.
     pub fn expire(&mut self, flights: &Flights, cluster: &mut Cluster, now: Instant) -> Vec<SmolStr> {
         let mut nodes = Vec::new();
         self.0.retain(|uid, since| {

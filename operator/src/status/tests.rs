@@ -328,7 +328,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     case.victim_of = None;
     case.world.remove_pod("b");
     let status = case.store();
-    assert!(says(&status, types::DISRUPTION_TARGET).starts_with("True PreemptionByScheduler"), "nobody runs again");
+    assert!(says(&status, types::DISRUPTION_TARGET).starts_with("True PreemptionByScheduler"), "no pod is bound again");
     let mut case = case.bound(&["c"]);
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 1 pod is bound again.");
@@ -401,7 +401,7 @@ fn the_remedy_is_another_one_when_the_class_of_the_group_gives_less_now() {
 #[test]
 fn a_group_without_a_known_priority_has_nothing_to_compare_with() {
     let mut case = Case::new();
-    case.world.group_of_class("g", 2, None, "nobody").pod(TestPod::new("a", -5).of("g").gated());
+    case.world.group_of_class("g", 2, None, "missing").pod(TestPod::new("a", -5).of("g").gated());
     assert!(condition::find(&case.status().conditions, types::PODS_NOT_MATCHING_PRIORITY).is_none());
 }
 
@@ -413,7 +413,7 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     let counted = case.status();
     assert_ne!(old.pods, counted.pods);
     assert!(!has_changed(&old, &counted), "{counted:?}");
-    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No room.".into() });
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No capacity.".into() });
     assert!(has_changed(&old, &case.status()));
     let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
     assert!(has_changed(&old, &preempted));
@@ -434,11 +434,11 @@ fn finished_members_count_and_are_remembered_until_another_job_takes_the_group()
     let status = case.store();
     let words = "True Scheduled: 1 pod has a node, 1 has finished, 2 needed.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
-    assert_eq!(status.finished.count, 1, "its pod is gone, and it is not forgotten");
+    assert_eq!(status.finished.count, 1, "its pod was deleted, and it still counts");
 
     case.world.remove_pod("b");
     case.world.pod(TestPod::new("c", 100).of("g").gated().of_job("j2"));
-    assert!(case.status().finished.is_empty(), "another run has begun");
+    assert!(case.status().finished.is_empty(), "another run has started");
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_m
     let mut case = Case::new();
     case.spare = Some(1);
     let status = case.status();
-    assert_eq!(status.finished.spare, 1, "before anybody has finished");
+    assert_eq!(status.finished.spare, 1, "before a member has finished");
     assert!(has_changed(&PodGroupStatus { finished: FinishedMembers::default(), ..status.clone() }, &status));
     case.store();
     case.spare = None;
@@ -488,10 +488,10 @@ fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_a
     case.world.remove_pod("b");
     assert_eq!(scheduled(&case.store()), "False WaitingForPods: 1 pod has a node, 2 needed.");
     case.world.pod(TestPod::new("b", 100).of("g").gated());
-    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has room.".into() });
+    case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has capacity.".into() });
     let status = case.store();
-    assert_eq!(scheduled(&status), "False Unschedulable: No node has room.");
-    let ever = "True Unschedulable: Was scheduled; is pending again. No node has room.";
+    assert_eq!(scheduled(&status), "False Unschedulable: No node has capacity.");
+    let ever = "True Unschedulable: Was scheduled; is pending again. No node has capacity.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), ever);
     case.wait_reason = None;
     case.world.remove_pod("b").remove_pod("a");

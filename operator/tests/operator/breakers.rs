@@ -39,7 +39,7 @@ fn take_capacity(driven: &mut Driven, nodes: &[&str]) {
 }
 
 /// Returns a cluster in which three plans for PodGroup `train`, which runs on the only node, evicted a pod without effect.
-fn three_in_vain() -> Driven {
+fn three_failed_plans() -> Driven {
     let mut driven = full(&["n1"]);
     driven.submit(gang("train", 1, 1_000), 1);
     driven.settle();
@@ -59,7 +59,7 @@ fn submit_five(driven: &mut Driven, namespaces: [&str; 5]) {
 }
 
 /// Returns a cluster with a sixth node, in which plans for five gangs in these namespaces evicted pods without effect.
-fn five_in_vain(namespaces: [&str; 5]) -> Driven {
+fn five_failed_preemptors(namespaces: [&str; 5]) -> Driven {
     let mut driven = full(&["n1", "n2", "n3", "n4", "n5", "n6"]);
     submit_five(&mut driven, namespaces);
     driven.settle();
@@ -78,7 +78,7 @@ fn expect_open(driven: &Driven, preemptors: usize, namespaces: usize, cluster: u
 
 #[test]
 fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes() {
-    let mut driven = three_in_vain();
+    let mut driven = three_failed_plans();
     let message = driven.condition("train", SCHEDULED);
     let begin = "False CircuitBreakerOpen: 3 plans in a row evicted pods for this preemptor, and it was not bound. No pod is \
                  evicted for it until 2027-01-15T08:10:";
@@ -100,7 +100,7 @@ fn a_preemptor_that_is_not_bound_after_three_plans_evicts_no_pod_for_ten_minutes
 
 #[test]
 fn each_further_failed_plan_doubles_the_time_without_evictions_up_to_an_hour() {
-    let mut driven = three_in_vain();
+    let mut driven = three_failed_plans();
     for (plans, minutes) in [(4, 10), (5, 20), (6, 40), (7, 60), (8, 60)] {
         driven.next_leader();
         driven.run(seconds(minutes * 60 - 30));
@@ -117,7 +117,7 @@ fn each_further_failed_plan_doubles_the_time_without_evictions_up_to_an_hour() {
 /// The users of a namespace can make plans fail: for example they take the capacity of the victims with pods of their own.
 #[test]
 fn a_namespace_whose_preemptors_all_fail_stops_no_evictions_for_other_namespaces() {
-    let mut driven = five_in_vain(["team-a"; 5]);
+    let mut driven = five_failed_preemptors(["team-a"; 5]);
     driven.run(seconds(5));
     expect_open(&driven, 0, 1, 0);
     let dump = driven.dump();
@@ -163,7 +163,7 @@ fn a_delayed_plan_of_another_namespace_is_kept_when_the_breaker_of_a_namespace_o
 
 #[test]
 fn a_preemptor_with_an_open_breaker_uses_free_capacity() {
-    let mut driven = three_in_vain();
+    let mut driven = three_failed_plans();
     driven.node("n2", 1);
     driven.run(seconds(5));
     driven.bind();
@@ -175,7 +175,7 @@ fn a_preemptor_with_an_open_breaker_uses_free_capacity() {
 
 #[test]
 fn a_breaker_closes_when_the_preemptions_are_deleted() {
-    let mut driven = three_in_vain();
+    let mut driven = three_failed_plans();
     let plans: Vec<String> = driven.plans().into_iter().filter_map(|plan| plan.metadata.name).collect();
     plans.iter().for_each(|plan| driven.delete(Kind::Preemption, plan));
     driven.run(seconds(5));
@@ -184,7 +184,7 @@ fn a_breaker_closes_when_the_preemptions_are_deleted() {
 
 #[test]
 fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_trial_completes() {
-    let mut driven = five_in_vain(TEAMS);
+    let mut driven = five_failed_preemptors(TEAMS);
     driven.run(seconds(5));
     driven.submit_for("n6", "other", 1_000);
     driven.run(seconds(5));
@@ -220,7 +220,7 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
 
 #[test]
 fn a_trial_that_fails_opens_the_breaker_again_and_the_next_one_is_for_another_preemptor() {
-    let mut driven = five_in_vain(TEAMS);
+    let mut driven = five_failed_preemptors(TEAMS);
     driven.run(seconds(655));
     assert_eq!(driven.evicted().len(), 5, "those that failed wait for their turn: {:#?}", driven.stored());
     driven.run(seconds(10));
@@ -235,7 +235,7 @@ fn a_trial_that_fails_opens_the_breaker_again_and_the_next_one_is_for_another_pr
 
 #[test]
 fn deleted_preemptors_do_not_keep_the_breaker_of_the_cluster_open() {
-    let mut driven = five_in_vain(TEAMS);
+    let mut driven = five_failed_preemptors(TEAMS);
     driven.run(seconds(5));
     driven.delete(Kind::Pod, "train-n1-0");
     driven.delete(Kind::Group, "train-n1");
@@ -265,7 +265,7 @@ fn a_plan_that_has_evicted_no_pod_is_cancelled_when_the_breaker_of_the_cluster_o
 
 #[test]
 fn pods_are_evicted_for_a_critical_add_on_although_the_breaker_of_the_cluster_is_open() {
-    let mut driven = five_in_vain(TEAMS);
+    let mut driven = five_failed_preemptors(TEAMS);
     driven.apply(Kind::Pod, unschedulable("dns", 2_000_000_000));
     driven.apply(Kind::Pod, unschedulable("other", 0));
     driven.run(seconds(25));

@@ -649,7 +649,7 @@ fn a_member_that_is_added_to_a_group_while_it_is_evicted_stays_gated_until_its_p
     assert_eq!(driven.unanswered().len(), 2, "the evictions are in flight: {:?}", driven.unanswered());
     driven.apply(Kind::Pod, member("low-2", 10, "low", 1));
     let calls = about_pods(driven.settle());
-    assert_eq!(calls, Vec::<String>::new(), "n2 has room for it, but it would be the only pod that is left");
+    assert_eq!(calls, Vec::<String>::new(), "it fits on n2, but it would be the only pod that is left");
     driven.answer(|_| Answer::Succeed);
     driven.answer_unanswered(|_| true);
     driven.settle();

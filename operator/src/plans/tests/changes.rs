@@ -94,7 +94,7 @@ fn a_victim_that_ended_by_itself_counts_as_removed() {
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.world.remove_pod("l1");
     run.world.pod(TestPod::new("l2", 10).of("low").on("n2").succeeded());
-    assert_eq!(names(&run.step()), ["release g1", "release g2"], "it takes no room, although its object stays");
+    assert_eq!(names(&run.step()), ["release g1", "release g2"], "it uses no capacity, although its object exists");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn other_free_capacity_is_used_when_victims_terminate_slowly() {
     run.step();
     run.later(10);
     run.world.node("n3", 1);
-    assert!(run.step().ended.is_none(), "there is no other room");
+    assert!(run.step().ended.is_none(), "there is no other capacity");
     run.world.node("n4", 1);
     assert!(run.step().ended.is_none(), "the planner was asked less than a second ago");
     run.later(1);
@@ -301,7 +301,7 @@ fn recently_ungated_members_count_as_progress() {
     assert!(!run.flight.stands_still(after, run.now), "victims are leaving");
     run.world.remove_pod("l1").remove_pod("l2");
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
-    assert!(!run.flight.stands_still(after, run.now), "however long the gang was bound by half before");
+    assert!(!run.flight.stands_still(after, run.now), "however long the gang was partially scheduled before");
     for name in ["g1", "g2"] {
         run.world.pod(TestPod::new(name, 100).of("gang").unschedulable());
     }
@@ -325,7 +325,7 @@ fn a_postponed_plan_is_checked_once_a_second_and_always_before_its_first_evictio
     run.delayed(2, 10);
     assert_eq!(why(&mut run), None);
     run.world.node("n3", 1);
-    assert_eq!(why(&mut run), None, "no room for both");
+    assert_eq!(why(&mut run), None, "no capacity for both");
     run.world.node("n4", 1);
     assert_eq!(why(&mut run), None, "it was looked at just now");
     run.later(1);

@@ -64,7 +64,7 @@ fn a_member_that_does_not_fit_in_its_turn_is_planned_again_when_no_other_is_left
     assert!(run.step().ended.is_none(), "kube-scheduler tries them again");
     run.world.pod(started("g1").on("n1"));
     run.later(1);
-    assert!(run.step().ended.is_none(), "there is room for g2");
+    assert!(run.step().ended.is_none(), "there is capacity for g2");
     run.world.pod(TestPod::new("other", 100).on("n1"));
     assert!(run.step().ended.is_none(), "it is looked for once a second");
     run.later(1);

@@ -115,7 +115,7 @@ fn a_plan_above_the_limit_starts_after_a_minute_without_evictions_and_evicts_uni
     let (mut run, mut rates) = (run(&[]), per_namespace(2));
     rates.note(&"default".into(), &"uid-other".into(), run.now);
     run.later(59);
-    assert!(pass(&mut run, &mut rates).is_empty(), "there is room for one");
+    assert!(pass(&mut run, &mut rates).is_empty(), "the limit allows one");
     run.later(1);
     assert_eq!(pass(&mut run, &mut rates), ["a", "b"]);
     assert_eq!(run.flight.plan.state, PlanState::Evicting);

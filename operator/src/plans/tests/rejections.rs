@@ -19,7 +19,7 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_disrupted() {
     assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
     assert!(run.flight.units_with_evictions().is_empty());
     let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
-    assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan spares them");
+    assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan excludes them");
 }
 
 /// The authorizer of an API server that has just started may not know all roles yet, so a missing permission is final

@@ -11,7 +11,7 @@ fn postponed() -> Run {
     run.world.node("n4", 1);
     run.later(9);
     assert!(names(&run.step()).is_empty());
-    assert!(run.flight.ending.is_none(), "more room may come");
+    assert!(run.flight.ending.is_none(), "more capacity may become free");
     run.later(1);
     run
 }

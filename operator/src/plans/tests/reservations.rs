@@ -40,7 +40,7 @@ impl Plans {
         self.ended.note(&self.flights.remove(&gang()).unwrap(), now);
     }
 
-    /// Returns the nodes of the reservations that are over at this time.
+    /// Returns the nodes of the reservations that have ended at this time.
     fn expire(&mut self, now: Instant) -> Vec<SmolStr> {
         self.ended.expire(&self.flights, &mut self.world.model.cluster, now)
     }

@@ -224,7 +224,7 @@ impl Recorder<'_> {
 
     async fn rights_and_quotas(&mut self) {
         let aim = Aim::default();
-        let without_rights = self.world.client_in("nobody", &[]).await;
+        let without_rights = self.world.client_in("stranger", &[]).await;
         self.note_of(&without_rights, "RBAC does not permit it", &aim, &Request::ABOUT_A_POD).await;
         let quotas: Api<ResourceQuota> = self.world.kit().api();
         let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
