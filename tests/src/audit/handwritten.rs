@@ -224,7 +224,8 @@ impl Log {
 
     /// Writes the condition of a victim with this gang as the preemptor.
     pub fn mark(&mut self, pod: &str, gang: &str, priority: i32) {
-        let message = format!("Preempted by pod group default/{gang} of priority {priority}, which needs its capacity.");
+        let message =
+            format!("Preempted by pod group default/{gang} of priority {priority}, which needs its capacity.");
         let request =
             json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "message": message}]}});
         self.line(OPERATOR, "patch", reference("status", pod), (request, Value::Null), 200);

@@ -199,7 +199,10 @@ async fn switching_to_observe_completes_the_current_group_and_evicts_no_other() 
         cancelled.map(|plan| plan.message.clone()).ok_or_else(|| format!("{plans:?}"))
     })
     .await;
-    assert_eq!(message, format!("{OBSERVES}; disruptions that have started are finished, and no other pod is evicted."));
+    assert_eq!(
+        message,
+        format!("{OBSERVES}; disruptions that have started are finished, and no other pod is evicted.")
+    );
     wait_for("the departures have ended", MINUTE, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
         let in_flight: Vec<_> = plans.iter().filter(|plan| plan.state.in_flight()).collect();

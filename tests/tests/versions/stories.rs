@@ -69,8 +69,7 @@ pub async fn preemption(world: &mut World) {
     for removal in evicted {
         assert_eq!((removal.how, removal.precondition.as_deref()), (How::Evict, Some(removal.uid.as_str())));
     }
-    let words =
-        "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this group is 10.";
+    let words = "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this group is 10.";
     for group in low {
         group.wait_removed(LIMIT).await;
         assert_eq!(group.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", LIMIT).await, words);
