@@ -83,7 +83,7 @@ async fn helm_rejects_another_lease_name_while_an_operator_runs() {
     let chart = paths::repository().join("helm").display().to_string();
     succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
     let other = ["upgrade", "giveway", &chart, "--set", "operator.leaseName=other"];
-    let words = "operator.leaseName is other, but an operator runs that leads by another Lease (--lease-name=giveway-operator): for a while both would lead, each evicting by plans of its own. End the old one first: kubectl -n giveway-system scale deployment giveway-operator --replicas=0, then kubectl -n giveway-system wait --for=delete pod -l app.kubernetes.io/component=operator, then this again with --force-conflicts, which starts the new one";
+    let words = "operator.leaseName is other, but a running operator uses another Lease (--lease-name=giveway-operator): for a while both operators would lead and evict by separate plans. Stop the old one first: kubectl -n giveway-system scale deployment giveway-operator --replicas=0, then kubectl -n giveway-system wait --for=delete pod -l app.kubernetes.io/component=operator, then repeat this command with --force-conflicts, which starts the new one";
     expect_helm_failure(&mut world, &other, words).await;
     succeeds(helm(&mut world, &["upgrade", "giveway", &chart, "--set", "operator.evictionsPerSecond=400"])).await;
     world.kubectl(&["-n", NAMESPACE, "scale", "deployment", "giveway-operator", "--replicas=0"]).await.unwrap();

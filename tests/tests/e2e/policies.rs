@@ -207,7 +207,7 @@ async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
             .await;
     }
 
-    let gate = "spec.schedulingGates: the gate scheduling.giveway.dev/pod-group is removed by Giveway when the whole pod group fits; `kubectl describe podgroup.scheduling.giveway.dev` says what it waits for";
+    let gate = "spec.schedulingGates: the gate scheduling.giveway.dev/pod-group is removed by Giveway when the whole pod group fits; `kubectl describe podgroup.scheduling.giveway.dev` gives the reason why it is pending";
     for user in [tenant, wide] {
         Call::patch(&pod("train-0"), &ungate(GATE)).refused(user, "a user that removes the gate", gate).await;
     }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 fn unsafe_values_are_rejected_with_a_remedy() {
     for namespace in ["default", "kube-system"] {
         let words = format!(
-            "Giveway needs a namespace of its own, not {namespace}: admission leaves its namespace alone, and whoever may create pods there can act as its operator. Install it with --namespace giveway-system --create-namespace"
+            "Giveway needs a namespace of its own, not {namespace}: admission ignores the pods of its own namespace, and every user who may create pods there can act as its operator. Install it with --namespace giveway-system --create-namespace"
         );
         rejects(namespace, &[], &words);
     }
-    let one = "guard.failurePolicy: Fail needs webhook.replicas of 2 or more, not 1: while the only one is away, no pod of a guarded class could be preempted. Raise webhook.replicas, or set guard.failurePolicy: Ignore";
+    let one = "guard.failurePolicy: Fail needs webhook.replicas of 2 or more, not 1: while the only webhook is down, kube-scheduler could preempt no pod that the guard protects. Raise webhook.replicas, or set guard.failurePolicy: Ignore";
     rejects("giveway-system", &["guard.failurePolicy=Fail", "webhook.replicas=1"], one);
     rendered(&["guard.failurePolicy=Fail", "webhook.replicas=2"]);
     rendered(&["guard.failurePolicy=Fail", "webhook.replicas=1", "guard.enabled=false"]);
@@ -23,15 +23,15 @@ fn unsafe_values_are_rejected_with_a_remedy() {
     for (values, words) in [
         (
             &["webhook.port=9090"][..],
-            "webhook.port and webhook.metricsPort are both 9090: one of them needs another port",
+            "webhook.port and webhook.metricsPort are both 9090: give one of them another port",
         ),
         (
             &["operator.hostNetwork=true", "webhook.hostNetwork=true", "operator.metricsPort=9443"],
-            "operator.metricsPort is 9443, as a port of the webhook is, and both have hostNetwork: on a node that has both, one of them would not start",
+            "operator.metricsPort and a port of the webhook are both 9443, and both have hostNetwork: on a node that runs both, one of them would not start",
         ),
         (
             &["webhook.replicas=0"],
-            "webhook.replicas must be 1 or more, not 0: without it gangs are held for ever, or refused. To run it outside the cluster, set deployments.enabled: false and webhook.url",
+            "webhook.replicas must be 1 or more, not 0: without a replica, pods of gangs stay gated or are rejected. To run it outside the cluster, set deployments.enabled: false and webhook.url",
         ),
         (&["operator.replicas=0"], "operator.replicas must be 1 or more, not 0"),
         (
@@ -40,7 +40,7 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         ),
         (
             &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=6"],
-            "priorityClassQuota.pods must be 7 or more, not 6: both daemons with one more pod each while they are replaced, and a Job of the chart",
+            "priorityClassQuota.pods must be 7 or more, not 6: operator and webhook have one more pod each during a rollout, and the chart runs a Job",
         ),
         (
             &["victims.protectedNamespaces={Billing}"],
@@ -63,11 +63,11 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         (&["network.listenOn=::"], "'/network/listenOn': '::' does not match pattern"),
         (
             &["deployments.enabled=false"],
-            "deployments.enabled: false needs webhook.url: without it API servers look for the webhook behind a Service, which is not made then, and no pod of a group could be created. Set webhook.url to where your webhook runs, such as https://10.0.0.5:9443",
+            "deployments.enabled: false needs webhook.url: without it API servers call the webhook through a Service that the chart does not create, and no pod of a group can be created. Set webhook.url to the address of your webhook, such as https://10.0.0.5:9443",
         ),
         (
             &["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443", "webhook.certManager.enabled=true"],
-            "webhook.certManager.enabled: true needs deployments.enabled: true: without it the chart makes no Certificate, so nobody fills caBundle. Set webhook.certManager.enabled: false, and webhook.caBundle to the authority of your webhook's certificate",
+            "webhook.certManager.enabled: true needs deployments.enabled: true: without it the chart creates no Certificate, so cert-manager does not fill caBundle. Set webhook.certManager.enabled: false, and webhook.caBundle to the authority of your webhook's certificate",
         ),
         (
             &["webhook.url=https://10.0.0.5:9443", "webhook.certManager.enabled=true"],
@@ -165,7 +165,7 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         ),
         (
             &["gangs.namespaceSelector.matchLabels.team=a"],
-            "gangs.namespaceSelector says where gangs.kinds are made gangs, and gangs.kinds names none: name kinds in gangs.kinds, or leave gangs.namespaceSelector empty",
+            "gangs.namespaceSelector has no effect without gangs.kinds: list kinds in gangs.kinds, or leave gangs.namespaceSelector empty",
         ),
     ] {
         rejects("giveway-system", values, words);
