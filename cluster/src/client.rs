@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quiet_connection_whose_other_end_lives_is_kept() {
+    async fn a_quiet_connection_to_a_living_server_is_kept() {
         let (listener, client) = listen().await;
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();

@@ -167,7 +167,7 @@ async fn a_watch_that_is_silent_for_longer_than_it_may_last_is_continued() {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_served_is_told_from_other_errors() {
+async fn a_kind_that_is_not_served_is_distinguished_from_other_errors() {
     let (mut reader, _) = reader(vec![
         Answer { code: 404, ..answer("404 page not found\n") },
         Answer { code: 503, ..answer("no endpoints") },

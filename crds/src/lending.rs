@@ -43,8 +43,8 @@ impl<'a> Asked<'a> {
         };
         (priority < *asked).then(|| {
             format!(
-                "{class} gives the pod {priority}, below the priority of pod group {group}, {asked}, and a group lends \
-                 its pods none: {}",
+                "{class} gives the pod {priority}, below the priority of pod group {group}, {asked}, and a group does not raise \
+                 the priority of its pods: {}",
                 self.remedy(classes)
             )
         })
@@ -136,8 +136,8 @@ mod tests {
         let group = asked(Some("high"), Some(1000), &classes);
         assert_eq!(
             group.refusal("low", 10, &classes).unwrap(),
-            "priority class low gives the pod 10, below the priority of pod group train, 1000, and a group lends its \
-             pods none: name class high, or no class, and it gets high from its group"
+            "priority class low gives the pod 10, below the priority of pod group train, 1000, and a group does not raise the \
+             priority of its pods: name class high, or no class, and it gets high from its group"
         );
         assert_eq!(
             group.remedy_later(&classes),
@@ -153,14 +153,14 @@ mod tests {
         let group = asked(Some("high"), Some(1000), &lower);
         assert_eq!(
             group.refusal("high", 500, &lower).unwrap(),
-            "priority class high gives the pod 500, below the priority of pod group train, 1000, and a group lends its \
-             pods none: delete the pod group with its pods, and create both again: the value of its class high is 500 now"
+            "priority class high gives the pod 500, below the priority of pod group train, 1000, and a group does not raise the \
+             priority of its pods: delete the pod group with its pods, and create both again: the value of its class high is 500 now"
         );
         let none = classes(&[]);
         assert_eq!(
             asked(Some("high"), Some(1000), &none).refusal("", 0, &none).unwrap(),
-            "no priority class gives the pod 0, below the priority of pod group train, 1000, and a group lends its pods \
-             none: delete the pod group with its pods, and create both again: its class high no longer exists"
+            "no priority class gives the pod 0, below the priority of pod group train, 1000, and a group does not raise the priority \
+             of its pods: delete the pod group with its pods, and create both again: its class high no longer exists"
         );
     }
 
@@ -172,8 +172,8 @@ mod tests {
             assert_eq!(group.priority, 0);
             assert_eq!(
                 group.refusal("scavenger", -10, &classes).unwrap(),
-                "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group lends \
-                 its pods none: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class"
+                "priority class scavenger gives the pod -10, below the priority of pod group train, 0, and a group does not raise \
+                 the priority of its pods: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class"
             );
         }
     }

@@ -196,7 +196,10 @@ mod tests {
         let dismissed = |one: &Arc<Connection>| one.phase() == Phase::Dismissed;
         assert_eq!(own.iter().map(dismissed).collect::<Vec<_>>(), [true, false, false, false]);
         assert!(!dismissed(&other) && !dismissed(&idle));
-        assert!(crowd.dismiss_for_slot() && !dismissed(&idle), "an unfinished request goes before an idle connection");
+        assert!(
+            crowd.dismiss_for_slot() && !dismissed(&idle),
+            "an unfinished request is closed before an idle connection"
+        );
     }
 
     #[test]

@@ -85,7 +85,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[test]
-    fn what_is_missing_is_said_one_thing_at_a_time_until_nothing_is() {
+    fn readiness_names_one_missing_thing_at_a_time() {
         let (certificate, drain) = (Arc::new(Certificate::default()), CancellationToken::new());
         let view = Arc::new(SharedView::complete(View::new(Settings::default())));
         let health = Health::new(Arc::clone(&certificate), Arc::clone(&view), drain.clone());

@@ -33,7 +33,7 @@ const QUEUE: usize = 256;
 /// Remembers the last events, and limits their number.
 #[derive(Debug, Default)]
 pub struct Limiter {
-    heard: BTreeMap<(String, &'static str), Instant>,
+    written: BTreeMap<(String, &'static str), Instant>,
     window: Option<Window>,
 }
 
@@ -48,11 +48,11 @@ impl Limiter {
     /// Returns true if this event may be written now, and then counts it.
     pub fn admit(&mut self, notice: &Notice, now: Instant) -> bool {
         let key = (notice.about.uid.clone(), notice.reason.as_str());
-        if self.heard.get(&key).is_some_and(|since| now - *since < AGAIN) {
+        if self.written.get(&key).is_some_and(|since| now - *since < AGAIN) {
             return false;
         }
-        if self.heard.len() >= MOST_REMEMBERED {
-            self.heard.retain(|_, since| now - *since < AGAIN);
+        if self.written.len() >= MOST_REMEMBERED {
+            self.written.retain(|_, since| now - *since < AGAIN);
         }
         if self.window.as_ref().is_some_and(|window| now - window.since >= WINDOW) {
             self.window = None;
@@ -60,12 +60,12 @@ impl Limiter {
         let window = self.window.get_or_insert_with(|| Window { since: now, of: BTreeMap::new() });
         let namespace = &notice.about.namespace;
         let of_namespace = window.of.get(namespace).copied().unwrap_or_default();
-        let written: usize = window.of.values().sum();
-        if written >= MOST_IN_WINDOW || of_namespace >= MOST_OF_NAMESPACE || self.heard.len() >= MOST_REMEMBERED {
+        let in_window: usize = window.of.values().sum();
+        if in_window >= MOST_IN_WINDOW || of_namespace >= MOST_OF_NAMESPACE || self.written.len() >= MOST_REMEMBERED {
             return false;
         }
         window.of.insert(namespace.clone(), of_namespace + 1);
-        self.heard.insert(key, now);
+        self.written.insert(key, now);
         true
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_reason_is_heard_once_a_minute_and_another_one_at_once() {
+    fn a_reason_is_reported_once_a_minute_and_another_reason_at_once() {
         let (mut limiter, start) = (Limiter::default(), Instant::now());
         let one = notice("u", Reason::GuaranteedBudget);
         assert!(limiter.admit(&one, start));
@@ -172,11 +172,11 @@ mod tests {
         });
         assert_eq!(many.filter(|notice| limiter.admit(notice, start)).count(), MOST_IN_WINDOW);
         assert!(limiter.admit(&notice("late", Reason::NoPreemptor), start + WINDOW), "the next window is open");
-        assert!(limiter.heard.len() <= MOST_REMEMBERED);
+        assert!(limiter.written.len() <= MOST_REMEMBERED);
     }
 
     #[test]
-    fn who_floods_his_own_namespace_leaves_others_their_events() {
+    fn many_events_of_one_namespace_do_not_suppress_those_of_others() {
         let (mut limiter, start) = (Limiter::default(), Instant::now());
         let mut admit = |namespace: &str, uid: usize, now: Instant| {
             let mut notice = notice(&format!("{namespace}-{uid}"), Reason::NoPreemptor);
@@ -198,12 +198,11 @@ mod tests {
             seen.lock().unwrap().push(format!("{} {path}", request.method()));
             let job =
                 json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"uid": "real"}});
-            let gone =
-                json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "gone", "code": 404});
+            let not_found = json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404});
             let (code, answer) = match path {
                 "/apis/batch/v1/namespaces/team/jobs/train" => (200, job),
                 _ if request.method() == "POST" => (201, json!({"metadata": {"name": "event"}})),
-                _ => (404, gone),
+                _ => (404, not_found),
             };
             let answer = http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             async move { Ok::<_, Infallible>(answer.unwrap()) }
@@ -219,12 +218,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_that_somebody_made_up_gets_no_event() {
+    async fn an_owner_that_does_not_exist_gets_no_event() {
         let read = "GET /apis/batch/v1/namespaces/team/jobs/train";
-        let told = [read, "POST /apis/events.k8s.io/v1/namespaces/team/events"];
-        assert_eq!(asked("train", "real").await, told);
+        let read_and_write = [read, "POST /apis/events.k8s.io/v1/namespaces/team/events"];
+        assert_eq!(asked("train", "real").await, read_and_write);
         assert_eq!(asked("train", "made-up").await, [read], "another object had the name");
         assert_eq!(asked("none", "real").await, ["GET /apis/batch/v1/namespaces/team/jobs/none"]);
-        assert!(asked("../../team/secrets/x", "real").await.is_empty(), "no such name is asked for");
+        assert!(asked("../../team/secrets/x", "real").await.is_empty(), "no request is made for an invalid name");
     }
 }

@@ -122,7 +122,7 @@ fn what_admission_refuses() {
          {gang: {minCount: 1}}, priorityClassName: high}}\n---\n{kind: Pod, apiVersion: v1, metadata: {name: p, labels: \
          {scheduling.giveway.dev/pod-group: g}}, spec: {priorityClassName: low, containers: [{name: c}]}}",
         "standard input: Pod default/p: spec.priorityClassName: Invalid value: \"low\": priority class low gives the pod \
-         10, below the priority of pod group g, 1000, and a group lends its pods none: name class high, or no class, and \
+         10, below the priority of pod group g, 1000, and a group does not raise the priority of its pods: name class high, or no class, and \
          it gets high from its group",
     );
     manifest(

@@ -169,11 +169,11 @@ mod tests {
     /// Returns the fields that are found; the same in the text and in the parsed object.
     fn found(json: &str, pattern: &str) -> Vec<(String, Option<String>)> {
         let object = RawValue::from_string(json.to_owned()).unwrap();
-        let told = |place: &Place<&RawValue>| (place.named(), place.value.map(|value| value.get().to_owned()));
-        let text: Vec<_> = places(&*object, pattern).iter().map(told).collect();
+        let shown = |place: &Place<&RawValue>| (place.named(), place.value.map(|value| value.get().to_owned()));
+        let text: Vec<_> = places(&*object, pattern).iter().map(shown).collect();
         let object: Value = serde_json::from_str(json).unwrap();
-        let told = |place: &Place<&Value>| (place.named(), place.value.map(Value::to_string));
-        assert_eq!(places(&object, pattern).iter().map(told).collect::<Vec<_>>(), text);
+        let shown = |place: &Place<&Value>| (place.named(), place.value.map(Value::to_string));
+        assert_eq!(places(&object, pattern).iter().map(shown).collect::<Vec<_>>(), text);
         text
     }
 

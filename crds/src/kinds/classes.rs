@@ -98,7 +98,7 @@ mod tests {
         json!({"metadata": {}, "spec": {"priorityClassName": class}})
     }
 
-    fn told(named: &[TemplateClass]) -> Vec<&str> {
+    fn names_of(named: &[TemplateClass]) -> Vec<&str> {
         named.iter().map(|each| each.name.as_str()).collect()
     }
 
@@ -108,8 +108,8 @@ mod tests {
             "LeaderWorkerSet",
             json!({"leaderWorkerTemplate": {"leaderTemplate": pods("high"), "workerTemplate": pods("low")}}),
         );
-        assert_eq!(told(&set), ["high", "low"]);
-        assert_eq!(lowest(told(&set), &classes()).unwrap().name, "low");
+        assert_eq!(names_of(&set), ["high", "low"]);
+        assert_eq!(lowest(names_of(&set), &classes()).unwrap().name, "low");
         assert_eq!(
             warning(&set, &classes()).unwrap(),
             "spec.leaderWorkerTemplate.leaderTemplate.spec.priorityClassName: class high (1000) is above class low (10) of \
@@ -120,10 +120,10 @@ mod tests {
             "PyTorchJob",
             json!({"pytorchReplicaSpecs": {"Master": {"template": pods("high")}, "Worker": {"template": pods("low")}}}),
         );
-        assert_eq!(told(&job), ["high", "low"]);
+        assert_eq!(names_of(&job), ["high", "low"]);
         let ray = json!({"headGroupSpec": {"template": pods("high")}, "workerGroupSpecs": [{"template": pods("low")}]});
-        assert_eq!(told(&of("RayCluster", ray.clone())), ["high", "low"]);
-        assert_eq!(told(&of("RayJob", json!({ "rayClusterSpec": ray }))), ["high", "low"]);
+        assert_eq!(names_of(&of("RayCluster", ray.clone())), ["high", "low"]);
+        assert_eq!(names_of(&of("RayJob", json!({ "rayClusterSpec": ray }))), ["high", "low"]);
     }
 
     #[test]
@@ -149,12 +149,12 @@ mod tests {
             "LeaderWorkerSet",
             json!({"leaderWorkerTemplate": {"leaderTemplate": pods("high"), "workerTemplate": other}}),
         );
-        assert_eq!(told(&set), ["high"], "the workers are no members");
+        assert_eq!(names_of(&set), ["high"], "the workers are no members");
         let silent = of(
             "LeaderWorkerSet",
             json!({"leaderWorkerTemplate": {"leaderTemplate": pods("high"), "workerTemplate": {}}}),
         );
-        assert_eq!((told(&silent), warning(&silent, &classes())), (vec!["high"], None));
+        assert_eq!((names_of(&silent), warning(&silent, &classes())), (vec!["high"], None));
         let unknown = of(
             "LeaderWorkerSet",
             json!({"leaderWorkerTemplate": {"leaderTemplate": pods("high"), "workerTemplate": pods("x")}}),

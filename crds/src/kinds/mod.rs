@@ -139,7 +139,7 @@ impl Kind {
     }
 
     /// Returns true if these labels identify an owner of this kind, regardless of the pod's controller.
-    pub fn is_told_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub fn is_identified_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let given = |key: &str| label(key).filter(|value| !value.is_empty());
         match self.owner_link {
             OwnerLink::ByLabel(key) => given(key).is_some(),

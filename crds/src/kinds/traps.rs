@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_whose_pods_are_created_one_after_the_other_never_starts_unless_it_has_one_pod() {
+    fn a_gang_with_pods_created_one_after_the_other_never_starts_unless_it_has_one_pod() {
         let ordered = Some(format!("spec.podManagementPolicy: Invalid value: \"OrderedReady\": {DETAIL} \"Parallel\""));
         for value in [Some("OrderedReady"), None, Some("")] {
             assert_eq!(with_value("StatefulSet", value, None), ordered, "{value:?}: it is the default");

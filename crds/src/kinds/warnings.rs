@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_for_minutes_after_a_preemption_is_told_the_lines_that_shorten_it() {
+    fn a_job_with_a_long_back_off_gets_a_warning_with_the_lines_that_shorten_it() {
         let without = |size: i64, fields: &Value| {
             let mut spec = job(size, fields);
             spec["podFailurePolicy"] = ignoring()["podFailurePolicy"].clone();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_whose_job_permits_the_default_number_of_failures_is_warned_about() {
+    fn a_launcher_with_the_default_backoff_limit_gets_a_warning() {
         let launched = |run_policy: Value, restart_policy: &str| {
             let launcher = json!({"restartPolicy": restart_policy, "template": {}});
             json!({"runPolicy": run_policy, "mpiReplicaSpecs": {"Launcher": launcher, "Worker": {"replicas": 8, "template": {}}}})

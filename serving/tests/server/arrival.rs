@@ -68,7 +68,7 @@ async fn stalled_bodies_of_one_address_leave_memory_for_other_addresses() {
 }
 
 #[tokio::test]
-async fn a_body_whose_client_stops_sending_loses_its_memory_to_a_complete_one_of_the_same_address() {
+async fn a_stalled_body_loses_its_memory_to_a_complete_one_of_the_same_address() {
     let stall = Duration::from_millis(300);
     let limits = Limits { memory: 200 * KIB, body: 200 * KIB, stall, ..Limits::default() };
     let server = Server::start(limits).await;

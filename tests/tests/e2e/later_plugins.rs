@@ -17,7 +17,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             a_pod_without_a_class_gets_no_annotation_of_one,
-            a_pod_whose_group_is_named_afterwards_does_not_start_alone;
+            a_pod_that_gets_its_group_from_a_later_plugin_does_not_start_alone;
         own:
             without_the_webhook_a_pod_gets_no_other_annotation_than_its_class_gives;
     ]
@@ -99,7 +99,7 @@ async fn without_the_webhook_a_pod_gets_no_other_annotation_than_its_class_gives
     world.check_promises().await;
 }
 
-async fn a_pod_whose_group_is_named_afterwards_does_not_start_alone(world: &World) {
+async fn a_pod_that_gets_its_group_from_a_later_plugin_does_not_start_alone(world: &World) {
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(8).create().await;

@@ -107,7 +107,7 @@ async fn rejection(pod: PodBuilder) -> String {
 /// Returns the error for a member of class `low` in a group of class `high`.
 fn below(group: &str) -> String {
     format!(
-        "spec.priorityClassName: Invalid value: \"low\": priority class low gives the pod 10, below the priority of pod group {group}, 1000, and a group lends its pods none: name class high, or no class, and it gets high from its group"
+        "spec.priorityClassName: Invalid value: \"low\": priority class low gives the pod 10, below the priority of pod group {group}, 1000, and a group does not raise the priority of its pods: name class high, or no class, and it gets high from its group"
     )
 }
 

@@ -63,7 +63,7 @@ async fn run() {
         let [nothing, reads, _] = baselines.as_slice() else { continue };
         line("the webhook", &load, Some(reads));
         println!(
-            "\nWhere the time goes: connection, TLS and HTTP {:.1} µs, finding the pieces {:.1} µs, reading them, rules, \
+            "\nTime by step: connection, TLS and HTTP {:.1} µs, finding the pieces {:.1} µs, reading them, rules, \
              patch, metrics and log {:.1} µs.",
             nothing.cost(),
             reads.cost() - nothing.cost(),

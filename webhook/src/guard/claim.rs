@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_a_preference_counts_the_pod_and_refuses_nobody() {
+    fn a_budget_without_a_guarantee_counts_the_pod_and_rejects_no_preemption() {
         let mut object = budget("api", 0, json!({}));
         assert_eq!(claim_on(&mut object, &pod(), false, now()), Claim::Made);
         let status = object.status.unwrap();

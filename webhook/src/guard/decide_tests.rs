@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 /// The expected verdict.
 enum Expect {
     /// The preemption is permitted; the budgets that count the victim, and whether they are guaranteed.
-    Goes(&'static [&'static str], bool),
+    Permitted(&'static [&'static str], bool),
     /// The preemption is rejected with this message.
-    Stays(Reason, &'static str),
+    Rejected(Reason, &'static str),
 }
-use Expect::{Goes, Stays};
+use Expect::{Permitted, Rejected};
 use Reason::{GuaranteedBudget, NoPreemptor};
 
 #[track_caller]
@@ -24,11 +24,11 @@ fn check(rows: Vec<(&str, Cluster, Value, Expect)>) {
     for (sentence, cluster, victim, expect) in rows {
         let decision = decide(&cluster.0, &asked(victim));
         match (decision, expect) {
-            (Decision::Permitted(permit), Goes(budgets, guaranteed)) => {
+            (Decision::Permitted(permit), Permitted(budgets, guaranteed)) => {
                 assert_eq!(permit.budgets, budgets, "{sentence}");
                 assert_eq!(permit.guaranteed.is_some(), guaranteed, "{sentence}");
             }
-            (Decision::Rejected(refusal), Stays(reason, message)) => {
+            (Decision::Rejected(refusal), Rejected(reason, message)) => {
                 assert_eq!((refusal.reason, refusal.message.to_string().as_str()), (reason, message), "{sentence}");
             }
             (decision, _) => panic!("{sentence}: {decision:?}"),
@@ -44,7 +44,7 @@ fn guarded() -> Value {
     running("api-1", threshold("5000"))
 }
 
-fn paying(priority: i32) -> Value {
+fn of_priority(priority: i32) -> Value {
     json!({"spec": {"priority": priority}})
 }
 
@@ -53,7 +53,7 @@ fn high() -> Cluster {
 }
 
 #[test]
-fn without_anybody_who_may_take_it_a_victim_stays() {
+fn a_victim_without_a_possible_preemptor_is_not_preempted() {
     let none = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10.";
     let gate = json!({"spec": {"schedulingGates": [{"name": "x"}]}});
     let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 10 by its pod group.";
@@ -61,52 +61,52 @@ fn without_anybody_who_may_take_it_a_victim_stays() {
     let in_high_group = high().group("web", "g", Some(2000), "Pod");
     let lent = Cluster::new().group("default", "g", Some(2000), "Pod").waits("vip", 10, of_group("g"));
     check(vec![
-        ("nobody waits", Cluster::new(), api(), Stays(NoPreemptor, none)),
-        ("equal priority is not above", Cluster::new().waits("vip", 10, json!({})), api(), Stays(NoPreemptor, none)),
-        ("lower priority is not above", Cluster::new().waits("vip", 9, json!({})), api(), Stays(NoPreemptor, none)),
-        ("gated", Cluster::new().waits("vip", 1000, gate), api(), Stays(NoPreemptor, none)),
+        ("no pod is pending", Cluster::new(), api(), Rejected(NoPreemptor, none)),
+        ("equal priority is not above", Cluster::new().waits("vip", 10, json!({})), api(), Rejected(NoPreemptor, none)),
+        ("lower priority is not above", Cluster::new().waits("vip", 9, json!({})), api(), Rejected(NoPreemptor, none)),
+        ("gated", Cluster::new().waits("vip", 1000, gate), api(), Rejected(NoPreemptor, none)),
         (
             "never preempts",
             Cluster::new().waits("vip", 1000, json!({"spec": {"preemptionPolicy": "Never"}})),
             api(),
-            Stays(NoPreemptor, none),
+            Rejected(NoPreemptor, none),
         ),
         (
             "bound",
             Cluster::new().waits("vip", 1000, json!({"spec": {"nodeName": "n"}})),
             api(),
-            Stays(NoPreemptor, none),
+            Rejected(NoPreemptor, none),
         ),
         (
             "deleted",
             Cluster::new().waits("vip", 1000, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
             api(),
-            Stays(NoPreemptor, none),
+            Rejected(NoPreemptor, none),
         ),
         (
             "ended",
             Cluster::new().waits("vip", 1000, json!({"status": {"phase": "Failed"}})),
             api(),
-            Stays(NoPreemptor, none),
+            Rejected(NoPreemptor, none),
         ),
         (
             "of another scheduler",
             Cluster::new().waits("vip", 1000, json!({"spec": {"schedulerName": "other"}})),
             api(),
-            Stays(NoPreemptor, none),
+            Rejected(NoPreemptor, none),
         ),
         (
-            "the preemptor's group counts where the preemptor pays for more",
+            "the group's priority counts if the preemptor's own is higher",
             of_low_group,
             api(),
-            Stays(NoPreemptor, lower),
+            Rejected(NoPreemptor, lower),
         ),
-        ("a group lends the preemptor nothing", lent, api(), Stays(NoPreemptor, none)),
+        ("the preemptor's own priority counts if its group's is higher", lent, api(), Rejected(NoPreemptor, none)),
         (
-            "the victim's group counts, where the victim pays for more",
+            "the group's priority counts if the victim's own is higher",
             in_high_group,
-            merged(running("api-1", of_group("g")), paying(3000)),
-            Stays(
+            merged(running("api-1", of_group("g")), of_priority(3000)),
+            Rejected(
                 NoPreemptor,
                 "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000.",
             ),
@@ -115,42 +115,47 @@ fn without_anybody_who_may_take_it_a_victim_stays() {
 }
 
 #[test]
-fn with_somebody_who_may_take_it_an_unguarded_victim_goes() {
+fn an_unguarded_victim_is_permitted_if_a_preemptor_exists() {
     let unset = Cluster::new().waits("vip", 11, json!({"spec": {"preemptionPolicy": null, "schedulerName": null}}));
     check(vec![
-        ("one above", high(), api(), Goes(&[], false)),
-        ("unset fields have their defaults", unset, api(), Goes(&[], false)),
+        ("a preemptor of higher priority", high(), api(), Permitted(&[], false)),
+        ("unset fields have their defaults", unset, api(), Permitted(&[], false)),
         (
-            "a budget without a threshold is a preference",
+            "a budget without a threshold is not guaranteed",
             high().budget("api", 0, json!({})),
             api(),
-            Goes(&["api"], false),
+            Permitted(&["api"], false),
         ),
-        ("a threshold without a budget guards nothing", high(), guarded(), Goes(&[], true)),
+        ("a threshold without a budget has no effect", high(), guarded(), Permitted(&[], true)),
         (
-            "a group is no shield of a victim that pays for less",
+            "the victim's own priority counts if its group's is higher",
             high().group("web", "g", Some(2000), "Pod"),
             running("api-1", of_group("g")),
-            Goes(&[], false),
+            Permitted(&[], false),
         ),
         (
-            "a group that goes whole counts as its cheapest pod",
+            "a group in mode `PodGroup` has the priority of its cheapest pod",
             high().group("web", "g", Some(2000), "PodGroup").has(running("api-2", of_group("g"))),
-            merged(running("api-1", of_group("g")), paying(2000)),
-            Goes(&[], false),
+            merged(running("api-1", of_group("g")), of_priority(2000)),
+            Permitted(&[], false),
         ),
-        ("an unknown group counts for nothing", high(), running("api-1", of_group("nobody-knows")), Goes(&[], false)),
         (
-            "a group without a stated priority has that of its class, here none",
+            "an unknown group does not change the priority",
+            high(),
+            running("api-1", of_group("unknown")),
+            Permitted(&[], false),
+        ),
+        (
+            "a group without a priority and a class does not change the priority",
             high().group("web", "g", None, "Pod"),
             running("api-1", of_group("g")),
-            Goes(&[], false),
+            Permitted(&[], false),
         ),
         (
-            "a victim that is going already",
+            "a victim that is terminating already",
             Cluster::new().budget("api", 0, json!({})),
             merged(guarded(), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
-            Goes(&[], false),
+            Permitted(&[], false),
         ),
     ]);
 }
@@ -163,73 +168,78 @@ fn below_the_threshold_a_budget_is_guaranteed() {
     let two = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
     let unread = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 2000000000; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
-        ("no allowance", at(1000), guarded(), Stays(GuaranteedBudget, zero)),
+        ("the budget allows no disruption", at(1000), guarded(), Rejected(GuaranteedBudget, zero)),
         (
             "just below",
             at(4999),
             guarded(),
-            Stays(
+            Rejected(
                 GuaranteedBudget,
                 "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 4999.",
             ),
         ),
-        ("at the threshold", at(5000), guarded(), Goes(&["api"], false)),
-        ("above the threshold", at(5001), guarded(), Goes(&["api"], false)),
+        ("at the threshold", at(5000), guarded(), Permitted(&["api"], false)),
+        ("above the threshold", at(5001), guarded(), Permitted(&["api"], false)),
         (
-            "a group that reaches it lends that to no pod",
+            "a group that reaches it does not raise the priority of its pods",
             at(1000).group("default", "g", Some(6000), "Pod").waits("member", 900, of_group("g")),
             guarded(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
         (
-            "a pod that reaches it counts as its group does",
+            "a pod that reaches it has the lower priority of its group",
             at(1000).group("default", "g", Some(1000), "Pod").waits("member", 6000, of_group("g")),
             guarded(),
-            Stays(GuaranteedBudget, member),
+            Rejected(GuaranteedBudget, member),
         ),
-        ("one of several reaches it", at(1000).waits("boss", 6000, json!({})), guarded(), Goes(&["api"], false)),
-        ("an allowance", high().budget("api", 1, json!({})), guarded(), Goes(&["api"], true)),
+        (
+            "one of several preemptors reaches it",
+            at(1000).waits("boss", 6000, json!({})),
+            guarded(),
+            Permitted(&["api"], false),
+        ),
+        ("the budget allows one disruption", high().budget("api", 1, json!({})), guarded(), Permitted(&["api"], true)),
         (
             "two budgets, both allow",
             high().budget("a", 1, json!({})).budget("b", 2, json!({})),
             guarded(),
-            Goes(&["a", "b"], true),
+            Permitted(&["a", "b"], true),
         ),
         (
             "two budgets, one does not allow",
             high().budget("a", 1, json!({})).budget("b", 0, json!({})),
             guarded(),
-            Stays(GuaranteedBudget, two),
+            Rejected(GuaranteedBudget, two),
         ),
         (
             "a budget of other pods",
             high().budget("api", 0, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}})),
             guarded(),
-            Goes(&[], true),
+            Permitted(&[], true),
         ),
         (
             "an empty selector selects all",
             high().budget("api", 0, json!({"spec": {"selector": {"matchLabels": null}}})),
             guarded(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
         (
             "no selector selects none",
             high().budget("api", 0, json!({"spec": {"selector": null}})),
             guarded(),
-            Goes(&[], true),
+            Permitted(&[], true),
         ),
         (
             "a budget of another namespace",
             high().budget("api", 0, json!({"metadata": {"namespace": "other"}})),
             guarded(),
-            Goes(&[], true),
+            Permitted(&[], true),
         ),
         (
-            "an unreadable threshold protects as much as any",
+            "an unreadable threshold counts as the highest one",
             at(1000),
             running("api-1", threshold("x")),
-            Stays(GuaranteedBudget, unread),
+            Rejected(GuaranteedBudget, unread),
         ),
     ]);
 }
@@ -241,54 +251,59 @@ fn a_budget_counts_pods_as_the_eviction_api_does() {
     let phase = |phase: &str| merged(guarded(), json!({"status": {"phase": phase}}));
     let none = |change: Value| high().budget("api", 0, change);
     let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, "status": {"currentHealthy": 0}});
-    let gone_at = |time: &str| json!({"status": {"disruptedPods": {"api-1": time}}});
+    let disrupted_at = |time: &str| json!({"status": {"disruptedPods": {"api-1": time}}});
     check(vec![
-        ("an unready pod goes while enough others are healthy", none(json!({})), unready(), Goes(&[], true)),
         (
-            "an unready pod stays while too few others are healthy",
+            "an unready pod is permitted while enough others are healthy",
+            none(json!({})),
+            unready(),
+            Permitted(&[], true),
+        ),
+        (
+            "an unready pod is rejected while too few others are healthy",
             none(json!({"status": {"currentHealthy": 1}})),
             unready(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
         (
-            "an unready pod stays under a budget that wants none",
+            "an unready pod is rejected under a budget without required pods",
             none(json!({"status": {"currentHealthy": 0, "desiredHealthy": 0}})),
             unready(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
-        ("an unready pod goes always where the policy says so", none(always), unready(), Goes(&[], true)),
-        ("a pod that has not started", none(json!({})), phase("Pending"), Goes(&[], true)),
-        ("a pod that has ended", none(json!({})), phase("Succeeded"), Goes(&[], true)),
-        ("a pod on a lost node counts", none(json!({})), phase("Unknown"), Stays(GuaranteedBudget, zero)),
+        ("an unready pod is permitted by the policy AlwaysAllow", none(always), unready(), Permitted(&[], true)),
+        ("a pod that has not started", none(json!({})), phase("Pending"), Permitted(&[], true)),
+        ("a pod that has ended", none(json!({})), phase("Succeeded"), Permitted(&[], true)),
+        ("a pod on a lost node counts", none(json!({})), phase("Unknown"), Rejected(GuaranteedBudget, zero)),
         (
-            "a pod that is counted as gone is not counted twice",
-            none(gone_at("2026-01-01T00:00:05Z")),
+            "a pod that is counted as disrupted is not counted twice",
+            none(disrupted_at("2026-01-01T00:00:05Z")),
             guarded(),
-            Goes(&["api"], true),
+            Permitted(&["api"], true),
         ),
         (
-            "an earlier pod of this name was another one",
-            none(gone_at("2025-12-31T23:59:59Z")),
+            "an earlier pod of this name is not this pod",
+            none(disrupted_at("2025-12-31T23:59:59Z")),
             guarded(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
         (
             "a status of an older specification allows nothing",
             high().budget("api", 3, json!({"metadata": {"generation": 2}})),
             guarded(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
         (
             "no status allows nothing",
             high().budget("api", 3, json!({"status": null})),
             guarded(),
-            Stays(GuaranteedBudget, zero),
+            Rejected(GuaranteedBudget, zero),
         ),
     ]);
 }
 
 #[test]
-fn a_group_that_gives_way_whole_is_guarded_whole() {
+fn budgets_count_all_pods_of_a_group_in_mode_pod_group() {
     let member = |name: &str, change: Value| running(name, merged(of_group("g"), change));
     let cluster = |mode: &str, allowed: i32| {
         high()
@@ -296,30 +311,35 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
             .has(member("api-1", json!({})))
             .has(member("api-2", threshold("5000")))
             .has(member("other", json!({"metadata": {"labels": {"app": "other"}}})))
-            .has(member("gone", json!({"status": {"phase": "Failed"}})))
+            .has(member("failed", json!({"status": {"phase": "Failed"}})))
             .has(running("stranger", of_group("h")))
             .budget("api", allowed, json!({}))
     };
     let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
         (
-            "the others' threshold counts",
+            "the threshold of another member counts",
             cluster("PodGroup", 1),
             member("api-1", json!({})),
-            Stays(GuaranteedBudget, one),
+            Rejected(GuaranteedBudget, one),
         ),
-        ("an allowance for each of them", cluster("PodGroup", 2), member("api-1", json!({})), Goes(&["api"], true)),
         (
-            "pods that go one by one do not share it",
+            "an allowed disruption for each of them",
+            cluster("PodGroup", 2),
+            member("api-1", json!({})),
+            Permitted(&["api"], true),
+        ),
+        (
+            "in mode `Pod` the threshold of another member does not count",
             cluster("Pod", 0),
             member("api-1", json!({})),
-            Goes(&["api"], false),
+            Permitted(&["api"], false),
         ),
         (
-            "a member outside the budget takes the others along",
+            "a member outside of the budget is evicted with the others",
             cluster("PodGroup", 1),
             member("other", json!({"metadata": {"labels": {"app": "other"}}})),
-            Stays(
+            Rejected(
                 GuaranteedBudget,
                 "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.",
             ),
@@ -328,7 +348,7 @@ fn a_group_that_gives_way_whole_is_guarded_whole() {
 }
 
 #[test]
-fn those_that_are_told_are_the_ones_that_the_scheduler_most_probably_acts_for() {
+fn a_rejection_names_the_most_probable_preemptors() {
     let unschedulable =
         json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
     let cluster = Cluster::new()
@@ -338,9 +358,11 @@ fn those_that_are_told_are_the_ones_that_the_scheduler_most_probably_acts_for() 
         .waits("low", 500, unschedulable)
         .waits("nominated", 100, json!({"status": {"nominatedNodeName": "n1"}}))
         .waits("elsewhere", 100, json!({"status": {"nominatedNodeName": "n2"}}));
-    let Decision::Rejected(refusal) = decide(&cluster.0, &asked(guarded())) else { panic!("it is permitted") };
-    let told: Vec<&str> = refusal.preemptors.iter().map(|pod| pod.name.as_str()).collect();
-    assert_eq!(told, ["nominated", "high", "low"]);
+    let Decision::Rejected(refusal) = decide(&cluster.0, &asked(guarded())) else {
+        panic!("the preemption is permitted")
+    };
+    let named: Vec<&str> = refusal.preemptors.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(named, ["nominated", "high", "low"]);
     assert_eq!(refusal.preemptors[0].uid, "uid-nominated");
 }
 
@@ -349,32 +371,42 @@ fn of_native(priority: i32) -> Value {
 }
 
 #[test]
-fn the_priority_of_a_native_group_counts_for_its_pods_and_opens_no_budget_that_they_do_not_pay_for() {
+fn the_priority_of_a_native_group_counts_for_its_pods_but_reaches_no_threshold() {
     let waits = |own: i32| Cluster::new().waits("vip", own, of_native(own));
     let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 9 by its pod group.";
     let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, pod default/vip, counts as 1000 by its pod group.";
     let unpaid = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 20.";
     check(vec![
-        ("kube-scheduler acts for the group", waits(5).native("default", "g", 1000), api(), Goes(&[], false)),
-        ("also downwards", waits(1000).native("default", "g", 9), api(), Stays(NoPreemptor, lower)),
-        ("a group that does not exist", waits(1000), api(), Goes(&[], false)),
         (
-            "a victim has its group's",
-            waits(1000).native("default", "g", 1000).native("web", "g", 2000),
-            merged(api(), of_native(10)),
-            Stays(NoPreemptor, shielded),
+            "the priority of the native group counts",
+            waits(5).native("default", "g", 1000),
+            api(),
+            Permitted(&[], false),
         ),
         (
-            "a threshold is reached by what the pod pays for",
+            "also if it is lower than the pod's own",
+            waits(1000).native("default", "g", 9),
+            api(),
+            Rejected(NoPreemptor, lower),
+        ),
+        ("a group that does not exist", waits(1000), api(), Permitted(&[], false)),
+        (
+            "a victim has the priority of its native group",
+            waits(1000).native("default", "g", 1000).native("web", "g", 2000),
+            merged(api(), of_native(10)),
+            Rejected(NoPreemptor, shielded),
+        ),
+        (
+            "a threshold is reached only by the pod's own priority",
             waits(20).native("default", "g", 9000).budget("b", 0, json!({})),
             guarded(),
-            Stays(GuaranteedBudget, unpaid),
+            Rejected(GuaranteedBudget, unpaid),
         ),
     ]);
 }
 
 #[test]
-fn an_answer_is_for_one_of_the_pods_that_its_scheduler_nominated() {
+fn only_nominated_pods_of_the_scheduler_are_possible_preemptors_of_a_response() {
     let nominated = json!({"status": {"nominatedNodeName": "n1"}});
     let cluster = Cluster::new()
         .waits("one", 100, nominated.clone())
@@ -389,24 +421,24 @@ fn an_answer_is_for_one_of_the_pods_that_its_scheduler_nominated() {
 }
 
 #[test]
-fn more_budgets_than_can_be_claimed_in_time_keep_a_guarded_victim_and_are_not_all_claimed_for_another() {
+fn a_guarded_victim_under_too_many_budgets_is_rejected_and_claims_are_bounded() {
     let budgets = |count: usize| (0..count).fold(high(), |cluster, n| cluster.budget(&format!("b{n}"), 1, json!({})));
-    let many = "Preemption of pod web/api-1 (priority 10) is refused: more than 8 budgets select it, which are too many to count it as gone: leave one.";
+    let many = "Preemption of pod web/api-1 (priority 10) is refused: more than 8 budgets select it, which is too many to update in time: delete all but one of them.";
     let first = &["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"];
     check(vec![
-        ("as many as are claimed", budgets(8), guarded(), Goes(first, true)),
-        ("one too many", budgets(9), guarded(), Stays(GuaranteedBudget, many)),
-        ("a preference is claimed as far as that goes", budgets(9), api(), Goes(first, false)),
+        ("as many budgets as are claimed", budgets(8), guarded(), Permitted(first, true)),
+        ("one budget too many", budgets(9), guarded(), Rejected(GuaranteedBudget, many)),
+        ("of budgets without a guarantee the first eight are claimed", budgets(9), api(), Permitted(first, false)),
     ]);
 }
 
 #[test]
-fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the_same() {
+fn only_the_first_labels_of_a_victim_are_stored_and_budgets_that_select_by_others_are_ignored() {
     let many: BTreeMap<String, Value> = (0..70_000).map(|n| (format!("b{n:06}"), json!("x"))).collect();
     let pod = merged(running("api-1", threshold("5000")), json!({"metadata": {"labels": many}}));
     let notes = json!({"metadata": {"annotations": {"note": "x".repeat(1000)}}});
     let read: PodObject<true> = serde_json::from_value(merged(pod.clone(), notes)).unwrap();
-    assert_eq!(read.meta().annotations.as_ref().map(BTreeMap::len), Some(1), "the others are nobody's business");
+    assert_eq!(read.meta().annotations.as_ref().map(BTreeMap::len), Some(1), "other annotations are not stored");
     let bound = read.bound();
     assert_eq!((bound.threshold, bound.labels.len()), (Some(5000), labels::MOST_OTHERS));
     let under = |key: &str| {
@@ -415,5 +447,5 @@ fn a_pod_with_more_labels_than_anybody_has_costs_no_more_and_is_a_victim_all_the
         let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
         matches!(decide(&cluster.0, &asked(pod.clone())), Decision::Rejected(_))
     };
-    assert!(under("b000000") && !under("b069999"), "a budget protects by what is remembered");
+    assert!(under("b000000") && !under("b069999"), "a budget selects by the stored labels only");
 }

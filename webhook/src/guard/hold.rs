@@ -145,19 +145,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_to_a_crowd_go_out_one_by_one_and_nobody_waits_longer_than_the_longest_hold() {
+    async fn responses_are_spaced_and_none_is_delayed_beyond_the_longest_hold() {
         let (time, longest) = (4 * SPACING, 6 * SPACING);
         let holds = Holds::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
-        let crowd: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
-        let since = crowd[0].since;
-        let turns: Vec<u128> = crowd.iter().map(|hold| (hold.take_turn(&pods(5)) - since).as_millis()).collect();
+        let many: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
+        let since = many[0].since;
+        let turns: Vec<u128> = many.iter().map(|hold| (hold.take_turn(&pods(5)) - since).as_millis()).collect();
         for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
             assert!(turn.abs_diff(wanted * SPACING.as_millis()) < SPACING.as_millis() / 2, "{turns:?}");
         }
     }
 
     #[tokio::test]
-    async fn no_more_turns_are_taken_for_a_scheduler_than_pods_of_it_can_be_meant() {
+    async fn a_scheduler_has_at_most_as_many_pending_responses_as_possible_preemptors() {
         let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let take = |preemptors: &PossiblePreemptors, deadline: Duration| {
             holds.begin(Deadline::after(deadline), "u").unwrap().take_turn(preemptors)
@@ -165,16 +165,16 @@ mod tests {
         let first = take(&pods(1), 2 * LONG);
         assert_eq!(take(&pods(1), 2 * LONG), first);
         let second = take(&pods(2), 2 * LONG);
-        assert!(second >= first + SPACING, "another pod has another turn");
-        assert_eq!(take(&pods(2), 2 * LONG), second, "the one that waits longest");
+        assert!(second >= first + SPACING, "the response for another pod is sent later");
+        assert_eq!(take(&pods(2), 2 * LONG), second, "the time of the latest pending response");
         assert!(take(&pods(2), LONG / 2) < first, "its deadline comes first");
         let other = PossiblePreemptors { scheduler: Some("other".into()), pods: 1 };
-        assert!(take(&other, 2 * LONG) > second, "another scheduler has turns of its own");
-        assert!(take(&pods(0), 2 * LONG) > second, "where nobody is known to be meant, everybody may be");
+        assert!(take(&other, 2 * LONG) > second, "responses to another scheduler are counted separately");
+        assert!(take(&pods(0), 2 * LONG) > second, "without a known preemptor the number of responses is not limited");
     }
 
     #[tokio::test]
-    async fn who_is_refused_after_the_answers_went_out_waits_for_the_whole_time() {
+    async fn a_rejection_after_all_responses_were_sent_is_delayed_for_the_full_time() {
         let (holds, _end, _) = holds(SHORT);
         holds.begin(Deadline::after(LONG), "u").unwrap().wait_to_the_end(&pods(1)).await;
         let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
@@ -182,51 +182,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_held_for_its_time() {
+    async fn a_rejection_is_delayed_for_the_configured_time() {
         let (holds, _end, metrics) = holds(SHORT);
         let start = Instant::now();
         let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
         assert_eq!(metrics.held.get(), 1);
         assert!(hold.wait(SHORT / 4).await);
-        assert!(!hold.wait(LONG).await, "a look later than the hold is not waited for");
+        assert!(!hold.wait(LONG).await, "a wait beyond the end of the hold returns false");
         hold.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (0, 1, 0));
     }
 
     #[tokio::test]
-    async fn no_refusal_is_held_longer_than_until_its_deadline_however_many_wait() {
+    async fn no_rejection_is_delayed_beyond_its_deadline() {
         let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let start = Instant::now();
-        let crowd: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
-        assert!(!crowd[0].wait(LONG).await, "a look later than the deadline is not waited for");
+        let many: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
+        assert!(!many[0].wait(LONG).await, "a wait beyond the deadline returns false");
         let preemptors = pods(5);
-        futures::future::join_all(crowd.into_iter().map(|hold| hold.wait_to_the_end(&preemptors))).await;
+        futures::future::join_all(many.into_iter().map(|hold| hold.wait_to_the_end(&preemptors))).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 
     #[tokio::test]
-    async fn what_is_above_the_bound_is_not_held_and_counted() {
+    async fn a_rejection_above_the_bound_is_not_delayed_and_is_counted() {
         let (holds, _end, metrics) = holds(LONG);
         let first = holds.begin(Deadline::after(LONG), "u");
         assert!(holds.begin(Deadline::after(LONG), "u").is_none());
         assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (1, 0, 1));
         drop(first);
-        assert!(holds.begin(Deadline::after(LONG), "u").is_some(), "a slot is free again");
+        assert!(holds.begin(Deadline::after(LONG), "u").is_some(), "the slot is free again");
     }
 
     #[tokio::test]
-    async fn refusals_about_pods_of_one_namespace_leave_room_for_those_of_others() {
+    async fn rejections_about_one_namespace_use_at_most_half_of_the_slots() {
         let holds = Holds::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
         let begin = |namespace: &str| holds.begin(Deadline::after(LONG), namespace);
-        let mut crowd: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
-        assert_eq!((crowd.len(), holds.metrics.unheld.get()), (15, 15));
-        let other = begin("other").expect("there is room for others");
+        let mut many: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
+        assert_eq!((many.len(), holds.metrics.unheld.get()), (15, 15));
+        let other = begin("other").expect("another namespace has free slots");
         assert!(begin("own").is_none());
-        crowd.pop();
-        let again = begin("own").expect("one of them is over");
-        drop((crowd, other, again));
-        assert!(holds.shares.is_unused(), "who is held no more is forgotten");
+        many.pop();
+        let again = begin("own").expect("one slot is free again");
+        drop((many, other, again));
+        assert!(holds.shares.is_unused(), "namespaces without delayed rejections are forgotten");
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@
 //!
 //! Before a rejection is delayed and reported, the guard reads the pod from the API server, checks that it has the UID
 //! in the review, and judges the stored pod. If the pod cannot be read, the request is rejected at once without names.
-//! The response goes to the client, so it contains only names from the victim's namespace.
+//! The client gets the response, so it contains only names from the victim's namespace.
 //!
 //! Limits: other pods of the same victim set may have terminated already. A pending pod that reaches a threshold
 //! permits the preemption for every preemptor of the same scheduler, because the requests do not name the preemptor.
@@ -59,17 +59,17 @@ const LOOKS: [Duration; 4] =
 
 /// Causes of a rejection that contains no names.
 const UNREAD: &str = "it cannot be read from the API server: try again";
-const GONE: &str = "there is none of this name and UID";
+const UNKNOWN: &str = "there is none of this name and UID";
 
 /// Why a preemption is rejected that the first judgement permitted.
-enum Stays {
+enum Denied {
     /// The stored pod was judged, and its preemption is rejected.
     Judged(Box<Rejection>),
     /// The pod cannot be read from the API server.
     Unread,
 }
 
-impl From<Rejection> for Stays {
+impl From<Rejection> for Denied {
     fn from(rejection: Rejection) -> Self {
         Self::Judged(Box::new(rejection))
     }
@@ -103,8 +103,8 @@ impl<L: Ledger> Guard<L> {
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
     pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<Answer, NotReady> {
-        let (answer, held) = self.decide(body, deadline).await?;
-        if let Some((hold, preemptors)) = held {
+        let (answer, hold) = self.decide(body, deadline).await?;
+        if let Some((hold, preemptors)) = hold {
             hold.wait_to_the_end(&preemptors).await;
         }
         Ok(answer)
@@ -140,7 +140,7 @@ impl<L: Ledger> Guard<L> {
         if let Decision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
                 Ok(Some(pod)) => pod.bound(),
-                Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, GONE), None)),
+                Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNKNOWN), None)),
                 Err(_) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNREAD), None)),
             };
             decision = self.judge(&asked)?;
@@ -164,16 +164,16 @@ impl<L: Ledger> Guard<L> {
                     self.metrics.guard.decided("permitted");
                     return Ok((review::encode_allowed(&uid), None));
                 }
-                Err(Stays::Unread) => {
+                Err(Denied::Unread) => {
                     return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, UNREAD), None));
                 }
-                Err(Stays::Judged(rejection)) => decision = Decision::Rejected(*rejection),
+                Err(Denied::Judged(rejection)) => decision = Decision::Rejected(*rejection),
             }
             hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
         }
         let Decision::Rejected(rejection) = decision else { return Err(NotReady) };
         self.refused(rejection.reason);
-        tracing::info!(held = hold.is_some(), message = %rejection.message, "a preemption is refused");
+        tracing::info!(delayed = hold.is_some(), message = %rejection.message, "a preemption is rejected");
         let mut verdict = notice::verdict(&asked, &rejection, self.view.read().settings.names);
         let events = std::mem::take(&mut verdict.notes.events);
         for event in events.into_iter().filter(|_| !dry_run) {
@@ -194,7 +194,7 @@ impl<L: Ledger> Guard<L> {
     /// Returns a rejection that contains no names.
     fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> Answer {
         self.refused(reason);
-        tracing::info!(cause, "a preemption is refused that is not known to be one");
+        tracing::info!(cause, "a preemption of an unknown pod is rejected");
         let message = format!("Preemption of the pod is refused: {cause}.");
         review::encode_refusal(uid, &Refusal { code: 403, message })
     }
@@ -217,7 +217,7 @@ impl<L: Ledger> Guard<L> {
     /// Writes what follows from a permitted deletion, after reading the stored pod: uses the disruptions that the victim's
     /// budgets allow, and marks the pod in the status of its PodGroup. The pod must be announced, and the stored pod is
     /// judged, not the one in the request.
-    async fn record(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Stays>, NotReady> {
+    async fn record(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Denied>, NotReady> {
         let guaranteed = permit.guaranteed.as_ref().filter(|_| !permit.budgets.is_empty());
         let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
@@ -225,7 +225,7 @@ impl<L: Ledger> Guard<L> {
             Ok(None) => return Ok(Ok(())),
             Err(error) => {
                 tracing::warn!(error, "a victim cannot be read");
-                return Ok(if guaranteed.is_some() { Err(Stays::Unread) } else { Ok(()) });
+                return Ok(if guaranteed.is_some() { Err(Denied::Unread) } else { Ok(()) });
             }
         };
         if !pod.is_announced() {
@@ -286,7 +286,12 @@ impl<L: Ledger> Guard<L> {
                     guarantee.refuse_because(&*self.view.read(), asked, cause)
                 }
                 (Claim::Failed(error), None) => {
-                    tracing::warn!(namespace, budget, error, "a budget does not know yet that a pod of it goes");
+                    tracing::warn!(
+                        namespace,
+                        budget,
+                        error,
+                        "a preempted pod is not counted in the status of its budget"
+                    );
                     continue;
                 }
                 (Claim::NotNeeded | Claim::Spent(_), _) => continue,

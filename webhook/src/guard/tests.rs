@@ -149,7 +149,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
+async fn mark_and_deletion_are_rejected_with_a_delay_and_reported_on_victim_and_preemptor() {
     let mut scene = scene(refusing(), Duration::from_millis(120), 10, vec![]);
     for operation in ["UPDATE", "DELETE"] {
         let start = Instant::now();
@@ -157,16 +157,20 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
         assert!(start.elapsed() >= Duration::from_millis(120), "{operation} was answered after {:?}", start.elapsed());
         let why = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 1000.";
         let vip = "a pod of another namespace (UID uid-vip)";
-        assert_eq!(message(&answer), why.replace("pod default/vip", vip), "it goes back to whoever asked");
+        assert_eq!(
+            message(&answer),
+            why.replace("pod default/vip", vip),
+            "the response contains no name of another namespace"
+        );
         let (victim, preemptor) = (scene.notices.try_recv().unwrap(), scene.notices.try_recv().unwrap());
         // Neither event contains names of the other's namespace.
         assert!(victim.about.name == "api-1" && victim.related.is_none() && preemptor.related.is_none());
         assert_eq!((preemptor.about.name.as_str(), preemptor.about.namespace.as_str()), ("vip", "default"));
         let vip = preemptor.about.uid;
         assert_eq!(victim.note, why.replace("pod default/vip", &format!("a pod of another namespace (UID {vip})")));
-        let told = why.replace("budget web/api", "its budget");
-        let told = told.replace("pod web/api-1", &format!("a pod of another namespace (UID {})", victim.about.uid));
-        assert_eq!((preemptor.note, preemptor.reason), (told, Reason::GuaranteedBudget));
+        let note = why.replace("budget web/api", "its budget");
+        let note = note.replace("pod web/api-1", &format!("a pod of another namespace (UID {})", victim.about.uid));
+        assert_eq!((preemptor.note, preemptor.reason), (note, Reason::GuaranteedBudget));
     }
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"} 2"));
     assert!(scene.counts("giveway_webhook_guard_holds_total 2"));
@@ -174,7 +178,7 @@ async fn both_requests_are_refused_slowly_and_told_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_victim_that_may_go_is_claimed_and_answered_at_once() {
+async fn a_permitted_victim_is_claimed_and_answered_without_a_delay() {
     let scene = scene(permitting(), LONG, 10, vec![]);
     assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
     assert_eq!(scene.calls(), ["read web/api-1", "claim web/api for api-1 guaranteed=true"]);
@@ -183,7 +187,7 @@ async fn a_victim_that_may_go_is_claimed_and_answered_at_once() {
 }
 
 #[tokio::test]
-async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back() {
+async fn if_one_budget_has_no_allowance_left_the_claims_of_the_others_are_released() {
     let cluster = permitting().budget("z", 1, json!({}));
     let spent = Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
     let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", Claim::Spent(Box::new(spent)))]);
@@ -200,7 +204,7 @@ async fn when_one_budget_is_spent_meanwhile_the_others_get_their_allowance_back(
 }
 
 #[tokio::test]
-async fn of_a_thousand_budgets_over_a_victim_no_more_than_a_few_are_written() {
+async fn at_most_eight_budgets_of_a_victim_are_written() {
     let cluster = (0..1000).fold(permitting(), |cluster, n| cluster.budget(&format!("b{n}"), 1, json!({})));
     let guarded = scene(cluster.clone(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
@@ -212,7 +216,7 @@ async fn of_a_thousand_budgets_over_a_victim_no_more_than_a_few_are_written() {
 }
 
 #[tokio::test]
-async fn a_claim_that_fails_keeps_a_guarded_victim_and_no_other() {
+async fn a_failed_claim_rejects_only_preemptions_of_guarded_victims() {
     let failed = || vec![("api", Claim::Failed("the API server is away".to_owned()))];
     let guarded = scene(permitting(), Duration::from_millis(50), 10, failed());
     let answer = guarded.ask(review("DELETE", json!({}))).await;
@@ -222,22 +226,22 @@ async fn a_claim_that_fails_keeps_a_guarded_victim_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_announcement_is_judged_and_spends_nothing() {
+async fn a_mark_is_judged_without_claiming_a_disruption() {
     let scene = scene(permitting(), LONG, 10, vec![]);
     assert!(allowed(&scene.ask(review("UPDATE", json!({}))).await));
-    assert_eq!(scene.calls(), Vec::<String>::new(), "anybody could have posted it");
+    assert_eq!(scene.calls(), Vec::<String>::new(), "any client could have posted the review");
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"permitted\"} 1"));
 }
 
 #[tokio::test]
-async fn a_deletion_of_a_pod_that_nobody_announced_spends_nothing() {
+async fn a_deletion_of_an_unmarked_pod_claims_no_disruption() {
     let quiet = || Ok(Some(running("api-1", threshold("5000"))));
     let guarded = scene_of(quiet(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
     assert!(message(&answer).contains("the pod is not announced as a victim in its status"), "{answer}");
     assert_eq!(guarded.calls(), ["read web/api-1"]);
     let reached = scene_of(quiet(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
-    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await), "nothing is guaranteed against it");
+    assert!(allowed(&reached.ask(review("DELETE", json!({}))).await), "no budget is guaranteed against this preemptor");
     assert_eq!(reached.calls(), ["read web/api-1"]);
 }
 
@@ -261,7 +265,7 @@ async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_
     assert!(marked.counts("giveway_webhook_guard_marks_total{result=\"made\"} 1"));
 
     let full = scene_in("full", announced());
-    assert!(allowed(&full.ask(deletion("full", json!({}))).await), "a mark is not a condition of the deletion");
+    assert!(allowed(&full.ask(deletion("full", json!({}))).await), "the deletion does not depend on the mark");
     assert!(full.counts("giveway_webhook_guard_marks_total{result=\"failed\"} 1"));
 
     let forged = scene_in("together", json!({}));
@@ -270,7 +274,7 @@ async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_
 
     let cluster = Cluster::new().waits("vip", 1000, json!({})).group("web", "together", Some(10), "PodGroup");
     let unread = scene_of(Err("the API server is down".to_owned()), cluster, LONG, 10, vec![]);
-    assert!(allowed(&unread.ask(deletion("together", json!({}))).await), "no budget is at stake");
+    assert!(allowed(&unread.ask(deletion("together", json!({}))).await), "no guaranteed budget selects the pod");
     assert_eq!(unread.calls(), ["read web/api-1"], "a pod that was not read is not marked");
 
     for (case, group, change) in [
@@ -292,20 +296,24 @@ async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_
     let labels = json!({"metadata": {"labels": {giveway_crds::keys::LABEL_POD_GROUP: "together"}}});
     let review = review("UPDATE", json!({"object": labels, "oldObject": labels}));
     assert!(allowed(&announces.ask(review).await));
-    assert_eq!(announces.calls(), Vec::<String>::new(), "the deletion may not follow");
+    assert_eq!(announces.calls(), Vec::<String>::new(), "only the deletion is marked");
 }
 
 #[tokio::test]
-async fn what_a_review_says_of_a_pod_is_not_believed() {
+async fn claims_are_made_for_the_stored_pod_not_for_that_of_the_review() {
     let stored = merged(victim(), json!({"metadata": {"labels": {"app": "other"}}}));
     let cluster = permitting().budget("z", 1, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}}));
     let scene = scene_of(Ok(Some(stored)), cluster, LONG, 10, vec![]);
     assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
-    assert_eq!(scene.calls(), ["read web/api-1", "claim web/z for api-1 guaranteed=true"], "its own budget only");
+    assert_eq!(
+        scene.calls(),
+        ["read web/api-1", "claim web/z for api-1 guaranteed=true"],
+        "only the budget that selects the stored pod"
+    );
 }
 
 #[tokio::test]
-async fn a_pod_that_is_gone_or_another_one_by_now_spends_nothing() {
+async fn a_deleted_or_recreated_pod_claims_no_disruption() {
     for stored in [Ok(None), Ok(Some(merged(victim(), json!({"metadata": {"uid": "uid-new"}}))))] {
         let scene = scene_of(stored, permitting(), LONG, 10, vec![]);
         assert!(allowed(&scene.ask(review("DELETE", json!({}))).await));
@@ -314,23 +322,23 @@ async fn a_pod_that_is_gone_or_another_one_by_now_spends_nothing() {
 }
 
 #[tokio::test]
-async fn a_pod_that_cannot_be_read_stays_where_it_is_guarded() {
+async fn a_guarded_pod_that_cannot_be_read_is_not_preempted() {
     let away = || Err("the API server is away".to_owned());
     let guarded = scene_of(away(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
     let nameless = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
     assert_eq!(message(&answer), nameless);
-    assert!(guarded.counts("giveway_webhook_guard_holds_total 0"), "nobody knows whether it is one");
+    assert!(guarded.counts("giveway_webhook_guard_holds_total 0"), "the pod may be no victim");
     let reached = scene_of(away(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
 }
 
 #[tokio::test]
-async fn a_forged_review_takes_no_slot_writes_no_event_and_learns_no_name() {
+async fn a_forged_review_occupies_no_slot_creates_no_event_and_learns_no_name() {
     let other = merged(victim(), json!({"metadata": {"uid": "uid-new"}}));
     let unread = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
-    let gone = "Preemption of the pod is refused: there is none of this name and UID.";
-    for (stored, why) in [(Ok(None), gone), (Ok(Some(other)), gone), (Err("away".to_owned()), unread)] {
+    let unknown = "Preemption of the pod is refused: there is none of this name and UID.";
+    for (stored, why) in [(Ok(None), unknown), (Ok(Some(other)), unknown), (Err("away".to_owned()), unread)] {
         let mut scene = scene_of(stored, refusing(), LONG, 10, vec![]);
         for (operation, dry_run) in [("UPDATE", false), ("DELETE", false), ("DELETE", true)] {
             let start = Instant::now();
@@ -346,7 +354,7 @@ async fn a_forged_review_takes_no_slot_writes_no_event_and_learns_no_name() {
 }
 
 #[tokio::test]
-async fn a_refused_pod_is_judged_as_it_is_stored() {
+async fn a_rejection_is_based_on_the_stored_pod() {
     // The review claims that the budget selects the pod, but the stored pod is not selected.
     let stored = merged(victim(), json!({"metadata": {"labels": {"app": "other"}}}));
     let scene = scene_of(Ok(Some(stored)), refusing(), LONG, 10, vec![]);
@@ -354,7 +362,7 @@ async fn a_refused_pod_is_judged_as_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_never_later_than_the_deadline_of_its_request() {
+async fn a_rejection_is_sent_before_the_deadline_of_its_request() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let start = Instant::now();
     let deadline = Deadline::after(Duration::from_millis(100));
@@ -364,7 +372,7 @@ async fn a_refusal_is_never_later_than_the_deadline_of_its_request() {
 }
 
 #[tokio::test]
-async fn above_the_bound_refusals_are_answered_at_once() {
+async fn rejections_above_the_bound_are_sent_at_once() {
     let scene = scene(refusing(), LONG, 0, vec![]);
     assert!(!allowed(&scene.ask(review("UPDATE", json!({}))).await));
     assert!(scene.counts("giveway_webhook_guard_unheld_refusals_total 1"));
@@ -372,7 +380,7 @@ async fn above_the_bound_refusals_are_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
+async fn a_delayed_rejection_becomes_a_permission_when_the_watch_shows_a_preemptor() {
     let scene = scene(Cluster::new(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
     let asking =
@@ -386,7 +394,7 @@ async fn a_preemptor_that_the_watch_shows_a_moment_later_is_not_made_to_wait() {
 }
 
 #[tokio::test]
-async fn a_shutdown_lets_held_refusals_out() {
+async fn a_shutdown_sends_delayed_rejections() {
     let scene = scene(refusing(), LONG, 10, vec![]);
     let guard = Arc::clone(&scene.guard);
     let asking =
@@ -395,12 +403,12 @@ async fn a_shutdown_lets_held_refusals_out() {
         tokio::task::yield_now().await;
     }
     scene.end.cancel();
-    let answer = tokio::time::timeout(LONG / 2, asking).await.expect("it is let out").unwrap();
-    assert!(!allowed(&answer), "still refused");
+    let answer = tokio::time::timeout(LONG / 2, asking).await.expect("the rejection is sent").unwrap();
+    assert!(!allowed(&answer), "the preemption is still rejected");
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing_and_is_not_held() {
+async fn a_dry_run_changes_nothing_and_is_not_delayed() {
     let mut permits = scene(permitting(), LONG, 10, vec![]);
     assert!(allowed(&permits.ask(review("DELETE", json!({"dryRun": true}))).await));
     assert_eq!(permits.calls(), Vec::<String>::new());
@@ -424,7 +432,7 @@ async fn an_incomplete_view_is_left_to_the_failure_policy() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_guard_s_business_is_allowed_untouched() {
+async fn requests_outside_of_the_guard_are_allowed_without_a_decision() {
     let scene = scene(Cluster::new(), LONG, 10, vec![]);
     for change in [
         json!({"namespace": "kube-system"}),
@@ -435,7 +443,7 @@ async fn what_is_not_the_guard_s_business_is_allowed_untouched() {
     ] {
         assert!(allowed(&scene.ask(review("UPDATE", change.clone())).await), "{change}");
     }
-    assert!(!scene.metrics.encode().contains("guard_decisions_total{"), "none of them is a decision");
+    assert!(!scene.metrics.encode().contains("guard_decisions_total{"), "none of the requests causes a decision");
     let odd = scene.ask(b"no review".to_vec()).await;
     assert_eq!(odd["response"]["status"]["message"], json!("the body is not JSON: expected ident at line 1 column 2"));
 }

@@ -8,7 +8,7 @@ const KIND: Label = label("kind", "the objects, such as `pods` or `podgroups`; `
 
 pub(super) const BUILD: About = build_info("giveway_webhook_build_info");
 pub(super) const READY: About =
-    About::gauge("giveway_webhook_ready", "Whether the webhook is ready, as /readyz says it: 1 or 0", &[]);
+    About::gauge("giveway_webhook_ready", "Whether the webhook is ready, as /readyz reports it: 1 or 0", &[]);
 pub(super) const REQUESTS: About = About::counter(
     "giveway_webhook_requests_total",
     "Admission requests by verdict",
@@ -17,17 +17,20 @@ pub(super) const REQUESTS: About = About::counter(
         KIND,
         label("operation", "`CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
         label("allowed", "`true`, `false`"),
-        label("code", "`200`, or the status of the refusal"),
+        label("code", "`200`, or the status code of the rejection"),
     ],
 );
 pub(super) const SECONDS: About =
     About::histogram("giveway_webhook_request_duration_seconds", "Time to a verdict", &[ENDPOINT, KIND]);
 pub(super) const UNDECODABLE: About =
-    About::counter("giveway_webhook_undecodable_requests_total", "Requests that are no admission reviews", &[]);
+    About::counter("giveway_webhook_undecodable_requests_total", "Requests that were no admission reviews", &[]);
 pub(super) const PANICS: About =
-    About::counter("giveway_webhook_panics_total", "Panics of rules, each answered with a refusal", &[]);
-pub(super) const LOOKUPS: About =
-    About::counter("giveway_webhook_lookups_total", "Objects asked for because watches did not know them yet", &[]);
+    About::counter("giveway_webhook_panics_total", "Panics of rules, each answered with a rejection", &[]);
+pub(super) const LOOKUPS: About = About::counter(
+    "giveway_webhook_lookups_total",
+    "Objects that were looked up because no watch had delivered them yet",
+    &[],
+);
 pub(super) const CERTIFICATE: About = About::gauge(
     "giveway_webhook_certificate_expiry_timestamp_seconds",
     "When the certificate in use expires, in seconds since 1970; 0 while there is none",
@@ -35,12 +38,12 @@ pub(super) const CERTIFICATE: About = About::gauge(
 );
 pub(super) const RELOADS: About = About::counter(
     "giveway_webhook_certificate_reloads_total",
-    "Certificates that were taken into use, or could not be",
+    "Attempts to use a new certificate",
     &[label("result", "`success`, `failure`")],
 );
 pub(super) const WATCH_BROKEN: About = About::gauge(
     "giveway_webhook_watch_broken_seconds",
-    "For how long a watch has been broken, so that the view may be old; 0 while it is whole",
+    "For how long a watch has been broken, so that the webhook may have old objects; 0 while it works",
     &[label("watch", "what is watched, such as `podgroups`")],
 );
 pub(super) const BODY_BYTES: About =
@@ -64,17 +67,17 @@ pub(super) const GUARD_DECISIONS: About = About::counter(
     &[label("verdict", "`permitted`, `guaranteed_budget`, `no_preemptor`, `not_ready`")],
 );
 pub(super) const GUARD_HELD: About =
-    About::gauge("giveway_webhook_guard_held_refusals", "Refusals of the guard that are held now", &[]);
+    About::gauge("giveway_webhook_guard_held_refusals", "Rejections of the guard that are being delayed now", &[]);
 pub(super) const GUARD_HOLDS: About =
-    About::counter("giveway_webhook_guard_holds_total", "Refusals of the guard that were held", &[]);
+    About::counter("giveway_webhook_guard_holds_total", "Rejections of the guard that were delayed", &[]);
 pub(super) const GUARD_UNHELD: About = About::counter(
     "giveway_webhook_guard_unheld_refusals_total",
-    "Refusals of the guard that were answered at once, because too many were held",
+    "Rejections of the guard that were sent at once, because too many were being delayed",
     &[],
 );
 pub(super) const GUARD_CLAIMS: About = About::counter(
     "giveway_webhook_guard_claims_total",
-    "Permitted victims that were written into the status of a budget, by what came of it",
+    "Permitted victims that were written into the status of a budget, by result",
     &[label("result", "`made`, `not_needed`, `spent`, `failed`")],
 );
 pub(super) const GUARD_MARKS: About = About::counter(

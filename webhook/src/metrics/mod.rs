@@ -196,7 +196,7 @@ mod tests {
     use giveway_serving::metrics::{PROCESS, classic, differences};
 
     #[test]
-    fn what_is_shown_is_what_the_catalogue_says() {
+    fn the_exported_metrics_are_those_of_the_catalogue() {
         let metrics = Metrics::default();
         let labels =
             RequestLabels { endpoint: "mutate", kind: "pods", operation: "CREATE", allowed: "true", code: 200 };

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_stands_still_ends_and_its_watch_is_broken() {
+    async fn a_list_without_progress_ends_and_its_watch_is_broken() {
         let silent = |_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, Infallible>>();
         let groups = Api::all(Client::new(tower::service_fn(silent), "default"));
         let view = shared();

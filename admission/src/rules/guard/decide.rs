@@ -23,7 +23,7 @@ use giveway_planner::sentence::Sentence;
 use std::cmp::Reverse;
 
 /// Maximum number of possible preemptors that get an event about a rejected preemption.
-const TOLD: usize = 3;
+const MOST_PREEMPTORS: usize = 3;
 
 /// Maximum number of pairs of a budget and a pod (of the victim's unit) that the guard compares. Above it, a preemption
 /// below the threshold is rejected. Only a deliberately large number of budgets reaches it.
@@ -110,7 +110,7 @@ pub struct Permit {
 pub struct Guarantee {
     threshold: i32,
     highest: Sentence,
-    told: Vec<Preemptor>,
+    preemptors: Vec<Preemptor>,
 }
 
 /// Why a preemption is rejected, and the pods that get an event about it.
@@ -168,7 +168,7 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
         highest: highest.named().text(format!(" with priority {}", highest.paid)),
-        told: likely(possible, victim),
+        preemptors: likely(possible, victim),
     });
     let budgets = || view.guard_objects().budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
@@ -195,8 +195,9 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
         .take(MOST_CLAIMS + 1)
         .collect();
     if let Some(guarantee) = guaranteed.as_ref().filter(|_| counting.len() > MOST_CLAIMS) {
-        let cause =
-            format!("more than {MOST_CLAIMS} budgets select it, which are too many to count it as gone: leave one");
+        let cause = format!(
+            "more than {MOST_CLAIMS} budgets select it, which is too many to update in time: delete all but one of them"
+        );
         return Decision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
     }
     // Budgets that are only preferred, not guaranteed, do not block a preemption.
@@ -262,7 +263,7 @@ fn worth(view: &dyn GuardView, asked: &Asked, unit: &[&Bound]) -> i32 {
     each.min().unwrap_or(asked.victim.priority)
 }
 
-/// Returns the most likely preemptors of the scheduler, at most [`TOLD`]: first pods nominated for the victim's node,
+/// Returns the most likely preemptors of the scheduler, at most [`MOST_PREEMPTORS`]: first pods nominated for the victim's node,
 /// then unschedulable pods, then pods of the highest priority.
 fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, victim: &Bound) -> Vec<Preemptor> {
     let mut candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
@@ -270,8 +271,9 @@ fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, v
         let nominated = c.pod.nominated.is_some() && c.pod.nominated == victim.node;
         (!nominated, !c.pod.unschedulable, Reverse(c.priority), c.namespace, c.name)
     });
-    let told = candidates.into_iter().take(TOLD);
-    told.map(|c| Preemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
+    let named = candidates.into_iter().take(MOST_PREEMPTORS);
+    named
+        .map(|c| Preemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
         .collect()
 }
 
@@ -328,7 +330,7 @@ impl Guarantee {
         Rejection {
             reason: Reason::GuaranteedBudget,
             message: refused(asked, priority).then(cause).text("."),
-            preemptors: self.told.clone(),
+            preemptors: self.preemptors.clone(),
         }
     }
 }

@@ -280,8 +280,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
     pub fn waiting(&self) -> Option<Waiting> {
         let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
-        let gone = self.metadata.deletion_timestamp.is_some() || self.ended();
-        if gated || never || gone || self.node().is_some() {
+        let ended = self.metadata.deletion_timestamp.is_some() || self.ended();
+        if gated || never || ended || self.node().is_some() {
             return None;
         }
         let unschedulable = self.condition("PodScheduled", "False");

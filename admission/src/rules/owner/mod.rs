@@ -114,7 +114,7 @@ fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[Template
     let root = owner.metadata.controller();
     let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
     let mut others = kinds::KINDS.iter().filter(|other| *other != row);
-    has_root || others.any(|other| templates.iter().any(|t| other.is_told_by(|key| t.metadata.label(key))))
+    has_root || others.any(|other| templates.iter().any(|t| other.is_identified_by(|key| t.metadata.label(key))))
 }
 
 /// Rejects a gang that could never start: of the owner, or of templates that ask for one themselves. If gangs are
@@ -258,7 +258,7 @@ fn restore(
             templates.iter().for_each(|template| fill(template, &owner.metadata, changes));
         } else if templates.iter().any(|template| !template.decides()) {
             let why = format!(
-                "the pods that this {} has are no gang, and it makes others like them: delete it and create it again",
+                "the pods that this {} has are no gang, and it creates further pods without a gate: delete it and create it again",
                 row.kind
             );
             notes.warn(format!("{}: {why}", label_path(LABEL_GANG)));

@@ -98,7 +98,7 @@ pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) ->
 }
 
 /// Puts the finalizer back that an update of a user leaves out, for example one with a manifest from before the group had pods. Only the
-/// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides who may.
+/// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides which users may remove it.
 fn keep_finalizer(request: &Request<'_>, view: &dyn ClusterView, changes: &mut Changes) -> Result<(), Refusal> {
     if request.operation != Operation::Update || view.settings().is_operator(request.user()) {
         return Ok(());

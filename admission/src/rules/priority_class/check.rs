@@ -31,7 +31,7 @@ pub fn update(request: &Request<'_>) -> Result<(), Refusal> {
             return Err(Refusal::invalid(
                 &annotation_path(key),
                 after.unwrap_or_default(),
-                "field is immutable: delete the class and create it again; pods keep what they have",
+                "field is immutable: delete the class and create it again; existing pods do not change",
             ));
         }
     }

@@ -29,7 +29,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     }
     if workload.spec.pod_group_templates.are_too_many() {
         return Err(Refusal::unprocessable(format!(
-            "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: make several workloads of it"
+            "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
         )));
     }
     let _: Readable = object::read("Workload", request.object)?;

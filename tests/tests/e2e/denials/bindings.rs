@@ -13,12 +13,12 @@ use giveway_tests::world::World;
 pub fn tests() -> Vec<Test> {
     tests![
         own:
-            a_gang_whose_bindings_to_one_node_are_denied_is_bound_to_another_one;
+            a_gang_is_bound_to_another_node_if_bindings_to_one_are_denied;
     ]
 }
 
 /// A policy may depend on the node. Before, the pods that took the capacity on this node were evicted again each time.
-async fn a_gang_whose_bindings_to_one_node_are_denied_is_bound_to_another_one() {
+async fn a_gang_is_bound_to_another_node_if_bindings_to_one_are_denied() {
     let world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
     create_classes(&world).await;
     let nodes = world.nodes(2).cpus(1).create().await;

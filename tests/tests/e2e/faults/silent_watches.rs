@@ -18,7 +18,7 @@ pub fn tests() -> Vec<Test> {
         release:
             a_group_is_disrupted_whole_if_its_pods_are_observed_before_the_group,
             a_watch_on_a_silently_broken_connection_is_restarted,
-            watches_whose_packets_are_dropped_are_restarted,
+            watches_are_restarted_if_their_packets_are_dropped,
             a_watch_that_is_never_answered_is_reported_as_broken_and_restarted;
     ]
 }
@@ -112,7 +112,7 @@ async fn a_watch_on_a_silently_broken_connection_is_restarted() {
     world.check_promises().await;
 }
 
-async fn watches_whose_packets_are_dropped_are_restarted() {
+async fn watches_are_restarted_if_their_packets_are_dropped() {
     let mut world = stage().await;
     world.nodes(2).cpus(1).create().await;
     wait_for("the operator leads and is ready", MINUTE, async || {

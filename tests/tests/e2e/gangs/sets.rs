@@ -16,7 +16,7 @@ pub fn tests() -> Vec<Test> {
             a_parallel_stateful_set_is_a_gang_and_an_ordered_one_is_rejected,
             a_stateful_set_resized_without_pods_starts_with_its_new_size,
             a_stateful_set_recreated_around_its_pods_gets_their_group_back,
-            a_class_that_is_lowered_in_a_running_stateful_set_is_told_by_its_group_and_can_be_repaired;
+            a_group_reports_that_the_class_of_its_stateful_set_was_lowered_and_can_be_repaired;
     ]
 }
 
@@ -114,7 +114,7 @@ async fn a_stateful_set_recreated_around_its_pods_gets_their_group_back(world: &
     world.check_promises().await;
 }
 
-async fn a_class_that_is_lowered_in_a_running_stateful_set_is_told_by_its_group_and_can_be_repaired(world: &mut World) {
+async fn a_group_reports_that_the_class_of_its_stateful_set_was_lowered_and_can_be_repaired(world: &mut World) {
     cluster(world, 1).await;
     apply(world, &set("Parallel")).await;
     wait_bound(world, "app=db", 3).await;

@@ -59,8 +59,8 @@ fn no_verdict_on_a_forged_review_names_owners_templates_or_other_groups() {
     requests.push(update("workloads", workload.clone(), workload));
     for request in &requests {
         for verdict in [mutate(request, &view), validate(request, &view)] {
-            let told = format!("{verdict:?}");
-            assert!(!told.contains(SECRET), "{}: {told}", request.object);
+            let text = format!("{verdict:?}");
+            assert!(!text.contains(SECRET), "{}: {text}", request.object);
         }
     }
     let refused = requests.iter().filter(|request| matches!(mutate(request, &view).outcome, Outcome::Refused(_)));

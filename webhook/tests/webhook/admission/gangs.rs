@@ -38,7 +38,7 @@ fn labels_at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
 }
 
 #[test]
-fn the_label_and_its_annotations_go_into_the_template_of_a_job() {
+fn the_label_and_its_annotations_are_copied_into_the_template_of_a_job() {
     let mut object = job(labelled(), json!({}));
     object["metadata"]["annotations"] =
         json!({ANNOTATION_MIN_COUNT: "3", ANNOTATION_DISRUPTION_MODE: "Pod", "other": "x"});
@@ -49,7 +49,7 @@ fn the_label_and_its_annotations_go_into_the_template_of_a_job() {
 }
 
 #[test]
-fn the_label_goes_into_every_template_of_every_kind() {
+fn the_label_is_copied_into_every_template_of_every_kind() {
     let template = || json!({"spec": {"containers": []}});
     for (resource, kind, spec, places) in [
         (
@@ -107,7 +107,7 @@ fn the_label_goes_into_every_template_of_every_kind() {
 }
 
 #[test]
-fn a_template_that_says_itself_what_its_pods_are_is_left_alone() {
+fn a_template_that_names_its_own_group_or_gang_is_not_changed() {
     for labels in [
         json!({LABEL_POD_GROUP: "mine"}),
         json!({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}),
@@ -134,7 +134,7 @@ fn a_label_or_an_annotation_with_another_value_is_refused_with_what_it_may_be() 
 }
 
 #[test]
-fn a_gang_whose_pods_come_one_after_the_other_is_refused_and_one_pod_is_not() {
+fn a_gang_whose_pods_are_created_one_after_the_other_is_rejected_unless_it_has_one_pod() {
     let set = |policy: &str, annotations: Value| {
         json!({"kind": "StatefulSet", "metadata": {"name": "db", "labels": labelled(), "annotations": annotations},
             "spec": {"podManagementPolicy": policy, "template": {"spec": {}}}})
@@ -154,7 +154,7 @@ fn a_gang_whose_pods_come_one_after_the_other_is_refused_and_one_pod_is_not() {
 }
 
 #[test]
-fn the_label_in_a_pod_template_alone_is_checked_as_the_one_on_the_owner_and_copies_nothing() {
+fn the_label_in_a_pod_template_is_checked_like_that_of_the_owner_and_is_not_copied() {
     let set = |template: Value, policy: &str| {
         json!({"kind": "StatefulSet", "metadata": {"name": "db"},
             "spec": {"podManagementPolicy": policy, "template": {"metadata": template, "spec": {}}}})
@@ -244,7 +244,7 @@ fn the_workers_of_a_leader_with_the_copied_label_are_not_checked_as_a_gang_of_th
 }
 
 #[test]
-fn an_owner_without_the_label_is_one_of_a_kind_that_is_switched_on_unless_somebody_known_owns_it() {
+fn an_owner_of_an_enabled_kind_is_a_gang_unless_a_known_kind_owns_it() {
     let object = mutated(&create("jobs", job(json!({}), json!({}))), &empty());
     assert_eq!(labels_at(&object, "/spec/template"), "true");
     let mut child = job(json!({}), json!({"parallelism": 1}));
@@ -255,7 +255,7 @@ fn an_owner_without_the_label_is_one_of_a_kind_that_is_switched_on_unless_somebo
 }
 
 #[test]
-fn the_workers_of_a_leader_are_no_gang_of_their_own_where_stateful_sets_are_switched_on() {
+fn the_workers_of_a_leader_are_no_separate_gang_if_stateful_sets_are_enabled() {
     let set = |labels: Value| {
         json!({"kind": "StatefulSet", "metadata": {"name": "serve-0", "ownerReferences": [
             {"apiVersion": "v1", "kind": "Pod", "name": "serve-0", "uid": "u", "controller": true}]},
@@ -284,12 +284,12 @@ fn applying_the_same_manifest_again_changes_no_template() {
 }
 
 #[test]
-fn a_label_that_comes_when_there_are_pods_is_not_carried_and_says_what_to_do() {
+fn a_label_that_is_added_to_an_owner_with_pods_is_not_copied_and_causes_a_warning() {
     let before = job(json!({}), json!({}));
     let verdict = mutate(&update("jobs", job(labelled(), json!({})), before.clone()), &empty());
     assert_eq!(verdict.outcome, Outcome::Allowed);
-    let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it makes others like \
-                 them: delete it and create it again";
+    let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it creates further pods \
+                 without a gate: delete it and create it again";
     assert_eq!(verdict.notes.warnings, [words]);
     let [event] = verdict.notes.events.as_slice() else { panic!("{:?}", verdict.notes.events) };
     let about = (event.about.api_version.as_str(), event.about.kind, event.about.name.as_str());
@@ -302,7 +302,7 @@ fn a_label_that_comes_when_there_are_pods_is_not_carried_and_says_what_to_do() {
 }
 
 #[test]
-fn a_pod_with_the_label_is_held_and_named_after_its_owner() {
+fn a_pod_with_the_label_is_gated_and_its_group_is_named_after_its_owner() {
     let object = mutated(&create("pods", owned(labelled(), json!({}), "batch/v1", "Job", "train")), &empty());
     assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], "train");
     assert_eq!(object["spec"]["schedulingGates"], json!([{"name": GATE}]));
@@ -327,7 +327,7 @@ fn a_pod_s_own_group_counts_before_its_owner_s_and_false_is_no_gang() {
 }
 
 #[test]
-fn pods_of_unknown_kinds_say_how_many_start_together_and_pods_of_nobody_are_refused() {
+fn pods_of_unknown_kinds_need_the_annotation_min_count_and_pods_without_an_owner_are_rejected() {
     let set = |annotations: Value| owned(labelled(), annotations, "apps/v1", "ReplicaSet", "web-5d");
     let words = "metadata.annotations[scheduling.giveway.dev/min-count]: Required value: how many pods of ReplicaSet \"web-5d\" \
                  start together? Giveway does not know that kind: say it here, on the pod template";
@@ -357,7 +357,7 @@ fn a_pod_that_names_its_group_needs_no_owner() {
 }
 
 #[test]
-fn of_two_owners_with_one_name_the_first_one_to_have_a_group_has_it() {
+fn of_two_owners_of_one_name_the_first_one_with_a_group_keeps_it() {
     let mut view = cluster();
     let of_set = Group { gang: true, made_for: Some(("StatefulSet".into(), "train".into())), ..Group::default() };
     view.groups.entry("team".into()).or_default().insert("train".into(), of_set);
@@ -374,7 +374,7 @@ fn ignoring() -> Value {
 }
 
 #[test]
-fn a_gang_s_job_that_preemptions_would_end_is_warned_with_what_to_add() {
+fn a_job_of_a_gang_that_preemptions_would_fail_gets_a_warning_with_the_remedy() {
     let warnings = |object: Value| mutate(&create("jobs", object), &empty()).notes.warnings;
     let large = json!({"parallelism": 16, "completions": 16});
     let words = "spec.podFailurePolicy: each preemption of 16 pods is 16 failures, and backoffLimit is 6: add rules: [{action: \
@@ -430,7 +430,7 @@ fn a_jobset_and_an_mpijob_that_preemptions_would_fail_are_warned_about_unless_th
 }
 
 #[test]
-fn the_user_of_a_trainjob_is_told_by_an_event_what_its_jobset_lacks() {
+fn an_event_on_a_trainjob_names_what_its_jobset_lacks() {
     let owner = |kind: &str, api_version: &str| {
         let owner = json!({"apiVersion": api_version, "kind": kind, "name": "llm", "uid": "u", "controller": true});
         json!({"name": "llm-set", "labels": labelled(), "ownerReferences": [owner]})
@@ -449,7 +449,7 @@ fn the_user_of_a_trainjob_is_told_by_an_event_what_its_jobset_lacks() {
 }
 
 #[test]
-fn with_the_flag_a_gang_s_job_gets_the_rule_before_its_others() {
+fn with_the_flag_the_rule_is_inserted_first_into_a_job_of_a_gang() {
     let mut view = empty();
     view.settings.default_pod_failure_policy = true;
     let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});

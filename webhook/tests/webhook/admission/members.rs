@@ -38,12 +38,12 @@ fn rerun(mut pod: Value, view: &View) -> Value {
 }
 
 #[test]
-fn only_members_of_gangs_and_of_unknown_groups_are_held() {
+fn only_members_of_gangs_and_of_unknown_groups_are_gated() {
     let view = cluster();
-    for (name, pod, group, held) in [
+    for (name, pod, group, gated) in [
         ("a gang", member("gang"), "gang", true),
         ("a basic group", member("basic"), "basic", false),
-        ("a group that does not exist", member("nobody"), "nobody", true),
+        ("a group that does not exist", member("missing"), "missing", true),
         ("a gang template", templated("gang", None), "work-gang", true),
         ("a gang template, by replica", templated("gang", Some("3")), "work-gang-3", true),
         ("a basic template", templated("basic", None), "work-basic", false),
@@ -51,7 +51,7 @@ fn only_members_of_gangs_and_of_unknown_groups_are_held() {
     ] {
         let object = mutated(&create("pods", pod), &view);
         assert_eq!(object["metadata"]["labels"][LABEL_POD_GROUP], json!(group), "{name}");
-        assert_eq!(gates(&object), if held { vec![GATE] } else { vec![] }, "{name}");
+        assert_eq!(gates(&object), if gated { vec![GATE] } else { vec![] }, "{name}");
     }
 }
 
@@ -85,7 +85,7 @@ fn other_gates_stay_and_ours_is_added_once() {
 }
 
 #[test]
-fn a_pod_that_is_created_bound_is_not_held_but_joins_its_group() {
+fn a_pod_that_is_created_bound_is_not_gated_but_joins_its_group() {
     let mut pod = templated("gang", None);
     pod["spec"]["nodeName"] = json!("node-1");
     let object = mutated(&create("pods", pod), &cluster());
@@ -134,7 +134,7 @@ fn a_member_keeps_a_class_above_its_groups_and_is_warned_that_the_groups_counts(
 }
 
 #[test]
-fn a_member_whose_class_is_below_its_groups_is_refused_and_told_what_to_do() {
+fn a_member_whose_class_is_below_its_groups_is_rejected_with_a_remedy() {
     let view = cluster();
     for (labels, group) in [
         (json!({LABEL_POD_GROUP: "gang"}), "gang"),
@@ -144,7 +144,7 @@ fn a_member_whose_class_is_below_its_groups_is_refused_and_told_what_to_do() {
     ] {
         for (class, value) in [("plain", 10), ("polite", 15)] {
             let message = format!(
-                "spec.priorityClassName: Invalid value: \"{class}\": priority class {class} gives the pod {value}, below the priority of pod group {group}, 20, and a group lends its pods none: name class managed, or no class, and it gets managed from its group"
+                "spec.priorityClassName: Invalid value: \"{class}\": priority class {class} gives the pod {value}, below the priority of pod group {group}, 20, and a group does not raise the priority of its pods: name class managed, or no class, and it gets managed from its group"
             );
             let pod = pod_of(&view, class, labels.clone(), json!({}));
             assert_refused(mutate(&create("pods", pod), &view), 422, &message);
@@ -153,7 +153,7 @@ fn a_member_whose_class_is_below_its_groups_is_refused_and_told_what_to_do() {
 }
 
 #[test]
-fn a_pod_that_is_created_bound_borrows_no_priority_either() {
+fn a_pod_that_is_created_bound_below_its_group_is_rejected_too() {
     let view = cluster();
     let mut pod = pod_of(&view, "plain", json!({LABEL_POD_GROUP: "gang"}), json!({}));
     pod["spec"]["nodeName"] = json!("node-1");
@@ -161,7 +161,7 @@ fn a_pod_that_is_created_bound_borrows_no_priority_either() {
 }
 
 #[test]
-fn another_class_of_the_same_priority_is_as_good_as_the_groups() {
+fn a_member_may_have_another_class_of_the_groups_priority() {
     let mut view = cluster();
     view.classes.upsert(class("twin", 20));
     let request = create("pods", pod_of(&view, "twin", json!({LABEL_POD_GROUP: "basic"}), json!({})));
@@ -174,7 +174,7 @@ fn a_group_without_a_class_has_priority_zero_and_a_negative_class_is_below_it() 
     let mut view = cluster();
     view.classes.upsert(class("scavenger", -10));
     let pod = pod_of(&view, "scavenger", json!({LABEL_POD_GROUP: "classless"}), json!({}));
-    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group lends its pods none: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class";
+    let message = "spec.priorityClassName: Invalid value: \"scavenger\": priority class scavenger gives the pod -10, below the priority of pod group classless, 0, and a group does not raise the priority of its pods: name a class of 0 or more, or delete the pod group with its pods, and create both again with a class";
     assert_refused(mutate(&create("pods", pod), &view), 422, message);
     view.classes.upsert(Class { global_default: true, ..class("plain", 10) });
     let pod = pod_of(&view, "polite", json!({LABEL_POD_GROUP: "classless"}), json!({}));
@@ -190,33 +190,33 @@ fn with_old_group(priority: i32) -> View {
 }
 
 #[test]
-fn a_groups_own_number_counts_when_its_class_was_created_anew_with_a_lower_one() {
+fn the_stored_priority_of_a_group_counts_after_its_class_was_recreated_with_a_lower_one() {
     let view = with_old_group(1000);
     for pod in [member("old"), pod_of(&view, "managed", json!({LABEL_POD_GROUP: "old"}), json!({}))] {
         let own = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
         let message = format!(
-            "spec.priorityClassName: Invalid value: \"{own}\": priority class managed gives the pod 20, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group with its pods, and create both again: the value of its class managed is 20 now"
+            "spec.priorityClassName: Invalid value: \"{own}\": priority class managed gives the pod 20, below the priority of pod group old, 1000, and a group does not raise the priority of its pods: delete the pod group with its pods, and create both again: the value of its class managed is 20 now"
         );
         assert_refused(mutate(&create("pods", pod), &view), 422, &message);
     }
     let warned = mutate(&create("pods", member("old")), &with_old_group(5)).notes.warnings;
-    let told =
+    let warning =
         "priority class managed (20) is above the priority of pod group old, 5: the group's counts for preemption";
-    assert_eq!(warned, [told]);
+    assert_eq!(warned, [warning]);
 }
 
 #[test]
-fn a_groups_own_number_counts_when_its_class_is_gone() {
+fn the_stored_priority_of_a_group_counts_after_its_class_was_deleted() {
     let mut view = with_old_group(1000);
     view.classes.remove("managed");
     let verdict = mutate(&create("pods", member("old")), &view);
     assert!(verdict.notes.missing.contains(&Reference::Class("managed".into())), "looked up before it is refused");
-    let message = "spec.priorityClassName: Invalid value: \"\": no priority class gives the pod 0, below the priority of pod group old, 1000, and a group lends its pods none: delete the pod group with its pods, and create both again: its class managed no longer exists";
+    let message = "spec.priorityClassName: Invalid value: \"\": no priority class gives the pod 0, below the priority of pod group old, 1000, and a group does not raise the priority of its pods: delete the pod group with its pods, and create both again: its class managed no longer exists";
     assert_refused(verdict, 422, message);
 }
 
 #[test]
-fn the_number_that_the_priority_plugin_wrote_counts_and_not_what_the_watch_says_of_the_class() {
+fn the_priority_that_the_plugin_wrote_counts_not_the_class_of_the_watch() {
     let view = cluster();
     let mut stale = pod_of(&view, "guarded", json!({LABEL_POD_GROUP: "gang"}), json!({}));
     stale["spec"]["priority"] = json!(19);
@@ -227,7 +227,7 @@ fn the_number_that_the_priority_plugin_wrote_counts_and_not_what_the_watch_says_
 }
 
 #[test]
-fn a_member_of_a_group_that_does_not_exist_yet_is_held_with_whatever_class_it_has() {
+fn a_member_of_a_missing_group_is_gated_with_any_class() {
     let view = cluster();
     let object = mutated(&create("pods", pod_of(&view, "plain", json!({LABEL_POD_GROUP: "later"}), json!({}))), &view);
     assert_eq!(gates(&object), [GATE], "the operator compares the priorities when the group comes");
@@ -243,7 +243,7 @@ fn a_member_of_a_group_without_a_class_keeps_its_own() {
 }
 
 #[test]
-fn a_groups_class_that_is_gone_does_not_make_its_pods_fail() {
+fn pods_of_a_group_whose_class_was_deleted_are_admitted() {
     let mut view = cluster();
     view.classes.remove("managed");
     let request = create("pods", member("gang"));
@@ -287,7 +287,7 @@ fn labels_that_name_no_valid_group_are_refused() {
 }
 
 #[test]
-fn two_templates_that_give_the_same_name_are_told_apart() {
+fn two_templates_that_give_the_same_name_are_distinguished() {
     let made_from = |workload: &str, template: &str| {
         let reference = json!({"workload": {"workloadName": workload, "podGroupTemplateName": template}});
         let spec = json!({"schedulingPolicy": gang(), "podGroupTemplateRef": reference});

@@ -221,7 +221,7 @@ fn a_group_that_is_being_deleted_is_untouched() {
 }
 
 #[test]
-fn a_template_reference_that_leads_nowhere_is_warned_about() {
+fn a_reference_to_a_missing_template_causes_a_warning() {
     let reference = |workload: &str, template: &str| {
         let workload = json!({"workloadName": workload, "podGroupTemplateName": template});
         let group = group(json!({"podGroupTemplateRef": {"workload": workload}}));

@@ -131,19 +131,19 @@ fn a_mirror_pod_that_no_node_creates_is_a_pod_like_any_other() {
         username: Some(name.into()),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
     };
-    for nobody in [
+    for other in [
         user("alice", &["system:authenticated"]),
         user("alice", &["system:nodes"]),
         user("system:node:n1", &["system:authenticated"]),
         user("system:nodes", &["system:nodes:"]),
         UserInfo { username: None, groups: vec![] },
     ] {
-        let as_nobody = |request: Request| Request { user_info: nobody.clone(), ..request };
-        assert_refused(mutate(&as_nobody(forged(ANNOTATION_PLAN, "{}")), &view), 422, plan);
-        let message = refusal(mutate(&as_nobody(forged(ANNOTATION_THRESHOLD, "2000000000")), &view)).message;
+        let as_other = |request: Request| Request { user_info: other.clone(), ..request };
+        assert_refused(mutate(&as_other(forged(ANNOTATION_PLAN, "{}")), &view), 422, plan);
+        let message = refusal(mutate(&as_other(forged(ANNOTATION_THRESHOLD, "2000000000")), &view)).message;
         assert!(message.contains("must not be provided in pod annotations"), "{message}");
-        let held = mutated(&as_nobody(forged("note", "x")), &view);
-        assert_eq!(held["spec"]["schedulingGates"], json!([{"name": GATE}]), "held like the other members");
+        let member = mutated(&as_other(forged("note", "x")), &view);
+        assert_eq!(member["spec"]["schedulingGates"], json!([{"name": GATE}]), "gated like other members");
     }
 }
 
@@ -206,7 +206,7 @@ fn native(class: &str, labels: Value) -> Value {
 }
 
 #[test]
-fn a_member_of_a_native_group_is_not_held_and_is_told_where_nobody_preempts_for_it() {
+fn a_member_of_a_native_group_is_not_gated_and_gets_a_warning_if_its_class_is_managed() {
     let view = cluster();
     assert_untouched(&mutate(&create("pods", native("plain", json!({}))), &view));
     let verdict = mutate(&create("pods", native("managed", json!({}))), &view);

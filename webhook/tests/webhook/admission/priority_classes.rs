@@ -19,7 +19,7 @@ fn created(policy: &str, annotations: &[(&str, &str)]) -> Request {
 }
 
 #[test]
-fn a_managed_class_never_preempts_and_keeps_what_it_asked_for() {
+fn a_managed_class_is_stored_as_never_with_its_original_policy_in_an_annotation() {
     for (policy, annotation, kept) in [
         ("PreemptLowerPriority", None, "PreemptLowerPriority"),
         ("PreemptLowerPriority", Some("PreemptLowerPriority"), "PreemptLowerPriority"),
@@ -123,7 +123,7 @@ fn system_classes_cannot_be_managed() {
 }
 
 #[test]
-fn a_managed_class_whose_policy_was_changed_after_us_is_refused() {
+fn a_managed_class_whose_policy_was_changed_by_a_later_webhook_is_rejected() {
     let request = created("PreemptLowerPriority", &[(ANNOTATION_MANAGED, "true")]);
     let message = refusal(validate(&request, &cluster())).message;
     assert!(message.contains("a managed class has preemptionPolicy Never"), "{message}");

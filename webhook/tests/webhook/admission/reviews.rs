@@ -120,7 +120,7 @@ async fn a_decodable_request_is_answered_with_a_patch_and_its_uid() {
 }
 
 #[tokio::test]
-async fn a_refusal_carries_code_and_reason_and_a_warning_its_text() {
+async fn a_rejection_has_a_code_and_a_reason_and_a_warning_has_its_text() {
     let review = answer(&pod_request(pod(json!({LABEL_POD_GROUP: ""}), json!({})))).await;
     let status = &review["response"]["status"];
     assert_eq!(
@@ -161,7 +161,7 @@ async fn a_panic_of_a_rule_is_a_refusal_with_code_500_and_the_next_request_is_an
 }
 
 #[tokio::test]
-async fn nothing_is_judged_before_the_view_is_complete() {
+async fn no_request_is_judged_before_the_view_is_complete() {
     let shared = Arc::new(SharedView::new(empty().settings));
     let got = asked(&admission(shared, NoLookup), &pod_request(pod(json!({}), json!({})))).await;
     assert_eq!(got, Err(NotReady));
@@ -197,18 +197,18 @@ fn patch_of(review: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_was_created_a_moment_ago_is_looked_up_and_judged_again() {
+async fn an_object_that_the_watch_has_not_delivered_is_looked_up() {
     let shared = Arc::new(SharedView::complete(empty()));
     let admission = admission(shared, Late { full: cluster(), meanwhile: || () });
     let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
     let review = asked(&admission, &pod_request(object)).await.unwrap();
     let patch = patch_of(&review);
     assert!(patch.contains(r#""path":"/spec/priorityClassName","value":"managed""#), "{patch}");
-    assert!(!patch.contains("schedulingGates"), "a basic group is not held: {patch}");
+    assert!(!patch.contains("schedulingGates"), "members of a basic group are not gated: {patch}");
 }
 
 #[tokio::test]
-async fn what_is_looked_up_answers_its_own_request_only() {
+async fn a_looked_up_object_is_used_for_its_own_request_only() {
     let shared = Arc::new(SharedView::complete(empty()));
     let admission = admission(Arc::clone(&shared), Late { full: cluster(), meanwhile: || () });
     let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
@@ -217,7 +217,7 @@ async fn what_is_looked_up_answers_its_own_request_only() {
 }
 
 #[tokio::test]
-async fn a_look_up_never_hides_what_the_watch_says_meanwhile() {
+async fn a_looked_up_object_never_overrides_a_later_one_of_the_watch() {
     let shared = Arc::new(SharedView::complete(empty()));
     let watched = Arc::clone(&shared);
     let meanwhile = move || {
@@ -247,17 +247,17 @@ impl Lookup for Silent {
 #[tokio::test]
 async fn a_request_is_answered_by_its_deadline_whatever_is_looked_up_for_it() {
     let admission = admission(Arc::new(SharedView::complete(empty())), Silent);
-    let body = pod_request(pod(json!({LABEL_POD_GROUP: "nobody"}), json!({})));
+    let body = pod_request(pod(json!({LABEL_POD_GROUP: "missing"}), json!({})));
     let deadline = Deadline::after(Duration::from_millis(180));
     let answered = admission.answer(Endpoint::Mutate, &body, deadline);
     let answer = tokio::time::timeout(PATIENCE, answered).await.expect("long before").unwrap().into_bytes();
     let review: Value = serde_json::from_slice(&answer).unwrap();
-    assert!(patch_of(&review).contains("schedulingGates"), "judged by what is known");
+    assert!(patch_of(&review).contains("schedulingGates"), "the pod is judged without the missing object");
 }
 
 #[tokio::test]
-async fn an_event_is_told_of_what_happens_and_not_of_a_dry_run_or_a_refusal() {
-    let (sender, mut told) = notice::queue();
+async fn dry_runs_and_rejections_create_no_event() {
+    let (sender, mut notices) = notice::queue();
     let shared = Arc::new(SharedView::complete(cluster()));
     let admission = admission(shared, NoLookup).with_notices(sender).with_rule(|_, request, _| {
         let object = |name: &str| Object {
@@ -281,8 +281,8 @@ async fn an_event_is_told_of_what_happens_and_not_of_a_dry_run_or_a_refusal() {
         let request = json!({"uid": uid, "resource": resource, "operation": "UPDATE", "dryRun": dry_run});
         admission.answer(Endpoint::Mutate, &review(request), Deadline::after(PATIENCE)).await.unwrap();
     }
-    assert_eq!(told.try_recv().unwrap().about.name, "done");
-    assert!(told.try_recv().is_err());
+    assert_eq!(notices.try_recv().unwrap().about.name, "done");
+    assert!(notices.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ fn gated(mut pod: Value) -> Value {
 }
 
 #[test]
-fn members_are_stored_as_the_mutating_rule_leaves_them() {
+fn members_pass_as_the_mutating_rule_changed_them() {
     let view = cluster();
     let mut bound = member(&view, "managed", "gang");
     bound["spec"]["nodeName"] = json!("node-1");
@@ -39,7 +39,7 @@ fn members_are_stored_as_the_mutating_rule_leaves_them() {
 }
 
 #[test]
-fn a_pod_whose_group_was_named_by_a_later_plugin_is_not_stored_without_a_gate() {
+fn a_pod_that_got_its_group_from_a_later_plugin_is_not_stored_without_a_gate() {
     let view = cluster();
     let gate = format!("spec.schedulingGates: Required value: {GATE}: {UNDONE}");
     for pod in [
@@ -58,7 +58,7 @@ fn a_pod_below_its_group_is_not_stored_whatever_the_group() {
     let view = cluster();
     for group in ["gang", "basic"] {
         let message = format!(
-            "spec.priorityClassName: Invalid value: \"plain\": priority class plain gives the pod 10, below the priority of pod group {group}, 20, and a group lends its pods none: name class managed, or no class, and it gets managed from its group"
+            "spec.priorityClassName: Invalid value: \"plain\": priority class plain gives the pod 10, below the priority of pod group {group}, 20, and a group does not raise the priority of its pods: name class managed, or no class, and it gets managed from its group"
         );
         assert_refused(validate(&create("pods", member(&view, "plain", group)), &view), 422, &message);
         assert_refused(validate(&create("pods", gated(member(&view, "plain", group))), &view), 422, &message);

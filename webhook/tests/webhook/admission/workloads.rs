@@ -29,7 +29,7 @@ fn every_template_is_filled_by_its_own_class() {
 }
 
 #[test]
-fn of_more_templates_than_there_may_be_none_is_filled() {
+fn a_workload_with_too_many_templates_is_not_filled() {
     let templates = |count: usize| -> Value {
         (0..count).map(|n| template(&format!("t{n}"), json!({"priorityClassName": "managed"}))).collect()
     };
@@ -37,7 +37,7 @@ fn of_more_templates_than_there_may_be_none_is_filled() {
     assert_eq!(filled["spec"]["podGroupTemplates"][7]["priority"], json!(20));
     let nine = create("workloads", workload_object("w", templates(9)));
     assert_untouched(&mutate(&nine, &cluster()));
-    let message = "spec.podGroupTemplates: Too many: must have at most 8 items: make several workloads of it";
+    let message = "spec.podGroupTemplates: Too many: must have at most 8 items: split it into several Workloads";
     assert_refused(validate(&nine, &cluster()), 422, message);
 }
 
@@ -77,7 +77,7 @@ fn one_warning_for_a_class_that_is_not_managed() {
 }
 
 #[test]
-fn names_that_leave_no_room_for_the_names_of_groups_are_refused() {
+fn names_from_which_no_valid_group_name_can_be_made_are_rejected() {
     let long = "w".repeat(60);
     let verdict =
         validate(&create("workloads", workload_object(&long, json!([template("tttt", json!({}))]))), &cluster());

@@ -57,7 +57,7 @@ async fn ask(webhook: &Webhook, body: &[u8]) {
     let (status, answer) = client.send("POST", "/mutate?timeout=30s", body).await.unwrap();
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!((status, &answer["response"]["allowed"]), (200, &json!(true)), "{answer}");
-    assert!(answer["response"]["patch"].is_string(), "held, and so changed");
+    assert!(answer["response"]["patch"].is_string(), "the pod is gated, so there is a patch");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

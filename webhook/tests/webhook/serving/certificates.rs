@@ -33,36 +33,36 @@ async fn a_bad_pair_is_reported_and_the_old_one_kept() {
 }
 
 #[test]
-fn each_reason_why_a_pair_cannot_be_used_is_told_once_with_the_file() {
+fn each_reason_why_a_pair_cannot_be_used_is_logged_once_with_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let certificate = Arc::new(Certificate::default());
     let mut files = Directory::new(directory.path().to_owned(), provider(), Arc::clone(&certificate));
 
-    let told = |files: &mut Directory| files.reload().map_err(|error| error.to_string());
-    let message = told(&mut files).unwrap_err();
+    let reload = |files: &mut Directory| files.reload().map_err(|error| error.to_string());
+    let message = reload(&mut files).unwrap_err();
     assert!(message.contains("tls.crt") && message.contains("No such file"), "{message}");
-    assert_eq!(told(&mut files), Ok(false), "the same failure is not told again");
+    assert_eq!(reload(&mut files), Ok(false), "the same failure is not reported again");
 
     write_pair(directory.path());
     let key = std::fs::read(path("tls.key")).unwrap();
     std::fs::write(path("tls.key"), "").unwrap();
-    let message = told(&mut files).unwrap_err();
+    let message = reload(&mut files).unwrap_err();
     assert!(message.contains("tls.key"), "{message}");
     assert!(!certificate.is_loaded());
 
     write_pair(directory.path());
     std::fs::write(path("tls.key"), &key).unwrap();
-    let message = told(&mut files).unwrap_err();
+    let message = reload(&mut files).unwrap_err();
     assert!(message.starts_with("the certificate and the key cannot be used together: "), "{message}");
 
     std::fs::write(path("tls.crt"), "").unwrap();
-    let message = told(&mut files).unwrap_err();
+    let message = reload(&mut files).unwrap_err();
     assert!(message.ends_with("tls.crt: holds no certificate"), "{message}");
 
     write_pair(directory.path());
-    assert_eq!(told(&mut files), Ok(true));
-    assert_eq!(told(&mut files), Ok(false));
+    assert_eq!(reload(&mut files), Ok(true));
+    assert_eq!(reload(&mut files), Ok(false));
     assert!(certificate.is_loaded());
 }
 

@@ -166,7 +166,7 @@ pub async fn wait_for(what: &str, mut condition: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("timeout while waiting until {what}"));
 }
 
 /// A request that is answered with a refusal, because it is no review.
