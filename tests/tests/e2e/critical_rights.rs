@@ -74,12 +74,12 @@ async fn the_operator_may_change_only_the_taint_with_a_pod_uid_on_a_node(world: 
     let denied = "'giveway-nodes' with binding 'giveway-nodes' denied request: ";
     let taints =
         "spec.taints: Giveway's operator changes only CriticalAddonsOnly=UID:NoSchedule, with the UID of a pod";
-    let spec = "spec: Giveway's operator changes of a node only spec.taints";
+    let spec = "spec: Giveway's operator may change only spec.taints of a node";
     let metadata = "metadata: Giveway's operator may change only labels and annotations";
     let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
     let annotations =
         "metadata.annotations: Giveway's operator may not change annotations that start with scheduling.giveway.dev/";
-    let status = "status: Giveway's operator changes of a node only spec.taints";
+    let status = "status: Giveway's operator may change only spec.taints of a node";
     let change = |body: Value| Call::merge(&node(plain), &body);
     let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
     let with_ours = json!({"spec": {"taints": all(&[ours(ONE)]), "unschedulable": true}});
@@ -229,7 +229,7 @@ async fn pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart() 
         }
         // Two policies deny this pod; the API server reports either of them.
         let said = Call::post(&pods("team"), &forged).make(&operator).await.expect_err("the operator's pod");
-        assert!(said.contains(&refusal(value)) || said.contains("makes only placeholders"), "{said}");
+        assert!(said.contains(&refusal(value)) || said.contains("may create only placeholders"), "{said}");
     }
     let mirror = annotated("static", &json!({ANNOTATION_CRITICAL: "true", "kubernetes.io/config.mirror": "x"}));
     // Two policies deny this pod; the API server reports either of them.
@@ -312,7 +312,7 @@ async fn the_webhook_may_only_remove_the_taint_with_a_pod_uid_from_a_node(world:
     let (admin, webhook) = (world.client(), client_with_token_of(world, "giveway-webhook").await);
     tainted(name, &[dedicated.clone(), ours(ONE)]).allowed(&admin, "a taint").await;
     let taints = "spec.taints: Giveway's webhook only removes CriticalAddonsOnly=UID:NoSchedule, with the UID of a pod";
-    let spec = "spec: Giveway's webhook changes of a node only spec.taints";
+    let spec = "spec: Giveway's webhook may change only spec.taints of a node";
     let labels = "metadata.labels: Giveway's webhook may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
     let change = |body: Value| Call::merge(&node(name), &body);
     for (what, call, words) in [

@@ -290,7 +290,7 @@ fn placeholder(image: &str) -> Value {
 async fn only_the_operator_creates_placeholders_and_it_creates_no_other_pods() {
     let mut world = world("Placeholder", &["--provisioning-after=1s"]).await;
     let pause = "registry.k8s.io/pause:3.10";
-    let only = "only Giveway's operator makes placeholders: remove the label";
+    let only = "only Giveway's operator creates placeholders: remove the label";
     let pods = "/api/v1/namespaces/default/pods";
     // An administrator with all RBAC rights.
     let administrator = world.client();
@@ -311,7 +311,7 @@ async fn only_the_operator_creates_placeholders_and_it_creates_no_other_pods() {
 
     world.kubectl(&["create", "serviceaccount", "admin"]).await.unwrap();
     let operator = client_with_token_of(&mut world, "giveway-operator").await;
-    let words = "Giveway's operator makes only placeholders: pods of the image registry.k8s.io/pause:3.10";
+    let words = "Giveway's operator may create only placeholders: pods of the image registry.k8s.io/pause:3.10";
     Call::post(pods, &placeholder(pause)).dry().allowed(&operator, "a placeholder").await;
     let evil = Call::post(pods, &placeholder("registry.example/evil:1"));
     evil.refused(&operator, "another image", words).await;

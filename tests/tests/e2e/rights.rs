@@ -190,7 +190,7 @@ async fn the_operator_may_only_add_its_finalizer_and_labels_to_a_group(world: &m
     for (what, body) in permitted {
         Call::merge(group, &body).dry().allowed(&operator, what).await;
     }
-    let owners = "metadata.ownerReferences: Giveway's operator writes only the controller of a group that it made and that has no owner any more";
+    let owners = "metadata.ownerReferences: Giveway's operator may only set the controller of a group that it created and that has no owner";
     let labels = "metadata.labels: Giveway's operator may neither change nor remove a label, nor add one that starts with scheduling.giveway.dev/";
     let annotations =
         "metadata.annotations: Giveway's operator may not change annotations that start with scheduling.giveway.dev/";
@@ -344,7 +344,7 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
         call.refused(&operator, "the operator", &format!("cannot {words}")).await;
         call.refused(&webhook, "the webhook", &format!("cannot {words}")).await;
     }
-    let words = "metadata: Giveway's operator deletes only groups that it made from a template, for a replica or for an owner that they have no more, and that have no pods";
+    let words = "metadata: Giveway's operator may delete only groups without pods that it created from a template, for a replica, or for an owner that no longer exists";
     Call::delete(&format!("{groups}/train")).refused(&operator, "the operator", words).await;
     let taken =
         Call::merge(&format!("{groups}/train"), &json!({"metadata": {"labels": {keys::LABEL_MANAGED_BY: "me"}}}));
@@ -352,7 +352,7 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
         "metadata.labels[app.kubernetes.io/managed-by]: Giveway's operator writes it only when it creates a group";
     taken.refused(&operator, "the operator", words).await;
     let smaller = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}});
-    let words = "spec: Giveway's operator changes only minCount of the groups that it made for the owner of their pods";
+    let words = "spec: Giveway's operator may change only minCount of groups that it created for the owner of their pods";
     Call::merge(&format!("{groups}/train"), &smaller).refused(&operator, "the operator", words).await;
     let for_the_webhook = [
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),

@@ -43,7 +43,7 @@ async fn no_other_pod_is_bound_to_the_node_while_victims_terminate_and_afterward
     // A pod with `spec.nodeName` set by its creator is rejected too.
     let direct = world.pod("direct").on(&nodes[0]).try_create().await.err().map(|error| error.to_string());
     let words = format!(
-        "node {} is kept for a critical add-on (pod with UID {}) until that is bound, for ten minutes at most",
+        "node {} is kept for a critical add-on (pod with UID {}) until the add-on is bound, for at most ten minutes",
         nodes[0], dns.uid
     );
     assert!(direct.as_ref().is_some_and(|refusal| refusal.contains(&words)), "{direct:?}");
