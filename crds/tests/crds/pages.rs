@@ -187,6 +187,45 @@ fn commands_of_the_pages_exist() {
 }
 
 #[test]
+fn pages_agree_with_the_chart_and_with_what_is_published() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    // Until a release is published, no page may install one.
+    if read("README.md").contains("No images are published yet") {
+        for (page, text) in pages() {
+            assert!(
+                !text.contains("oci://ghcr.io/giveway"),
+                "{} installs a chart that is not published",
+                page.display()
+            );
+        }
+    }
+    let values = read("helm/values.yaml");
+    let add_ons = values.split_once("\ncriticalAddons:").unwrap().1;
+    let default = add_ons.lines().find_map(|line| line.strip_prefix("  enabled: ")).unwrap();
+    let installed = read("docs/install.md");
+    assert_eq!(installed.contains("From now on, Giveway evicts pods for [critical add-ons]"), default == "true");
+}
+
+#[test]
+fn the_promises_are_numbered_without_a_gap() {
+    let page = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+    let number = |line: &str| line.strip_prefix("| ")?.split_once(". ")?.0.parse::<usize>().ok();
+    let numbers: Vec<usize> = page.lines().filter_map(number).collect();
+    assert!(numbers.len() > 5 && numbers.iter().copied().eq(1..=numbers.len()), "{numbers:?}");
+}
+
+#[test]
+fn a_version_without_further_tests_is_in_no_list_of_them() {
+    let page = fs::read_to_string(root().join("docs/versions.md")).unwrap();
+    let (table, text) = page.split_once("\n* **Scenarios**").unwrap();
+    let (_, by_hand) = text.split_once("report that they need").unwrap();
+    let (by_hand, _) = by_hand.split_once("\n## ").unwrap();
+    let mut untested = table.lines().filter(|line| line.ends_with("| none yet |"));
+    let wrong = untested.find(|line| line.split(' ').nth(1).is_some_and(|version| by_hand.contains(version)));
+    assert_eq!(wrong, None, "docs/versions.md has further tests of this version");
+}
+
+#[test]
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 90, "README.md has {lines} lines: move the rest into docs/");
