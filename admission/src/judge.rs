@@ -5,7 +5,7 @@
 
 use crate::request::{Operation, Request};
 use crate::rules::{owner, pod_create, pod_group, priority_class, workload};
-use crate::verdict::{Notes, Outcome, Refusal, Verdict};
+use crate::verdict::{Notes, Refusal, Verdict, VerdictOutcome};
 use crate::view::ClusterView;
 use giveway_crds::kinds;
 use json_patch::Patch;
@@ -34,7 +34,7 @@ impl Endpoint {
 
 /// The kinds that have rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JudgedKind {
     /// Pods of the core group.
     Pod,
     /// Giveway's PodGroups.
@@ -47,7 +47,7 @@ pub enum Kind {
     Owner(&'static kinds::Kind),
 }
 
-impl Kind {
+impl JudgedKind {
     /// The kind that a request is about; `None` for kinds without rules.
     pub fn of(request: &Request<'_>) -> Option<Self> {
         match (&*request.resource.group, &*request.resource.resource) {
@@ -75,9 +75,9 @@ impl Kind {
 pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) -> Verdict {
     let mut notes = Notes::default();
     let outcome = match apply(endpoint, request, view, &mut notes) {
-        Ok(None) => Outcome::Allowed,
-        Ok(Some(patch)) => Outcome::Changed(patch),
-        Err(refusal) => Outcome::Refused(refusal),
+        Ok(None) => VerdictOutcome::Allowed,
+        Ok(Some(patch)) => VerdictOutcome::Changed(patch),
+        Err(refusal) => VerdictOutcome::Refused(refusal),
     };
     Verdict { outcome, notes }
 }
@@ -95,20 +95,24 @@ fn apply(
     if view.is_untouchable(request.namespace()) {
         return Ok(None);
     }
-    let Some(kind) = Kind::of(request) else { return Ok(None) };
+    let Some(kind) = JudgedKind::of(request) else { return Ok(None) };
     match (endpoint, kind, request.operation, request.sub_resource()) {
-        (Mutate, Kind::Pod, Create, "") => pod_create::create(request, view, notes),
-        (Mutate, Kind::PodGroup, Create | Update, "") => pod_group::fill::fill(request, view, notes),
-        (Mutate, Kind::Workload, Create | Update, "") => workload::fill::fill(request, view, notes),
-        (Mutate, Kind::PriorityClass, Create, "") => priority_class::fill::create(request, view),
-        (Mutate, Kind::PriorityClass, Update, "") => priority_class::fill::update(request),
-        (Mutate, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, true, notes),
-        (Templates, Kind::Owner(row), Create | Update, "") => owner::carry(row, request, view, false, notes),
-        (Validate, Kind::Pod, Create, "") => pod_create::stored::check(request, view, notes).map(|()| None),
-        (Validate, Kind::PodGroup, Create | Update, "") => pod_group::check::check(request, view, notes).map(|()| None),
-        (Validate, Kind::Workload, Create | Update, "") => workload::check::check(request, view, notes).map(|()| None),
-        (Validate, Kind::PriorityClass, Create, "") => priority_class::check::create(request).map(|()| None),
-        (Validate, Kind::PriorityClass, Update, "") => priority_class::check::update(request).map(|()| None),
+        (Mutate, JudgedKind::Pod, Create, "") => pod_create::create(request, view, notes),
+        (Mutate, JudgedKind::PodGroup, Create | Update, "") => pod_group::fill::fill(request, view, notes),
+        (Mutate, JudgedKind::Workload, Create | Update, "") => workload::fill::fill(request, view, notes),
+        (Mutate, JudgedKind::PriorityClass, Create, "") => priority_class::fill::create(request, view),
+        (Mutate, JudgedKind::PriorityClass, Update, "") => priority_class::fill::update(request),
+        (Mutate, JudgedKind::Owner(row), Create | Update, "") => owner::carry(row, request, view, true, notes),
+        (Templates, JudgedKind::Owner(row), Create | Update, "") => owner::carry(row, request, view, false, notes),
+        (Validate, JudgedKind::Pod, Create, "") => pod_create::stored::check(request, view, notes).map(|()| None),
+        (Validate, JudgedKind::PodGroup, Create | Update, "") => {
+            pod_group::check::check(request, view, notes).map(|()| None)
+        }
+        (Validate, JudgedKind::Workload, Create | Update, "") => {
+            workload::check::check(request, view, notes).map(|()| None)
+        }
+        (Validate, JudgedKind::PriorityClass, Create, "") => priority_class::check::create(request).map(|()| None),
+        (Validate, JudgedKind::PriorityClass, Update, "") => priority_class::check::update(request).map(|()| None),
         _ => Ok(None),
     }
 }

@@ -4,7 +4,7 @@ use giveway_crds::condition::Reason;
 
 /// An object that an event names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct EventObject {
     /// Its `apiVersion`.
     pub api_version: String,
     /// Its kind.
@@ -19,11 +19,11 @@ pub struct Object {
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct EventDraft {
     /// The object that it is about.
-    pub about: Object,
+    pub about: EventObject,
     /// The related object: the preemptor or the victim.
-    pub related: Option<Object>,
+    pub related: Option<EventObject>,
     /// Reason of the event.
     pub reason: Reason,
     /// Action of the event.

@@ -151,13 +151,13 @@ pub struct Metadata<'a> {
     pub deletion_timestamp: Option<Text<'a>>,
     /// Owners of the object.
     #[serde(borrow, default)]
-    pub owner_references: Option<Vec<Map<Owner<'a>>>>,
+    pub owner_references: Option<Vec<Map<OwnerReference<'a>>>>,
 }
 
 /// The part of an owner reference that rules read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Owner<'a> {
+pub struct OwnerReference<'a> {
     /// `apiVersion` of the owner.
     #[serde(borrow, default)]
     pub api_version: Text<'a>,
@@ -182,7 +182,7 @@ impl Metadata<'_> {
     }
 
     /// Returns its controller.
-    pub fn controller(&self) -> Option<&Owner<'_>> {
+    pub fn controller(&self) -> Option<&OwnerReference<'_>> {
         self.owner_references.iter().flatten().map(|owner| &**owner).find(|owner| owner.controller == Some(true))
     }
 

@@ -1,6 +1,6 @@
 //! Result of a rule, independent of the admission protocol.
 
-use crate::notice::Notice;
+use crate::notice::EventDraft;
 pub use giveway_crds::brief::shorten;
 use giveway_crds::names::is_subdomain;
 use json_patch::Patch;
@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Allowed, changed or rejected.
-    pub outcome: Outcome,
+    pub outcome: VerdictOutcome,
     /// Warnings, events and missing objects.
     pub notes: Notes,
 }
 
 /// Allowed, changed or rejected.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Outcome {
+pub enum VerdictOutcome {
     /// Allowed unchanged.
     #[default]
     Allowed,
@@ -28,7 +28,7 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
-impl Outcome {
+impl VerdictOutcome {
     /// Changes the object that was judged as the API server does.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub struct Notes {
     /// Warnings for the user; kubectl prints them.
     pub warnings: Vec<String>,
     /// Events on objects, for users who do not see the warnings.
-    pub events: Vec<Notice>,
+    pub events: Vec<EventDraft>,
     /// Objects that the verdict depends on and that the view does not contain: they may have been created just now.
     pub missing: BTreeSet<Reference>,
 }

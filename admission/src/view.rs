@@ -18,13 +18,13 @@ pub trait ClusterView {
     fn classes(&self) -> &Classes;
 
     /// Returns the PodGroup of this name: a native one if the name begins with the API group.
-    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>>;
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, GroupView>>;
 
     /// Returns true if the Workload of this name exists.
     fn has_workload(&self, namespace: &str, workload: &str) -> bool;
 
     /// Returns the group that this template of a Workload describes; `None` if the Workload or the template does not exist.
-    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>>;
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, GroupView>>;
 
     /// Returns true if Giveway does not act on this namespace.
     fn is_untouchable(&self, namespace: &str) -> bool {
@@ -73,7 +73,7 @@ impl Settings {
 
 /// What the rules for pods read of a group, from the PodGroup or from the template it will be created from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct GroupView {
     /// True if members are gated until the gang fits.
     pub gang: bool,
     /// The priority class of the group, if it has one.
@@ -88,7 +88,7 @@ pub struct Group {
     pub made_for: Option<(String, String)>,
 }
 
-impl Group {
+impl GroupView {
     /// Creates a group with this policy and class.
     pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
         let class_name = class_name.filter(|name| !name.is_empty()).cloned();

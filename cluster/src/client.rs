@@ -33,7 +33,7 @@ const _: () = assert!(IDLE.as_secs() + INTERVAL.as_secs() * PROBES as u64 <= 9);
 
 /// When a connection counts as dead.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct Keepalive {
     idle: Duration,
     interval: Duration,
     probes: u32,
@@ -48,11 +48,11 @@ pub type Service = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 /// # Errors
 /// The configuration cannot be used: for example, it names a proxy, or a key that cannot be read.
 pub fn builder(config: Config) -> Result<ClientBuilder<Service>, Error> {
-    let limits = Limits { idle: IDLE, interval: INTERVAL, probes: PROBES, unacknowledged: UNACKNOWLEDGED };
+    let limits = Keepalive { idle: IDLE, interval: INTERVAL, probes: PROBES, unacknowledged: UNACKNOWLEDGED };
     limited(config, limits)
 }
 
-fn limited(config: Config, limits: Limits) -> Result<ClientBuilder<Service>, Error> {
+fn limited(config: Config, limits: Keepalive) -> Result<ClientBuilder<Service>, Error> {
     // The connection to a proxy is made by the client library, if that is compiled with support for it.
     if config.proxy_url.is_some() {
         return ClientBuilder::try_from(config);
@@ -101,7 +101,7 @@ mod tests {
     /// A program of the kernel's packet filter that drops every packet: it returns 0 for the length to keep.
     const DROP: [SockFilter; 1] = [SockFilter::new(0x06, 0, 0, 0)];
     /// Limits with which a test need not wait for long.
-    const SHORT: Limits = Limits {
+    const SHORT: Keepalive = Keepalive {
         idle: Duration::from_secs(1),
         interval: Duration::from_secs(1),
         probes: 1,

@@ -4,7 +4,7 @@
 //! and each object is delivered as soon as it has arrived. After a watch has failed, the next one continues at the last version that was
 //! read; where the API server does not have the changes since then any more, everything is listed again.
 
-use crate::list::Page;
+use crate::list::ListPage;
 use crate::objects::{Kept, Salvaged};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -45,7 +45,7 @@ pub enum Event<K> {
 
 /// Why a list or watch ended.
 #[derive(Debug, Error)]
-pub enum Failure {
+pub enum WatchFailure {
     /// The list failed. It begins again with the next call.
     #[error("list: {0}")]
     List(#[source] kube::Error),
@@ -63,7 +63,7 @@ pub enum Failure {
     Missed(#[source] kube::Error),
 }
 
-impl Failure {
+impl WatchFailure {
     /// Returns true if the API server does not serve the kind that was to be listed.
     pub fn is_unserved(&self) -> bool {
         matches!(self, Self::List(kube::Error::Api(status)) if status.code == 404)
@@ -80,11 +80,11 @@ fn has_missed_something(error: &kube::Error) -> bool {
     }
 }
 
-enum State<K> {
+enum ReaderState<K> {
     /// Nothing is known.
     Empty,
     /// A page arrives.
-    Listing(Box<Page>),
+    Listing(Box<ListPage>),
     /// Everything up to this version is known.
     Known(String),
     /// The changes since this version arrive.
@@ -101,7 +101,7 @@ pub struct Reader<K> {
     api: Api<Salvaged<K>>,
     client: Client,
     params: WatchParams,
-    state: State<K>,
+    state: ReaderState<K>,
 }
 
 impl<K> Reader<K>
@@ -111,49 +111,49 @@ where
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.
     pub fn new(api: Api<Salvaged<K>>, params: WatchParams) -> Self {
-        Self { client: api.clone().into_client(), api, params, state: State::Empty }
+        Self { client: api.clone().into_client(), api, params, state: ReaderState::Empty }
     }
 
     /// Returns true if a list is in progress or begins with the next call. Only then must an event arrive within some time.
     pub fn is_listing(&self) -> bool {
-        matches!(self.state, State::Empty | State::Listing(_))
+        matches!(self.state, ReaderState::Empty | ReaderState::Listing(_))
     }
 
     /// Waits for the next event. If the returned future is dropped before it is complete, a list begins again.
     ///
     /// # Errors
-    /// See [`Failure`]. The caller waits before the next call.
-    pub async fn next(&mut self) -> Result<Event<K>, Failure> {
+    /// See [`WatchFailure`]. The caller waits before the next call.
+    pub async fn next(&mut self) -> Result<Event<K>, WatchFailure> {
         loop {
-            match std::mem::replace(&mut self.state, State::Empty) {
-                State::Empty => {
-                    self.state = State::Listing(Box::new(self.page(None).await?));
+            match std::mem::replace(&mut self.state, ReaderState::Empty) {
+                ReaderState::Empty => {
+                    self.state = ReaderState::Listing(Box::new(self.page(None).await?));
                     return Ok(Event::Begun);
                 }
-                State::Listing(mut page) => match page.next().await.map_err(Failure::List)? {
+                ReaderState::Listing(mut page) => match page.next().await.map_err(WatchFailure::List)? {
                     Some(object) => {
-                        self.state = State::Listing(page);
+                        self.state = ReaderState::Listing(page);
                         return Ok(Event::Listed(object));
                     }
                     None => match page.next_page() {
-                        Some(token) => self.state = State::Listing(Box::new(self.page(Some(token)).await?)),
+                        Some(token) => self.state = ReaderState::Listing(Box::new(self.page(Some(token)).await?)),
                         None => {
-                            self.state = State::Known(page.resource_version().to_owned());
+                            self.state = ReaderState::Known(page.resource_version().to_owned());
                             return Ok(Event::Complete);
                         }
                     },
                 },
-                State::Known(version) => {
-                    self.state = State::Known(version.clone());
+                ReaderState::Known(version) => {
+                    self.state = ReaderState::Known(version.clone());
                     match self.api.watch(&self.params, &version).await {
                         Ok(events) => {
                             let silent_since = Some(Instant::now());
-                            self.state = State::Watching { version, events: events.boxed(), silent_since };
+                            self.state = ReaderState::Watching { version, events: events.boxed(), silent_since };
                         }
                         Err(error) => return Err(self.failed(error)),
                     }
                 }
-                watching @ State::Watching { .. } => {
+                watching @ ReaderState::Watching { .. } => {
                     self.state = watching;
                     if let Some(event) = self.watched().await? {
                         return Ok(event);
@@ -164,7 +164,7 @@ where
     }
 
     /// Requests a page of the list: the first one, or the one with this token.
-    fn page(&self, token: Option<&str>) -> impl Future<Output = Result<Page, Failure>> + Send + use<K> {
+    fn page(&self, token: Option<&str>) -> impl Future<Output = Result<ListPage, WatchFailure>> + Send + use<K> {
         let params = ListParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
@@ -173,16 +173,16 @@ where
             ..ListParams::default()
         };
         let (client, path) = (self.client.clone(), self.api.resource_url().to_owned());
-        async move { Page::request(&client, &path, &params).await.map_err(Failure::List) }
+        async move { ListPage::request(&client, &path, &params).await.map_err(WatchFailure::List) }
     }
 
     /// Waits for the next event of the watch; `None` if it only changed the state.
-    async fn watched(&mut self) -> Result<Option<Event<K>>, Failure> {
-        let State::Watching { version, events, silent_since } = &mut self.state else { return Ok(None) };
+    async fn watched(&mut self) -> Result<Option<Event<K>>, WatchFailure> {
+        let ReaderState::Watching { version, events, silent_since } = &mut self.state else { return Ok(None) };
         let limit = Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN;
         let Ok(next) = tokio::time::timeout(limit, events.next()).await else {
-            self.state = State::Known(std::mem::take(version));
-            return Err(Failure::Silent(limit));
+            self.state = ReaderState::Known(std::mem::take(version));
+            return Err(WatchFailure::Silent(limit));
         };
         if let Some(Ok(event)) = &next {
             *silent_since = None;
@@ -204,20 +204,20 @@ where
             Some(Err(error)) => return Err(self.failed(error)),
             None => {
                 let is_short = silent_since.is_some_and(|since| since.elapsed() < TOO_SHORT);
-                self.state = State::Known(std::mem::take(version));
-                return if is_short { Err(Failure::Ended) } else { Ok(None) };
+                self.state = ReaderState::Known(std::mem::take(version));
+                return if is_short { Err(WatchFailure::Ended) } else { Ok(None) };
             }
         }))
     }
 
     /// Handles an error of a watch.
-    fn failed(&mut self, error: kube::Error) -> Failure {
-        self.state = match std::mem::replace(&mut self.state, State::Empty) {
-            State::Known(version) | State::Watching { version, .. } if !has_missed_something(&error) => {
-                State::Known(version)
+    fn failed(&mut self, error: kube::Error) -> WatchFailure {
+        self.state = match std::mem::replace(&mut self.state, ReaderState::Empty) {
+            ReaderState::Known(version) | ReaderState::Watching { version, .. } if !has_missed_something(&error) => {
+                ReaderState::Known(version)
             }
-            _ => return Failure::Missed(error),
+            _ => return WatchFailure::Missed(error),
         };
-        Failure::Watch(error)
+        WatchFailure::Watch(error)
     }
 }

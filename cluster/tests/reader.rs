@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use futures::{StreamExt as _, stream};
-use giveway_cluster::watch::{Event, Failure, Reader};
+use giveway_cluster::watch::{Event, Reader, WatchFailure};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -178,5 +178,5 @@ async fn a_kind_that_is_not_served_is_distinguished_from_other_errors() {
     let failure = reader.next().await.unwrap_err();
     assert!(!failure.is_unserved() && failure.to_string().contains("no endpoints"), "{failure}");
     expect(&mut reader, &["started"]).await;
-    assert!(matches!(reader.next().await, Err(Failure::List(_))));
+    assert!(matches!(reader.next().await, Err(WatchFailure::List(_))));
 }

@@ -58,15 +58,15 @@ impl fmt::Display for Mode {
 /// Error: the text is not a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?}: must be enforce, observe or off")]
-pub struct Unknown(pub String);
+pub struct UnknownMode(pub String);
 
 impl FromStr for Mode {
-    type Err = Unknown;
+    type Err = UnknownMode;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
+    fn from_str(text: &str) -> Result<Self, UnknownMode> {
         // The line end of a value that a user wrote by hand is not an error.
         let word = text.trim();
-        Self::ALL.into_iter().find(|mode| mode.as_str() == word).ok_or_else(|| Unknown(shortened(text)))
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word).ok_or_else(|| UnknownMode(shortened(text)))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::connection::Connection;
 use crate::crowd::{Crowd, GRACE};
-use crate::memory::Reservation;
+use crate::memory::MemoryReservation;
 use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -56,7 +56,7 @@ impl Unread {
 /// A complete body with its reservation.
 struct Complete {
     bytes: Vec<u8>,
-    _reservation: Reservation,
+    _reservation: MemoryReservation,
 }
 
 impl AsRef<[u8]> for Complete {
@@ -115,7 +115,7 @@ async fn reserve(
     connection: &Connection,
     bytes: usize,
     deadline: Instant,
-) -> Result<Reservation, Unread> {
+) -> Result<MemoryReservation, Unread> {
     loop {
         let changed = crowd.memory.changed();
         match crowd.memory.reserve(connection.source, bytes) {

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 /// The phase of a connection, with its start (time since the start of the server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ConnectionPhase {
     /// A request is unfinished: a part of the TLS handshake, of its headers or of its body is missing.
     Unfinished(Duration),
     /// Nothing has arrived since the TLS handshake. API servers open connections in advance, and send a request later or never.
@@ -33,7 +33,7 @@ pub enum Phase {
     Dismissed,
 }
 
-impl Phase {
+impl ConnectionPhase {
     /// Returns true if a request has not arrived completely. The first one is awaited from the start of the connection.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Self::Unfinished(_) | Self::Silent(_) | Self::Reserved(_))
@@ -41,21 +41,21 @@ impl Phase {
 }
 
 /// Encodes a phase in one number: the phase itself in the lowest three bits, the microseconds in the bits above.
-impl From<Phase> for u64 {
-    fn from(phase: Phase) -> Self {
+impl From<ConnectionPhase> for u64 {
+    fn from(phase: ConnectionPhase) -> Self {
         let since = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX) << 3;
         match phase {
-            Phase::Unfinished(time) => since(time),
-            Phase::Reserved(time) => since(time) | 1,
-            Phase::Idle(time) => since(time) | 2,
-            Phase::Busy => 3,
-            Phase::Dismissed => 4,
-            Phase::Silent(time) => since(time) | 5,
+            ConnectionPhase::Unfinished(time) => since(time),
+            ConnectionPhase::Reserved(time) => since(time) | 1,
+            ConnectionPhase::Idle(time) => since(time) | 2,
+            ConnectionPhase::Busy => 3,
+            ConnectionPhase::Dismissed => 4,
+            ConnectionPhase::Silent(time) => since(time) | 5,
         }
     }
 }
 
-impl From<u64> for Phase {
+impl From<u64> for ConnectionPhase {
     fn from(number: u64) -> Self {
         let since = Duration::from_micros(number >> 3);
         match number & 7 {
@@ -96,18 +96,18 @@ pub struct Connection {
 impl Connection {
     /// Creates a connection of this client, whose first request is unfinished.
     pub fn new(source: IpAddr, room: Arc<Room>) -> Self {
-        let phase = AtomicU64::new(Phase::Unfinished(room.now()).into());
+        let phase = AtomicU64::new(ConnectionPhase::Unfinished(room.now()).into());
         Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
     }
 
     /// Returns the current phase.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ConnectionPhase {
         self.phase.load(Ordering::Acquire).into()
     }
 
     /// The TLS handshake is complete.
     pub fn begin_conversation(&self) {
-        self.change(|phase| matches!(phase, Phase::Unfinished(_)), Phase::Silent(self.room.now()));
+        self.change(|phase| matches!(phase, ConnectionPhase::Unfinished(_)), ConnectionPhase::Silent(self.room.now()));
     }
 
     /// The headers of a request are complete. Returns the time for which the request has been unfinished, and a guard: the
@@ -116,7 +116,7 @@ impl Connection {
         // The client may have sent the headers together with the request before.
         self.bytes_arrived();
         let since = match self.phase() {
-            Phase::Unfinished(since) => self.room.now().saturating_sub(since),
+            ConnectionPhase::Unfinished(since) => self.room.now().saturating_sub(since),
             _ => Duration::ZERO,
         };
         (since, RequestGuard(Arc::clone(self)))
@@ -124,34 +124,40 @@ impl Connection {
 
     /// Memory for the body of the unfinished request is reserved.
     pub fn reserve(&self) {
-        self.change(|phase| matches!(phase, Phase::Unfinished(_)), Phase::Reserved(self.room.now()));
+        self.change(
+            |phase| matches!(phase, ConnectionPhase::Unfinished(_)),
+            ConnectionPhase::Reserved(self.room.now()),
+        );
     }
 
     /// The request is complete and is being answered. Returns false if the connection was dismissed before.
     pub fn complete_request(&self) -> bool {
-        self.change(Phase::is_unfinished, Phase::Busy)
+        self.change(ConnectionPhase::is_unfinished, ConnectionPhase::Busy)
     }
 
     fn end_request(&self) {
-        self.change(|phase| phase != Phase::Dismissed, Phase::Idle(self.room.now()));
+        self.change(|phase| phase != ConnectionPhase::Dismissed, ConnectionPhase::Idle(self.room.now()));
         self.room.tell_idle();
     }
 
     fn bytes_arrived(&self) {
         match self.phase() {
-            Phase::Idle(_) | Phase::Silent(_) => {
-                let is_quiet = |phase| matches!(phase, Phase::Idle(_) | Phase::Silent(_));
-                self.change(is_quiet, Phase::Unfinished(self.room.now()));
+            ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_) => {
+                let is_quiet = |phase| matches!(phase, ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_));
+                self.change(is_quiet, ConnectionPhase::Unfinished(self.room.now()));
             }
-            Phase::Reserved(_) => {
-                self.change(|phase| matches!(phase, Phase::Reserved(_)), Phase::Reserved(self.room.now()));
+            ConnectionPhase::Reserved(_) => {
+                self.change(
+                    |phase| matches!(phase, ConnectionPhase::Reserved(_)),
+                    ConnectionPhase::Reserved(self.room.now()),
+                );
             }
-            Phase::Unfinished(_) | Phase::Busy | Phase::Dismissed => {}
+            ConnectionPhase::Unfinished(_) | ConnectionPhase::Busy | ConnectionPhase::Dismissed => {}
         }
     }
 
     /// Changes the phase if it is one of `from`, and returns true if so.
-    fn change(&self, from: impl Fn(Phase) -> bool, to: Phase) -> bool {
+    fn change(&self, from: impl Fn(ConnectionPhase) -> bool, to: ConnectionPhase) -> bool {
         let changed =
             self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));
         changed.is_ok()
@@ -159,8 +165,8 @@ impl Connection {
 
     /// Closes the connection if it is still in this phase, and returns true if so. A request that has started meanwhile
     /// is answered.
-    pub fn dismiss(&self, phase: Phase) -> bool {
-        let to = Phase::Dismissed.into();
+    pub fn dismiss(&self, phase: ConnectionPhase) -> bool {
+        let to = ConnectionPhase::Dismissed.into();
         let dismissed = self.phase.compare_exchange(phase.into(), to, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if dismissed {
             self.tell(Order::Close);
@@ -208,19 +214,19 @@ impl Drop for RequestGuard {
 
 /// A stream that reports arriving bytes.
 #[derive(Debug)]
-pub struct Observed<S> {
+pub struct ObservedStream<S> {
     stream: S,
     connection: Arc<Connection>,
 }
 
-impl<S> Observed<S> {
+impl<S> ObservedStream<S> {
     /// Observes `stream`.
     pub fn new(stream: S, connection: Arc<Connection>) -> Self {
         Self { stream, connection }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -231,7 +237,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -265,10 +271,10 @@ mod tests {
     #[test]
     fn a_phase_survives_being_a_number() {
         let time = Duration::from_millis(123_456);
-        let (unfinished, silent, reserved) = (Phase::Unfinished(time), Phase::Silent(time), Phase::Reserved(time));
-        let phases = [unfinished, silent, reserved, Phase::Idle(time), Phase::Busy, Phase::Dismissed];
+        let (unfinished, silent, reserved) = (ConnectionPhase::Unfinished(time), ConnectionPhase::Silent(time), ConnectionPhase::Reserved(time));
+        let phases = [unfinished, silent, reserved, ConnectionPhase::Idle(time), ConnectionPhase::Busy, ConnectionPhase::Dismissed];
         for phase in phases {
-            assert_eq!(Phase::from(u64::from(phase)), phase);
+            assert_eq!(ConnectionPhase::from(u64::from(phase)), phase);
         }
     }
 
@@ -279,18 +285,18 @@ mod tests {
         let unfinished = connection.phase();
         assert!(unfinished.is_unfinished());
         connection.reserve();
-        assert!(matches!(connection.phase(), Phase::Reserved(_)) && connection.phase().is_unfinished());
+        assert!(matches!(connection.phase(), ConnectionPhase::Reserved(_)) && connection.phase().is_unfinished());
         assert!(connection.complete_request());
-        assert_eq!(connection.phase(), Phase::Busy);
+        assert_eq!(connection.phase(), ConnectionPhase::Busy);
         assert!(!connection.dismiss(unfinished), "it is being answered");
         drop(request);
-        assert!(matches!(connection.phase(), Phase::Idle(_)));
+        assert!(matches!(connection.phase(), ConnectionPhase::Idle(_)));
 
         let (_, request) = connection.begin_request();
         assert!(connection.phase().is_unfinished(), "headers that came with the request before count from now");
         assert!(connection.dismiss(connection.phase()));
         assert!(!connection.complete_request());
         drop(request);
-        assert_eq!(connection.phase(), Phase::Dismissed);
+        assert_eq!(connection.phase(), ConnectionPhase::Dismissed);
     }
 }

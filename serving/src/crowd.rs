@@ -5,9 +5,9 @@
 //! memory), and without one the connection that has been idle longest. A request gets [`GRACE`] before; otherwise it
 //! could never finish. A complete request is never dismissed.
 
-use crate::connection::{Connection, Order, Phase};
+use crate::connection::{Connection, ConnectionPhase, Order};
 use crate::limits::Limits;
-use crate::memory::{Memory, Shortage};
+use crate::memory::{BodyMemory, Shortage};
 use crate::metrics::ServerMetrics;
 use crate::room::Room;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Crowd {
     /// Limits of the server.
     pub limits: Limits,
     /// Memory for bodies.
-    pub memory: Arc<Memory>,
+    pub memory: Arc<BodyMemory>,
     /// Metrics of the server.
     pub metrics: ServerMetrics,
     room: Arc<Room>,
@@ -34,7 +34,7 @@ pub struct Crowd {
 impl Crowd {
     /// Creates the set of the connections of a server with these limits.
     pub fn new(limits: Limits, metrics: ServerMetrics) -> Self {
-        let memory = Arc::new(Memory::new(limits.memory, metrics.body_bytes.clone()));
+        let memory = Arc::new(BodyMemory::new(limits.memory, metrics.body_bytes.clone()));
         Self { limits, memory, metrics, room: Arc::default(), members: Mutex::default() }
     }
 
@@ -48,7 +48,7 @@ impl Crowd {
         });
         if unfinished > self.limits.unfinished {
             self.dismiss_longest(|member, phase| match phase {
-                Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) => {
+                ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => {
                     member.source == source && self.is_past(since, GRACE)
                 }
                 _ => false,
@@ -68,9 +68,9 @@ impl Crowd {
             for connection in members.values() {
                 let phase = connection.phase();
                 let overdue = match phase {
-                    Phase::Unfinished(since) | Phase::Reserved(since) => self.is_past(since, self.limits.arrival),
-                    Phase::Silent(since) | Phase::Idle(since) => self.is_past(since, self.limits.idle),
-                    Phase::Busy | Phase::Dismissed => false,
+                    ConnectionPhase::Unfinished(since) | ConnectionPhase::Reserved(since) => self.is_past(since, self.limits.arrival),
+                    ConnectionPhase::Silent(since) | ConnectionPhase::Idle(since) => self.is_past(since, self.limits.idle),
+                    ConnectionPhase::Busy | ConnectionPhase::Dismissed => false,
                 };
                 if overdue && connection.dismiss(phase) {
                     tracing::debug!(?phase, "a connection is closed because it took too long");
@@ -82,9 +82,9 @@ impl Crowd {
     /// Frees a connection slot. Returns false if every connection is busy or within [`GRACE`].
     pub fn dismiss_for_slot(&self) -> bool {
         self.dismiss_longest(|_, phase| match phase {
-            Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) => self.is_past(since, GRACE),
-            Phase::Idle(_) => true,
-            Phase::Busy | Phase::Dismissed => false,
+            ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => self.is_past(since, GRACE),
+            ConnectionPhase::Idle(_) => true,
+            ConnectionPhase::Busy | ConnectionPhase::Dismissed => false,
         })
     }
 
@@ -95,21 +95,21 @@ impl Crowd {
                 Shortage::OfSource(source) => member.source == source,
                 Shortage::OfAll => true,
             };
-            counts && matches!(phase, Phase::Reserved(since) if self.is_past(since, self.limits.stall))
+            counts && matches!(phase, ConnectionPhase::Reserved(since) if self.is_past(since, self.limits.stall))
         })
     }
 
     /// Dismisses one connection: an unfinished request before an idle connection, and the one whose phase has lasted
     /// longest. Returns false if there is none.
-    fn dismiss_longest(&self, eligible: impl Fn(&Connection, Phase) -> bool) -> bool {
+    fn dismiss_longest(&self, eligible: impl Fn(&Connection, ConnectionPhase) -> bool) -> bool {
         let dismissed = self.with(|members| {
             let candidates = members.values().filter_map(|member| {
                 let phase = member.phase();
                 let since = match phase {
-                    Phase::Unfinished(since) | Phase::Silent(since) | Phase::Reserved(since) | Phase::Idle(since) => {
+                    ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) | ConnectionPhase::Idle(since) => {
                         since
                     }
-                    Phase::Busy | Phase::Dismissed => return None,
+                    ConnectionPhase::Busy | ConnectionPhase::Dismissed => return None,
                 };
                 eligible(member, phase).then_some((!phase.is_unfinished(), since, phase, member))
             });
@@ -172,7 +172,7 @@ mod tests {
         }
         for index in [2, 1, 3] {
             assert!(crowd.dismiss_for_slot());
-            assert_eq!(members[index].phase(), Phase::Dismissed, "{index}");
+            assert_eq!(members[index].phase(), ConnectionPhase::Dismissed, "{index}");
         }
         assert!(!crowd.dismiss_for_slot(), "the last one is busy");
         drop(busy);
@@ -193,7 +193,7 @@ mod tests {
         assert!(own.iter().all(|one| one.phase().is_unfinished()), "none of them is past its grace time");
         sleep(GRACE + 10 * TICK);
         own.push(join(5));
-        let dismissed = |one: &Arc<Connection>| one.phase() == Phase::Dismissed;
+        let dismissed = |one: &Arc<Connection>| one.phase() == ConnectionPhase::Dismissed;
         assert_eq!(own.iter().map(dismissed).collect::<Vec<_>>(), [true, false, false, false]);
         assert!(!dismissed(&other) && !dismissed(&idle));
         assert!(
@@ -211,9 +211,9 @@ mod tests {
         one.reserve();
         assert!(!crowd.dismiss_for_memory(Shortage::OfSource(source(1))), "it has just reserved its memory");
         assert!(crowd.dismiss_for_memory(Shortage::OfAll));
-        assert_eq!(other.phase(), Phase::Dismissed);
+        assert_eq!(other.phase(), ConnectionPhase::Dismissed);
         sleep(150 * TICK);
         assert!(crowd.dismiss_for_memory(Shortage::OfSource(source(1))));
-        assert_eq!(one.phase(), Phase::Dismissed);
+        assert_eq!(one.phase(), ConnectionPhase::Dismissed);
     }
 }

@@ -11,15 +11,15 @@ use tokio::sync::futures::Notified;
 
 /// The memory for the bodies of a server.
 #[derive(Debug)]
-pub struct Memory {
+pub struct BodyMemory {
     total: usize,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     changed: Notify,
     used: Gauge,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     /// Bytes of all reservations.
     used: usize,
     /// Bytes that are reserved for unfinished requests, by client address.
@@ -37,14 +37,14 @@ pub enum Shortage {
 
 /// Reserved memory; free again when it is dropped.
 #[derive(Debug)]
-pub struct Reservation {
-    memory: Arc<Memory>,
+pub struct MemoryReservation {
+    memory: Arc<BodyMemory>,
     bytes: usize,
     /// The client address that the reservation counts for until the request is complete.
     source: Option<IpAddr>,
 }
 
-impl Memory {
+impl BodyMemory {
     /// Creates `total` bytes of memory; `used` shows how much is reserved.
     pub fn new(total: usize, used: Gauge) -> Self {
         Self { total, state: Mutex::default(), changed: Notify::new(), used }
@@ -52,7 +52,7 @@ impl Memory {
 
     /// Reserves memory for an unfinished request of this address. A request of an address without a reservation gets more
     /// than a quarter if it needs it.
-    pub fn reserve(self: &Arc<Self>, source: IpAddr, bytes: usize) -> Result<Reservation, Shortage> {
+    pub fn reserve(self: &Arc<Self>, source: IpAddr, bytes: usize) -> Result<MemoryReservation, Shortage> {
         let bytes = bytes.min(self.total);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let own = state.unfinished.get(&source).copied().unwrap_or_default();
@@ -65,7 +65,7 @@ impl Memory {
         state.used += bytes;
         state.unfinished.insert(source, own + bytes);
         self.used.inc_by(signed(bytes));
-        Ok(Reservation { memory: Arc::clone(self), bytes, source: Some(source) })
+        Ok(MemoryReservation { memory: Arc::clone(self), bytes, source: Some(source) })
     }
 
     /// Waits until memory becomes free, or a request complete, after this call.
@@ -74,7 +74,7 @@ impl Memory {
     }
 }
 
-impl State {
+impl MemoryState {
     fn forget(&mut self, source: Option<IpAddr>, bytes: usize) {
         let Some(source) = source else { return };
         match self.unfinished.get(&source).copied() {
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-impl Reservation {
+impl MemoryReservation {
     /// The request is complete: it no longer counts for its client address.
     pub fn complete(&mut self) {
         let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.used -= self.bytes;
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn unfinished_requests_of_one_address_get_a_quarter_and_complete_ones_are_not_limited_per_address() {
         let (gauge, one, other) = (Gauge::default(), source(1), source(2));
-        let memory = Arc::new(Memory::new(1000, gauge.clone()));
+        let memory = Arc::new(BodyMemory::new(1000, gauge.clone()));
         let mut first = memory.reserve(one, 200).unwrap();
         assert_eq!(memory.reserve(one, 51).unwrap_err(), Shortage::OfSource(one));
         let second = memory.reserve(one, 50).unwrap();

@@ -5,14 +5,14 @@
 
 use crate::deadline::Deadline;
 use crate::lookup::Lookup;
-use crate::metrics::{Metrics, RequestLabels};
-use crate::review::{self, Answer};
-use crate::view::{Found, Known};
+use crate::metrics::{Metrics, ReviewLabels};
+use crate::review::{self, ReviewResponse};
+use crate::view::{LookedUp, RequestView};
 use crate::watch::SharedView;
-use giveway_admission::judge::{Endpoint, Kind, judge};
-use giveway_admission::notice::Notice;
+use giveway_admission::judge::{Endpoint, JudgedKind, judge};
+use giveway_admission::notice::EventDraft;
 use giveway_admission::request::Request;
-use giveway_admission::verdict::{Outcome, Refusal, Verdict};
+use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
 use giveway_admission::view::ClusterView;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Admission<L> {
     lookup: L,
     metrics: Arc<Metrics>,
     rule: Rule,
-    notices: Option<mpsc::Sender<Notice>>,
+    notices: Option<mpsc::Sender<EventDraft>>,
     patience: Duration,
 }
 
@@ -52,7 +52,7 @@ impl<L: Lookup> Admission<L> {
     }
 
     /// Sends the events of allowed requests to this queue.
-    pub fn with_notices(self, notices: mpsc::Sender<Notice>) -> Self {
+    pub fn with_notices(self, notices: mpsc::Sender<EventDraft>) -> Self {
         Self { notices: Some(notices), ..self }
     }
 
@@ -60,7 +60,12 @@ impl<L: Lookup> Admission<L> {
     ///
     /// # Errors
     /// The view was not complete in time.
-    pub async fn answer(&self, endpoint: Endpoint, body: &[u8], deadline: Deadline) -> Result<Answer, NotReady> {
+    pub async fn answer(
+        &self,
+        endpoint: Endpoint,
+        body: &[u8],
+        deadline: Deadline,
+    ) -> Result<ReviewResponse, NotReady> {
         let started = Instant::now();
         let request = match catch_unwind(|| review::decode(body)) {
             Ok(Ok(request)) => request,
@@ -79,7 +84,7 @@ impl<L: Lookup> Admission<L> {
         if patience.limit(self.view.synced()).await.is_none() {
             return Err(NotReady);
         }
-        let mut found = Found::default();
+        let mut found = LookedUp::default();
         let mut verdict = self.judge(endpoint, &request, &found);
         for _ in 0..LOOKUP_ROUNDS {
             if verdict.notes.missing.is_empty() {
@@ -99,18 +104,18 @@ impl<L: Lookup> Admission<L> {
         Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
     }
 
-    fn judge(&self, endpoint: Endpoint, request: &Request<'_>, found: &Found) -> Verdict {
+    fn judge(&self, endpoint: Endpoint, request: &Request<'_>, found: &LookedUp) -> Verdict {
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let view = self.view.read();
-            (self.rule)(endpoint, request, &Known::with(&view, found))
+            (self.rule)(endpoint, request, &RequestView::with(&view, found))
         }));
-        judged.unwrap_or_else(|_| Verdict { outcome: Outcome::Refused(self.panicked()), ..Verdict::default() })
+        judged.unwrap_or_else(|_| Verdict { outcome: VerdictOutcome::Refused(self.panicked()), ..Verdict::default() })
     }
 
     /// Sends the events, unless the request is a dry run or rejected.
     fn tell(&self, request: &Request<'_>, verdict: &mut Verdict) {
         let events = std::mem::take(&mut verdict.notes.events);
-        let happens = !request.dry_run && !matches!(verdict.outcome, Outcome::Refused(_));
+        let happens = !request.dry_run && !matches!(verdict.outcome, VerdictOutcome::Refused(_));
         if let Some(notices) = self.notices.as_ref().filter(|_| happens) {
             for event in events {
                 // A full queue means that there are more events than anyone reads.
@@ -126,25 +131,25 @@ impl<L: Lookup> Admission<L> {
     }
 }
 
-fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> RequestLabels {
+fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> ReviewLabels {
     let (endpoint, operation) = (endpoint.as_str(), request.operation.as_str());
-    let kind = Kind::of(request).map_or("other", Kind::as_str);
+    let kind = JudgedKind::of(request).map_or("other", JudgedKind::as_str);
     let (allowed, code) = match &verdict.outcome {
-        Outcome::Refused(refusal) => ("false", refusal.code),
+        VerdictOutcome::Refused(refusal) => ("false", refusal.code),
         _ => ("true", 200),
     };
-    RequestLabels { endpoint, kind, operation, allowed, code }
+    ReviewLabels { endpoint, kind, operation, allowed, code }
 }
 
 fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
     let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &*request.resource.resource);
     let (namespace, name, user) = (request.namespace(), request.name.as_deref().unwrap_or_default(), request.user());
     match &verdict.outcome {
-        Outcome::Refused(Refusal { code, message }) => {
+        VerdictOutcome::Refused(Refusal { code, message }) => {
             tracing::info!(endpoint, operation, resource, namespace, name, user, code, message, "refused");
         }
         outcome => {
-            let changed = matches!(outcome, Outcome::Changed(_));
+            let changed = matches!(outcome, VerdictOutcome::Changed(_));
             tracing::debug!(endpoint, operation, resource, namespace, name, user, changed, "allowed");
         }
     }

@@ -9,9 +9,9 @@
 
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
-use crate::view::{Found, templates_of};
+use crate::view::{LookedUp, templates_of};
 use giveway_admission::verdict::Reference;
-use giveway_admission::view::Group;
+use giveway_admission::view::GroupView;
 use giveway_crds::priority::Class;
 use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -33,7 +33,7 @@ const MOST: usize = 32;
 /// Finds missing objects.
 pub trait Lookup: Send + Sync + 'static {
     /// Looks up the objects until the deadline, and returns those that were found by then.
-    fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> impl Future<Output = Found> + Send;
+    fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> impl Future<Output = LookedUp> + Send;
 }
 
 /// Finds nothing.
@@ -41,8 +41,8 @@ pub trait Lookup: Send + Sync + 'static {
 pub struct NoLookup;
 
 impl Lookup for NoLookup {
-    async fn fetch(&self, _: &BTreeSet<Reference>, _: Deadline) -> Found {
-        Found::default()
+    async fn fetch(&self, _: &BTreeSet<Reference>, _: Deadline) -> LookedUp {
+        LookedUp::default()
     }
 }
 
@@ -60,8 +60,8 @@ impl ApiLookup {
         Self { client, metrics, slots: Arc::new(Semaphore::new(MOST)) }
     }
 
-    async fn one(&self, reference: &Reference) -> Found {
-        let mut found = Found::default();
+    async fn one(&self, reference: &Reference) -> LookedUp {
+        let mut found = LookedUp::default();
         match reference {
             Reference::Class(name) => {
                 let class = self.get(Api::<PriorityClass>::all(self.client.clone()), name).await;
@@ -69,7 +69,7 @@ impl ApiLookup {
             }
             Reference::PodGroup { namespace, name } => {
                 let group = self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name).await;
-                found.groups.extend(group.map(|group| (namespace.clone(), named(name, Group::of(&group)))));
+                found.groups.extend(group.map(|group| (namespace.clone(), named(name, GroupView::of(&group)))));
             }
             Reference::Workload { namespace, name } => {
                 let workload = self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name).await;
@@ -97,8 +97,8 @@ fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
 }
 
 impl Lookup for ApiLookup {
-    async fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> Found {
-        let mut found = Found::default();
+    async fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> LookedUp {
+        let mut found = LookedUp::default();
         let all = async {
             for one in futures::future::join_all(missing.iter().map(|reference| self.one(reference))).await {
                 found.extend(one);

@@ -4,7 +4,7 @@
 //! together get a bounded number of events, and those of one namespace a quarter of it; further events are dropped.
 //! Responses never wait for or depend on events.
 
-use giveway_admission::notice::{Notice, Object};
+use giveway_admission::notice::{EventDraft, EventObject};
 use giveway_crds::kinds;
 use giveway_crds::names::is_subdomain;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -32,7 +32,7 @@ const QUEUE: usize = 256;
 
 /// Remembers the last events, and limits their number.
 #[derive(Debug, Default)]
-pub struct Limiter {
+pub struct EventLimiter {
     written: BTreeMap<(String, &'static str), Instant>,
     window: Option<Window>,
 }
@@ -44,9 +44,9 @@ struct Window {
     of: BTreeMap<String, usize>,
 }
 
-impl Limiter {
+impl EventLimiter {
     /// Returns true if this event may be written now, and then counts it.
-    pub fn admit(&mut self, notice: &Notice, now: Instant) -> bool {
+    pub fn admit(&mut self, notice: &EventDraft, now: Instant) -> bool {
         let key = (notice.about.uid.clone(), notice.reason.as_str());
         if self.written.get(&key).is_some_and(|since| now - *since < AGAIN) {
             return false;
@@ -71,23 +71,23 @@ impl Limiter {
 }
 
 /// Creates a queue of events.
-pub fn queue() -> (mpsc::Sender<Notice>, mpsc::Receiver<Notice>) {
+pub fn queue() -> (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>) {
     mpsc::channel(QUEUE)
 }
 
 /// Writes queued events until the queue is closed.
-pub async fn write(client: Client, notices: mpsc::Receiver<Notice>) {
+pub async fn write(client: Client, notices: mpsc::Receiver<EventDraft>) {
     write_of(client, notices, false).await;
 }
 
 /// Like [`write()`], for owners, each of which is read first: any client that can reach the port can forge a review, and
 /// must not cause an event on an object that does not exist. The limit of events also limits these reads.
-pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<Notice>) {
+pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<EventDraft>) {
     write_of(client, notices, true).await;
 }
 
 /// Returns true if the API server has the owner with this UID. An owner that cannot be read counts as missing.
-async fn exists(client: &Client, object: &Object) -> bool {
+async fn exists(client: &Client, object: &EventObject) -> bool {
     let Some(row) = kinds::of_version(&object.api_version, object.kind) else { return false };
     // The names become part of the request path.
     if ![&object.namespace, &object.name].into_iter().all(|name| is_subdomain(name)) {
@@ -105,10 +105,10 @@ async fn exists(client: &Client, object: &Object) -> bool {
     }
 }
 
-async fn write_of(client: Client, mut notices: mpsc::Receiver<Notice>, read_first: bool) {
+async fn write_of(client: Client, mut notices: mpsc::Receiver<EventDraft>, read_first: bool) {
     let reporter = Reporter { controller: "giveway-webhook".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let recorder = Recorder::new(client.clone(), reporter);
-    let mut limiter = Limiter::default();
+    let mut limiter = EventLimiter::default();
     while let Some(notice) = notices.recv().await {
         if !limiter.admit(&notice, Instant::now()) || (read_first && !exists(&client, &notice.about).await) {
             continue;
@@ -126,7 +126,7 @@ async fn write_of(client: Client, mut notices: mpsc::Receiver<Notice>, read_firs
     }
 }
 
-fn reference(object: Object) -> ObjectReference {
+fn reference(object: EventObject) -> ObjectReference {
     ObjectReference {
         api_version: Some(object.api_version),
         kind: Some(object.kind.to_owned()),
@@ -146,15 +146,15 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
-    fn notice(uid: &str, reason: Reason) -> Notice {
+    fn notice(uid: &str, reason: Reason) -> EventDraft {
         let (namespace, name, uid) = ("a".to_owned(), "p".to_owned(), uid.to_owned());
-        let about = Object { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid };
-        Notice { about, related: None, reason, action: "Refusing", note: "why".into() }
+        let about = EventObject { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid };
+        EventDraft { about, related: None, reason, action: "Refusing", note: "why".into() }
     }
 
     #[test]
     fn a_reason_is_reported_once_a_minute_and_another_reason_at_once() {
-        let (mut limiter, start) = (Limiter::default(), Instant::now());
+        let (mut limiter, start) = (EventLimiter::default(), Instant::now());
         let one = notice("u", Reason::GuaranteedBudget);
         assert!(limiter.admit(&one, start));
         assert!(!limiter.admit(&one, start + AGAIN - Duration::from_secs(1)));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_objects_gets_a_bounded_number_of_events() {
-        let (mut limiter, start) = (Limiter::default(), Instant::now());
+        let (mut limiter, start) = (EventLimiter::default(), Instant::now());
         let many = (0..2 * MOST_IN_WINDOW).map(|n| {
             let mut notice = notice(&n.to_string(), Reason::NoPreemptor);
             notice.about.namespace = format!("team-{}", n % 10);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn many_events_of_one_namespace_do_not_suppress_those_of_others() {
-        let (mut limiter, start) = (Limiter::default(), Instant::now());
+        let (mut limiter, start) = (EventLimiter::default(), Instant::now());
         let mut admit = |namespace: &str, uid: usize, now: Instant| {
             let mut notice = notice(&format!("{namespace}-{uid}"), Reason::NoPreemptor);
             notice.about.namespace = namespace.to_owned();
@@ -209,7 +209,7 @@ mod tests {
         });
         let mut notice = notice(uid, Reason::GangLabelTooLate);
         let (namespace, name, uid) = ("team".to_owned(), name.to_owned(), uid.to_owned());
-        notice.about = Object { api_version: "batch/v1".to_owned(), kind: "Job", namespace, name, uid };
+        notice.about = EventObject { api_version: "batch/v1".to_owned(), kind: "Job", namespace, name, uid };
         let (sender, notices) = queue();
         sender.try_send(notice).unwrap();
         drop(sender);

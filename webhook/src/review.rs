@@ -6,7 +6,7 @@
 
 use giveway_admission::object::{Map, Text, unreadable};
 use giveway_admission::request::Request;
-use giveway_admission::verdict::{Outcome, Refusal, Verdict};
+use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -149,9 +149,9 @@ impl<'de> Deserialize<'de> for Syntax {
 
 /// The bytes of an `AdmissionReview` with a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer(Vec<u8>);
+pub struct ReviewResponse(Vec<u8>);
 
-impl Answer {
+impl ReviewResponse {
     /// Returns the bytes, as JSON.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
@@ -182,12 +182,12 @@ struct Status<'a> {
 }
 
 /// Encodes the verdict on the request with this uid as an `AdmissionReview`.
-pub fn encode(uid: &str, verdict: &Verdict) -> Answer {
+pub fn encode(uid: &str, verdict: &Verdict) -> ReviewResponse {
     let warnings = &verdict.notes.warnings;
     match &verdict.outcome {
-        Outcome::Allowed => answer(&Response { warnings, ..allowed(uid) }),
-        Outcome::Refused(refusal) => answer(&Response { warnings, ..refused(uid, refusal) }),
-        Outcome::Changed(Patch(operations)) => match serde_json::to_vec(operations) {
+        VerdictOutcome::Allowed => answer(&Response { warnings, ..allowed(uid) }),
+        VerdictOutcome::Refused(refusal) => answer(&Response { warnings, ..refused(uid, refusal) }),
+        VerdictOutcome::Changed(Patch(operations)) => match serde_json::to_vec(operations) {
             Ok(bytes) => {
                 let (patch_type, patch) = (Some("JSONPatch"), Some(ByteString(bytes)));
                 answer(&Response { warnings, patch_type, patch, ..allowed(uid) })
@@ -198,12 +198,12 @@ pub fn encode(uid: &str, verdict: &Verdict) -> Answer {
 }
 
 /// Returns an `AdmissionReview` that allows the object unchanged.
-pub fn encode_allowed(uid: &str) -> Answer {
+pub fn encode_allowed(uid: &str) -> ReviewResponse {
     answer(&allowed(uid))
 }
 
 /// Returns an `AdmissionReview` that rejects the request.
-pub fn encode_refusal(uid: &str, refusal: &Refusal) -> Answer {
+pub fn encode_refusal(uid: &str, refusal: &Refusal) -> ReviewResponse {
     answer(&refused(uid, refusal))
 }
 
@@ -217,7 +217,7 @@ fn refused<'a>(uid: &'a str, refusal: &'a Refusal) -> Response<'a> {
     Response { allowed: false, status, ..allowed(uid) }
 }
 
-fn answer(response: &Response<'_>) -> Answer {
+fn answer(response: &Response<'_>) -> ReviewResponse {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Answered<'a> {
@@ -228,5 +228,5 @@ fn answer(response: &Response<'_>) -> Answer {
 
     let answered = Answered { api_version: API_VERSION, kind: KIND, response };
     // Strings and numbers can always be written as JSON.
-    Answer(serde_json::to_vec(&answered).unwrap_or_default())
+    ReviewResponse(serde_json::to_vec(&answered).unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use crate::guard::claim::Ledger;
 use crate::health::Health;
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
-use crate::review::Answer;
+use crate::review::ReviewResponse;
 use giveway_admission::judge::Endpoint;
 use giveway_serving::Arrived;
 use http::header::CONTENT_TYPE;
@@ -79,7 +79,7 @@ fn review<A>(
     answer: impl Fn(Bytes, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
-    A: Future<Output = Result<Answer, NotReady>> + Send + 'static,
+    A: Future<Output = Result<ReviewResponse, NotReady>> + Send + 'static,
 {
     warp::path(path)
         .and(warp::path::end())
@@ -99,7 +99,7 @@ where
         .boxed()
 }
 
-fn json(answer: Answer) -> Response {
+fn json(answer: ReviewResponse) -> Response {
     let kind = HeaderValue::from_static("application/json");
     warp::reply::with_header(answer.into_bytes(), CONTENT_TYPE, kind).into_response()
 }

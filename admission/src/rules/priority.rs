@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The priority fields of a group or template, as the user set them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Given<'a> {
+pub struct StatedPriority<'a> {
     /// Name of the class.
     #[serde(borrow, default)]
     pub priority_class_name: Option<Text<'a>>,
@@ -77,8 +77,8 @@ impl SpecPath {
 /// that differs from the class's (403).
 pub fn fill(
     place: &SpecPath,
-    given: &Given<'_>,
-    stored: Option<&Given<'_>>,
+    given: &StatedPriority<'_>,
+    stored: Option<&StatedPriority<'_>>,
     view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
@@ -98,7 +98,7 @@ pub fn fill(
     Ok(Some(resolved))
 }
 
-fn restore(place: &SpecPath, given: &Given<'_>, stored: &Given<'_>, changes: &mut Changes) {
+fn restore(place: &SpecPath, given: &StatedPriority<'_>, stored: &StatedPriority<'_>, changes: &mut Changes) {
     if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
         place.set("priorityClassName", &**name, changes);
     }
@@ -112,8 +112,8 @@ fn restore(place: &SpecPath, given: &Given<'_>, stored: &Given<'_>, changes: &mu
 
 fn resolve(
     place: &SpecPath,
-    given: &Given<'_>,
-    stored: Option<&Given<'_>>,
+    given: &StatedPriority<'_>,
+    stored: Option<&StatedPriority<'_>>,
     view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<Option<Resolved>, Refusal> {
@@ -140,8 +140,8 @@ fn resolve(
 /// Compares the final values of a group or template with its class. Already stored values are accepted.
 pub fn check(
     place: &SpecPath,
-    given: &Given<'_>,
-    stored: Option<&Given<'_>>,
+    given: &StatedPriority<'_>,
+    stored: Option<&StatedPriority<'_>>,
     view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
@@ -162,8 +162,8 @@ pub fn check(
 
 fn compare(
     place: &SpecPath,
-    given: &Given<'_>,
-    stored: Option<&Given<'_>>,
+    given: &StatedPriority<'_>,
+    stored: Option<&StatedPriority<'_>>,
     resolved: &Resolved,
 ) -> Result<(), Refusal> {
     let stored_priority = stored.and_then(|s| s.priority);

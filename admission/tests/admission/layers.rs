@@ -72,7 +72,10 @@ fn an_import_from_a_layer_that_is_not_lower_is_found() {
         [""],
         "modules are imported one by one"
     );
-    assert_eq!(backwards(&LAYERS, "crate::", "verdict", "//! [`crate::judge`]\nuse crate::notice::Notice;"), [""; 0]);
+    assert_eq!(
+        backwards(&LAYERS, "crate::", "verdict", "//! [`crate::judge`]\nuse crate::notice::EventDraft;"),
+        [""; 0]
+    );
     assert_eq!(backwards(&RULES, "crate::rules::", "owner", "use crate::rules::workload::fill;"), ["workload"]);
 }
 

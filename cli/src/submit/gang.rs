@@ -4,7 +4,7 @@
 use super::manifest::Manifest;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{self, Asked, KINDS, Kind, Origin, OwnerLink, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{self, GangSettings, KINDS, Kind, Origin, OwnerLink, Sizes, classes, origin, settings};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
@@ -78,7 +78,7 @@ impl GangOwner {
     /// Returns the lowest class of its templates, if their pods share a gang.
     fn lowest_class<'c>(&self, known: &'c Classes) -> Option<&'c Class> {
         let asks = self.object["metadata"]["labels"][LABEL_GANG] == "true";
-        let templates = grouped(self.row, &self.object, asks, &Asked::default());
+        let templates = grouped(self.row, &self.object, asks, &GangSettings::default());
         let named = classes::named(self.row, &self.object, &templates);
         classes::lowest(named.iter().map(|each| each.name.as_str()), known)
     }

@@ -1,7 +1,7 @@
 //! The world as the rules of admission look it up.
 
 use crate::world::World;
-use giveway_admission::view::{ClusterView, Group, Settings};
+use giveway_admission::view::{ClusterView, GroupView, Settings};
 use giveway_crds::priority::Classes;
 use giveway_planner::ObjectKey;
 use std::borrow::Cow;
@@ -28,17 +28,17 @@ impl ClusterView for PlannedWorld<'_> {
         self.world.cluster.classes()
     }
 
-    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>> {
-        self.world.groups.get(&ObjectKey::new(namespace, name)).map(|group| Cow::Owned(Group::of(group)))
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, GroupView>> {
+        self.world.groups.get(&ObjectKey::new(namespace, name)).map(|group| Cow::Owned(GroupView::of(group)))
     }
 
     fn has_workload(&self, namespace: &str, workload: &str) -> bool {
         self.world.workloads.contains_key(&ObjectKey::new(namespace, workload))
     }
 
-    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>> {
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, GroupView>> {
         let workload = self.world.workloads.get(&ObjectKey::new(namespace, workload))?;
         let template = workload.spec.pod_group_templates.iter().find(|each| each.name == template)?;
-        Some(Cow::Owned(Group::new(&template.scheduling_policy, template.priority_class_name.as_ref())))
+        Some(Cow::Owned(GroupView::new(&template.scheduling_policy, template.priority_class_name.as_ref())))
     }
 }

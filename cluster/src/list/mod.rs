@@ -15,14 +15,14 @@ use kube::core::{Request, Status};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use split::{Part, Splitter};
+use split::{ListPart, Splitter};
 use std::collections::VecDeque;
 
 /// Maximum size of the message of an error in bytes.
 const LONGEST_ERROR: usize = 1 << 20;
 
 /// The response to the request for a page.
-pub struct Page {
+pub struct ListPage {
     text: BoxStream<'static, Result<Bytes, Error>>,
     splitter: Splitter,
     /// Objects that have arrived and are not decoded yet: at most those of one piece of the response.
@@ -36,18 +36,18 @@ struct Parts<'p> {
     metadata: Option<Vec<u8>>,
 }
 
-impl Extend<Part> for Parts<'_> {
-    fn extend<I: IntoIterator<Item = Part>>(&mut self, parts: I) {
+impl Extend<ListPart> for Parts<'_> {
+    fn extend<I: IntoIterator<Item = ListPart>>(&mut self, parts: I) {
         for part in parts {
             match part {
-                Part::Item(text) => self.items.push_back(text),
-                Part::Metadata(text) => self.metadata = Some(text),
+                ListPart::Item(text) => self.items.push_back(text),
+                ListPart::Metadata(text) => self.metadata = Some(text),
             }
         }
     }
 }
 
-impl Page {
+impl ListPage {
     /// Requests a page of the objects at this path. `params` has the selectors, the number of objects, and the token of the page.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ const LARGEST: usize = 32 << 20;
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ListPart {
     /// The text of `metadata`.
     Metadata(Vec<u8>),
     /// The text of one element of `items`.
@@ -37,7 +37,7 @@ pub enum NoList {
 
 /// The members of the list that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Member {
+enum ListMember {
     #[default]
     Other,
     Kind,
@@ -61,7 +61,7 @@ pub struct Splitter {
     in_value: bool,
     /// The text of the last string of the outermost object that may be a name, without its quotes.
     name: Vec<u8>,
-    member: Member,
+    member: ListMember,
     /// The text of `kind`.
     kind: Vec<u8>,
     /// The text of the present part, if there is one.
@@ -84,7 +84,7 @@ impl Splitter {
     ///
     /// # Errors
     /// A part is too large or no object, or the text is nested too deeply.
-    pub fn read(&mut self, piece: &[u8], parts: &mut impl Extend<Part>) -> Result<(), NoList> {
+    pub fn read(&mut self, piece: &[u8], parts: &mut impl Extend<ListPart>) -> Result<(), NoList> {
         // Start of the bytes that belong to the present part and are not copied yet.
         let mut from = 0;
         for (index, byte) in piece.iter().copied().enumerate() {
@@ -110,23 +110,23 @@ impl Splitter {
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 {
-                        (self.in_value, self.member) = (false, Member::Other);
+                        (self.in_value, self.member) = (false, ListMember::Other);
                     }
                     if self.depth == self.outside()
                         && let Some(mut part) = self.part.take()
                     {
                         append(&mut part, piece.get(from..=index))?;
-                        let is_item = self.member == Member::Items;
-                        parts.extend([if is_item { Part::Item(part) } else { Part::Metadata(part) }]);
+                        let is_item = self.member == ListMember::Items;
+                        parts.extend([if is_item { ListPart::Item(part) } else { ListPart::Metadata(part) }]);
                     }
                 }
                 b':' if self.depth == 1 && !self.in_value => {
                     self.in_value = true;
                     self.member = match self.name.as_slice() {
-                        b"kind" => Member::Kind,
-                        b"metadata" => Member::Metadata,
-                        b"items" => Member::Items,
-                        _ => Member::Other,
+                        b"kind" => ListMember::Kind,
+                        b"metadata" => ListMember::Metadata,
+                        b"items" => ListMember::Items,
+                        _ => ListMember::Other,
                     };
                 }
                 b',' if self.depth == 1 => self.in_value = false,
@@ -158,7 +158,7 @@ impl Splitter {
     fn word(&mut self) -> Option<&mut Vec<u8>> {
         match (self.depth, self.in_value, self.member) {
             (1, false, _) => Some(&mut self.name),
-            (1, true, Member::Kind) => Some(&mut self.kind),
+            (1, true, ListMember::Kind) => Some(&mut self.kind),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Splitter {
         if byte.is_ascii_whitespace() {
             return Ok(());
         }
-        let is_between = self.part.is_none() && self.member == Member::Items && self.depth == 2;
+        let is_between = self.part.is_none() && self.member == ListMember::Items && self.depth == 2;
         if is_between && !matches!(byte, b'{' | b',' | b']' | b'}') {
             return Err(NoList::NoObject);
         }
@@ -181,13 +181,13 @@ impl Splitter {
 
     /// Returns true if this bracket begins a part.
     fn begins_part(&self, bracket: u8) -> bool {
-        let is_part = matches!(self.member, Member::Metadata | Member::Items);
+        let is_part = matches!(self.member, ListMember::Metadata | ListMember::Items);
         bracket == b'{' && self.in_value && is_part && self.depth == self.outside()
     }
 
     /// Returns the number of open brackets around a part of the present member.
     fn outside(&self) -> usize {
-        if self.member == Member::Items { 2 } else { 1 }
+        if self.member == ListMember::Items { 2 } else { 1 }
     }
 
     /// Checks that the list is complete.
@@ -225,8 +225,8 @@ mod tests {
         Ok(parts
             .iter()
             .map(|part| match part {
-                Part::Metadata(text) => (false, value(text)),
-                Part::Item(text) => (true, value(text)),
+                ListPart::Metadata(text) => (false, value(text)),
+                ListPart::Item(text) => (true, value(text)),
             })
             .collect())
     }

@@ -62,7 +62,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let scanner = (!is_kept(request.uri().path())).then(Scanner::default);
+        let scanner = (!is_kept(request.uri().path())).then(ManagedFieldsScanner::default);
         let answer = self.0.call(request);
         Box::pin(async move {
             let mut answer = answer.await?;
@@ -76,7 +76,7 @@ where
 #[derive(Debug)]
 pub struct Shortened<A> {
     body: A,
-    scanner: Option<Scanner>,
+    scanner: Option<ManagedFieldsScanner>,
 }
 
 impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
@@ -97,7 +97,7 @@ impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
 
 /// Returns the text without managed fields.
 pub fn left_out_of(text: Bytes) -> Bytes {
-    Scanner::default().pass(text)
+    ManagedFieldsScanner::default().pass(text)
 }
 
 /// Position of a scanner in the text.
@@ -118,9 +118,9 @@ enum At {
 
 /// Removes the lists from a text that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default)]
-struct Scanner(At);
+struct ManagedFieldsScanner(At);
 
-impl Scanner {
+impl ManagedFieldsScanner {
     /// Returns the next piece without the lists.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         let mut left: Option<Vec<u8>> = None;
@@ -193,10 +193,10 @@ mod tests {
 
     /// Returns the text without the lists; checks that every split into two pieces gives the same result.
     fn left(text: &str) -> String {
-        let whole = Scanner::default().pass(Bytes::copy_from_slice(text.as_bytes()));
+        let whole = ManagedFieldsScanner::default().pass(Bytes::copy_from_slice(text.as_bytes()));
         for cut in 0..=text.len() {
             let (first, second) = text.as_bytes().split_at(cut);
-            let mut scanner = Scanner::default();
+            let mut scanner = ManagedFieldsScanner::default();
             let mut parts = scanner.pass(Bytes::copy_from_slice(first)).to_vec();
             parts.extend_from_slice(&scanner.pass(Bytes::copy_from_slice(second)));
             assert_eq!(parts, whole.to_vec(), "cut at {cut}");
@@ -260,6 +260,6 @@ mod tests {
     #[test]
     fn a_piece_without_the_list_is_not_copied() {
         let piece = Bytes::from_static(b"{\"metadata\":{\"name\":\"a\"}}");
-        assert_eq!(Scanner::default().pass(piece.clone()).as_ptr(), piece.as_ptr());
+        assert_eq!(ManagedFieldsScanner::default().pass(piece.clone()).as_ptr(), piece.as_ptr());
     }
 }

@@ -65,14 +65,14 @@ impl<'a> Json<'a> for &'a Value {
 
 /// A field that a pattern names.
 #[derive(Clone, Debug)]
-pub struct Place<J> {
+pub struct FieldPlace<J> {
     /// The keys from the root of the object to the field.
     pub path: Vec<String>,
     /// The value; `None` if the field is missing or null. Its parent exists.
     pub value: Option<J>,
 }
 
-impl<'a, J: Json<'a>> Place<J> {
+impl<'a, J: Json<'a>> FieldPlace<J> {
     /// Returns the path as errors name it.
     pub fn named(&self) -> String {
         named(&self.path)
@@ -102,8 +102,8 @@ pub fn named(path: &[String]) -> String {
 
 /// Returns the fields of `object` that a pattern names: keys with dots between them, `*` for every item of a list or
 /// map. Returns at most one more than [`MOST`].
-pub fn places<'a, J: Json<'a>>(object: J, pattern: &str) -> Vec<Place<J>> {
-    let mut found = vec![Place { path: Vec::new(), value: Some(object) }];
+pub fn places<'a, J: Json<'a>>(object: J, pattern: &str) -> Vec<FieldPlace<J>> {
+    let mut found = vec![FieldPlace { path: Vec::new(), value: Some(object) }];
     for field in pattern.split('.') {
         let holders = found.into_iter().filter_map(|place| Some((place.path, place.value?)));
         found = holders.flat_map(|(path, value)| places_below(&path, value, field)).take(MOST + 1).collect();
@@ -113,10 +113,10 @@ pub fn places<'a, J: Json<'a>>(object: J, pattern: &str) -> Vec<Place<J>> {
 
 /// Returns the fields directly below a value. Only the returned ones are kept in memory: at most one more than
 /// [`MOST`].
-fn places_below<'a, J: Json<'a>>(path: &[String], value: J, field: &str) -> Vec<Place<J>> {
+fn places_below<'a, J: Json<'a>>(path: &[String], value: J, field: &str) -> Vec<FieldPlace<J>> {
     let place = |(key, value): (String, Option<J>)| {
         let value = value.filter(|value| !value.is_null());
-        Place { path: path.iter().cloned().chain([key]).collect(), value }
+        FieldPlace { path: path.iter().cloned().chain([key]).collect(), value }
     };
     value.below(field).into_iter().map(place).collect()
 }
@@ -169,10 +169,10 @@ mod tests {
     /// Returns the fields that are found; the same in the text and in the parsed object.
     fn found(json: &str, pattern: &str) -> Vec<(String, Option<String>)> {
         let object = RawValue::from_string(json.to_owned()).unwrap();
-        let shown = |place: &Place<&RawValue>| (place.named(), place.value.map(|value| value.get().to_owned()));
+        let shown = |place: &FieldPlace<&RawValue>| (place.named(), place.value.map(|value| value.get().to_owned()));
         let text: Vec<_> = places(&*object, pattern).iter().map(shown).collect();
         let object: Value = serde_json::from_str(json).unwrap();
-        let shown = |place: &Place<&Value>| (place.named(), place.value.map(Value::to_string));
+        let shown = |place: &FieldPlace<&Value>| (place.named(), place.value.map(Value::to_string));
         assert_eq!(places(&object, pattern).iter().map(shown).collect::<Vec<_>>(), text);
         text
     }

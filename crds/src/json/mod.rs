@@ -2,7 +2,7 @@
 
 pub mod fields;
 
-pub use fields::{Json, MOST, Place, places};
+pub use fields::{FieldPlace, Json, MOST, places};
 
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

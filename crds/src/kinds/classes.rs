@@ -68,7 +68,7 @@ pub fn warning_below(named: &[TemplateClass], group: &str, priority: i32, classe
 mod tests {
     use super::*;
     use crate::kinds::templates::grouped;
-    use crate::kinds::{Asked, KINDS};
+    use crate::kinds::{GangSettings, KINDS};
     use crate::policy::PreemptionPolicy;
     use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ mod tests {
     fn of(kind: &str, spec: Value) -> Vec<TemplateClass> {
         let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
         let owner = json!({ "spec": spec });
-        named(row, &owner, &grouped(row, &owner, true, &Asked::default()))
+        named(row, &owner, &grouped(row, &owner, true, &GangSettings::default()))
     }
 
     fn pods(class: &str) -> Value {

@@ -50,13 +50,13 @@ pub struct JobSpec<'a> {
     #[serde(default)]
     backoff_limit_per_index: Option<i64>,
     #[serde(borrow, default)]
-    pod_failure_policy: Option<Policy<'a>>,
+    pod_failure_policy: Option<FailurePolicy<'a>>,
     #[serde(borrow, default)]
     template: Option<Template<'a>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Policy<'a> {
+struct FailurePolicy<'a> {
     #[serde(borrow, default)]
     rules: Option<First<Rule<'a>>>,
 }

@@ -4,9 +4,9 @@
 //! A pod with the label [`gang`](crate::keys::LABEL_GANG) and without a group of its own belongs to the group that its
 //! [origin](origin) names. Admission writes that name, the operator creates the group; both read this table.
 
-pub mod asked;
 pub mod chart;
 pub mod classes;
+pub mod gang_settings;
 pub mod job;
 pub mod name;
 pub mod origin;
@@ -19,7 +19,7 @@ pub mod templates;
 pub mod traps;
 pub mod warnings;
 
-pub use asked::Asked;
+pub use gang_settings::GangSettings;
 pub use origin::{Controller, Origin, OriginError, PodFacts};
 pub use size::{GroupSize, Sizes};
 pub use table::KINDS;

@@ -1,15 +1,15 @@
 //! Pod templates of an owner, and which of them make their pods members of a group: those that state it themselves, and
 //! the others if the owner asks for a gang.
 
-use super::{Asked, Kind, settings};
-use crate::json::{Json, MOST, Place, Text, places};
+use super::{GangSettings, Kind, settings};
+use crate::json::{FieldPlace, Json, MOST, Text, places};
 use crate::keys::{ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD};
 
 /// A pod template whose pods are members of a group.
 #[derive(Clone, Debug)]
 pub struct Grouped<J> {
     /// Place of its metadata.
-    pub place: Place<J>,
+    pub place: FieldPlace<J>,
     /// True if Giveway creates the group for the owner, false if the template names a group.
     pub is_gang: bool,
     /// Number of pods that start together, if the owner or the template states it.
@@ -18,12 +18,12 @@ pub struct Grouped<J> {
 
 /// Returns the templates whose pods are members of a group. `wanted` is true if templates that state nothing become
 /// members of the owner's gang.
-pub fn grouped<'a, J: Json<'a>>(row: &Kind, owner: J, wanted: bool, asked: &Asked) -> Vec<Grouped<J>> {
+pub fn grouped<'a, J: Json<'a>>(row: &Kind, owner: J, wanted: bool, asked: &GangSettings) -> Vec<Grouped<J>> {
     let places = row.templates.iter().flat_map(|pattern| places(owner, pattern)).take(MOST);
     places.filter_map(|place| group_of(place, wanted, asked)).collect()
 }
 
-fn group_of<'a, J: Json<'a>>(place: Place<J>, wanted: bool, asked: &Asked) -> Option<Grouped<J>> {
+fn group_of<'a, J: Json<'a>>(place: FieldPlace<J>, wanted: bool, asked: &GangSettings) -> Option<Grouped<J>> {
     let text = |map: &str, key: &str| place.at(&[map, key])?.read::<Text<'a>>();
     let is_gang = ![LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| text("labels", key).is_some());
     if is_gang && !text("labels", LABEL_GANG).map_or(wanted, |value| &*value == "true") {

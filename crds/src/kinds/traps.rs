@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::keys::{ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
     use crate::kinds::templates::grouped;
-    use crate::kinds::{Asked, KINDS};
+    use crate::kinds::{GangSettings, KINDS};
     use serde_json::{Value, json};
 
     fn kind(kind: &str) -> &'static Kind {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     /// Returns the error for an owner of this kind; the same for its text and for the parsed object.
-    fn refusal(row: &str, owner: &Value, wanted: bool, asked: &Asked) -> Option<String> {
+    fn refusal(row: &str, owner: &Value, wanted: bool, asked: &GangSettings) -> Option<String> {
         let row = kind(row);
         let parsed = obstacle(row, owner, &grouped(row, owner, wanted, asked));
         let text = serde_json::value::to_raw_value(owner).unwrap();
@@ -111,7 +111,7 @@ mod tests {
         let mut owner = json!({"spec": spec});
         owner["spec"]["template"] = json!({});
         owner["spec"]["leaderWorkerTemplate"] = json!({"size": 4, "workerTemplate": {}});
-        refusal(row, &owner, true, &Asked { gang: Some(true), min_count })
+        refusal(row, &owner, true, &GangSettings { gang: Some(true), min_count })
     }
 
     #[test]
@@ -136,7 +136,8 @@ mod tests {
             let metadata = json!({"labels": labels, "annotations": annotations});
             json!({"spec": {"podManagementPolicy": "OrderedReady", "template": {"metadata": metadata}}})
         };
-        let stuck = |owner: &Value, wanted: bool| refusal("StatefulSet", owner, wanted, &Asked::default()).is_some();
+        let stuck =
+            |owner: &Value, wanted: bool| refusal("StatefulSet", owner, wanted, &GangSettings::default()).is_some();
         let gang = json!({LABEL_GANG: "true"});
         assert!(stuck(&owner(gang.clone(), json!({})), false));
         assert!(!stuck(&owner(gang.clone(), json!({ANNOTATION_MIN_COUNT: "1"})), false), "one pod starts");
@@ -169,7 +170,7 @@ mod tests {
                    before all of them exist: remove the annotation; to keep the pods in one topology domain, create a \
                    PodGroup with schedulingConstraints";
         let of = |size: i64, annotations: [Value; 3]| {
-            refusal("JobSet", &job_set(size, annotations), false, &Asked::default())
+            refusal("JobSet", &job_set(size, annotations), false, &GangSettings::default())
         };
         for (annotations, place) in [
             ([key(), none(), none()], "metadata"),
@@ -190,7 +191,7 @@ mod tests {
         let key = "leaderworkerset.sigs.k8s.io/exclusive-topology";
         let set = |size: i64| json!({"metadata": {"annotations": {key: "zone"}}, "spec": {"leaderWorkerTemplate": {"size": size, "workerTemplate": {}}}});
         let of = |size: i64, min_count: Option<i32>| {
-            refusal("LeaderWorkerSet", &set(size), true, &Asked { gang: Some(true), min_count })
+            refusal("LeaderWorkerSet", &set(size), true, &GangSettings { gang: Some(true), min_count })
         };
         let words = format!(
             "metadata.annotations[{key}]: Invalid value: \"zone\": the workers are created after their leader has a node, and"

@@ -76,7 +76,7 @@ fn of_deadlines<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>])
 mod tests {
     use super::*;
     use crate::kinds::templates::grouped;
-    use crate::kinds::{Asked, KINDS};
+    use crate::kinds::{GangSettings, KINDS};
     use serde_json::{Value, json};
 
     /// Returns the warnings for a gang of this kind.
@@ -87,7 +87,7 @@ mod tests {
     fn with_additions(kind: &str, spec: &Value, adds: Additions) -> Vec<String> {
         let row = KINDS.iter().find(|row| row.kind == kind).unwrap();
         let owner = json!({ "spec": spec });
-        warnings(row, &owner, &grouped(row, &owner, true, &Asked::default()), &Classes::default(), adds)
+        warnings(row, &owner, &grouped(row, &owner, true, &GangSettings::default()), &Classes::default(), adds)
     }
 
     fn job(size: i64, fields: &Value) -> Value {

@@ -3,7 +3,7 @@
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::size::Size;
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{Asked, GroupSize, KINDS, Kind, Origin, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{GangSettings, GroupSize, KINDS, Kind, Origin, Sizes, classes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -143,7 +143,7 @@ impl OwnerFacts {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();
         let above = controller(object.owner_references());
-        let templates = grouped(row, &object.data, false, &Asked::default());
+        let templates = grouped(row, &object.data, false, &GangSettings::default());
         let classes = classes::named(row, &object.data, &templates);
         Self {
             controller: above.map_or_else(|| uid.clone(), |above| above.uid.clone()),

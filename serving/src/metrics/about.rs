@@ -5,7 +5,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only increases until the process ends.
     Counter,
     /// Increases and decreases.
@@ -14,7 +14,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Returns the type as written on the `TYPE` line.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ pub struct About {
     /// Its name; samples of a histogram have the suffixes `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Help text: one sentence, without a full stop.
     pub help: &'static str,
     /// Its labels.
@@ -50,17 +50,17 @@ pub struct About {
 impl About {
     /// A counter; its name ends in `_total`.
     pub const fn counter(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
-        Self { name, kind: Kind::Counter, help, labels }
+        Self { name, kind: MetricKind::Counter, help, labels }
     }
 
     /// A gauge.
     pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
-        Self { name, kind: Kind::Gauge, help, labels }
+        Self { name, kind: MetricKind::Gauge, help, labels }
     }
 
     /// A histogram.
     pub const fn histogram(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
-        Self { name, kind: Kind::Histogram, help, labels }
+        Self { name, kind: MetricKind::Histogram, help, labels }
     }
 
     /// Registers a metric with this description. The registry must have no prefix.
@@ -71,16 +71,16 @@ impl About {
     /// Returns the name without the `_total` that the encoder adds to counters.
     pub(crate) fn stem(&self) -> &'static str {
         match self.kind {
-            Kind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
-            Kind::Gauge | Kind::Histogram => self.name,
+            MetricKind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            MetricKind::Gauge | MetricKind::Histogram => self.name,
         }
     }
 
     /// Returns true if a sample of this name belongs to this metric.
     pub fn has_sample(&self, sample: &str) -> bool {
         match self.kind {
-            Kind::Counter | Kind::Gauge => sample == self.name,
-            Kind::Histogram => {
+            MetricKind::Counter | MetricKind::Gauge => sample == self.name,
+            MetricKind::Histogram => {
                 sample.strip_prefix(self.name).is_some_and(|end| ["_bucket", "_sum", "_count"].contains(&end))
             }
         }

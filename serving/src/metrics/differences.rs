@@ -1,6 +1,6 @@
 //! Compares the metrics of a process with the list of its metrics, for tests.
 
-use super::about::{About, Kind};
+use super::about::{About, MetricKind};
 use std::collections::BTreeSet;
 
 /// Returns the differences between a text in the classic format and a list: metrics with another type, twice in the
@@ -34,7 +34,7 @@ pub fn differences<'a>(text: &str, catalogue: impl IntoIterator<Item = &'a About
         if labels != about.labels.iter().map(|label| label.name).collect() {
             wrong.push(format!("{line} has other labels than are listed"));
         }
-        if (about.kind == Kind::Counter) != name.ends_with("_total") {
+        if (about.kind == MetricKind::Counter) != name.ends_with("_total") {
             wrong.push(format!("{name} is named as another kind of metric"));
         }
     }

@@ -5,7 +5,7 @@ mod differences;
 mod process;
 mod text;
 
-pub use about::{About, Kind, Label, label};
+pub use about::{About, Label, MetricKind, label};
 pub use differences::differences;
 pub use process::{PROCESS, build_info, register as register_process};
 pub use text::{classic, scrape};

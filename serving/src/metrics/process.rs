@@ -1,7 +1,7 @@
 //! Metrics that every process has: its version, and its use of resources, under the names that all Prometheus clients
 //! use.
 
-use super::about::{About, Kind, Label, label};
+use super::about::{About, Label, MetricKind, label};
 use procfs::process::{LimitValue, Process};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -73,11 +73,11 @@ impl Usage {
 impl Collector for Usage {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         for (about, value) in Self::read().into_iter().flatten() {
-            let kind = if about.kind == Kind::Counter { MetricType::Counter } else { MetricType::Gauge };
+            let kind = if about.kind == MetricKind::Counter { MetricType::Counter } else { MetricType::Gauge };
             let metric = encoder.encode_descriptor(about.stem(), &format!("{}.", about.help), None, kind)?;
             match about.kind {
-                Kind::Counter => ConstCounter::new(value).encode(metric)?,
-                Kind::Gauge | Kind::Histogram => ConstGauge::new(value).encode(metric)?,
+                MetricKind::Counter => ConstCounter::new(value).encode(metric)?,
+                MetricKind::Gauge | MetricKind::Histogram => ConstGauge::new(value).encode(metric)?,
             }
         }
         Ok(())

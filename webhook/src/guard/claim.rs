@@ -11,7 +11,7 @@
 //! has not.
 
 use crate::deadline::Deadline;
-use giveway_admission::rules::guard::facts::{Allowance, Bound, PodObject};
+use giveway_admission::rules::guard::facts::{Allowance, BoundPod, PodObject};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -77,26 +77,26 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         namespace: &str,
         budget: &str,
-        pod: &Bound,
+        pod: &BoundPod,
         guaranteed: bool,
         deadline: Deadline,
     ) -> impl Future<Output = Claim> + Send;
 
     /// Releases a claim.
-    fn release(&self, namespace: &str, budget: &str, pod: &Bound) -> impl Future<Output = ()> + Send;
+    fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) -> impl Future<Output = ()> + Send;
 
     /// Writes into the status of a PodGroup that the scheduler was permitted to preempt this pod of it.
     fn mark(
         &self,
         namespace: &str,
         group: &str,
-        pod: &Bound,
+        pod: &BoundPod,
         deadline: Deadline,
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// Changes the status so that it counts the pod as disrupted. The object is changed only if the claim is made.
-pub fn claim_on(object: &mut PodDisruptionBudget, pod: &Bound, guaranteed: bool, now: Timestamp) -> Claim {
+pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bool, now: Timestamp) -> Claim {
     let Some(allowance) = Allowance::from_object(object) else { return Claim::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
         return Claim::NotNeeded;
@@ -150,7 +150,7 @@ impl ApiLedger {
 }
 
 /// Returns the change of a PodGroup's status that names a pod which the scheduler was permitted to preempt.
-fn marking(pod: &Bound, now: Timestamp) -> Value {
+fn marking(pod: &BoundPod, now: Timestamp) -> Value {
     let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.clone(), time: Time(now) })]);
     json!({ "status": { "preemptedPods": pods } })
 }
@@ -169,7 +169,14 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool, deadline: Deadline) -> Claim {
+    async fn claim(
+        &self,
+        namespace: &str,
+        budget: &str,
+        pod: &BoundPod,
+        guaranteed: bool,
+        deadline: Deadline,
+    ) -> Claim {
         let change =
             self.change(namespace, budget, |object| match claim_on(object, pod, guaranteed, Timestamp::now()) {
                 Claim::Made => Ok(()),
@@ -183,7 +190,7 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn release(&self, namespace: &str, budget: &str, pod: &Bound) {
+    async fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) {
         let change = self.change(namespace, budget, |object| {
             let disrupted = object.status.as_mut().and_then(|status| status.disrupted_pods.as_mut());
             // The disruption controller recalculates the status when it sees this change.
@@ -194,7 +201,7 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn mark(&self, namespace: &str, group: &str, pod: &Bound, deadline: Deadline) -> Result<(), String> {
+    async fn mark(&self, namespace: &str, group: &str, pod: &BoundPod, deadline: Deadline) -> Result<(), String> {
         let api: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
         let patch = Patch::Merge(marking(pod, Timestamp::now()));
         let params = PatchParams { field_manager: Some("giveway-webhook".to_owned()), ..PatchParams::default() };
@@ -212,7 +219,7 @@ mod tests {
     use crate::guard::testing::{asked, budget, running};
     use serde_json::json;
 
-    fn pod() -> Bound {
+    fn pod() -> BoundPod {
         asked(running("api-1", json!({}))).victim
     }
 

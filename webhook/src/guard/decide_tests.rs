@@ -1,7 +1,7 @@
 //! Table test of `decide`.
 
 use crate::guard::testing::{Cluster, asked, merged, of_group, running, threshold};
-use giveway_admission::rules::guard::decide::{Decision, PossiblePreemptors, decide, possible_preemptors};
+use giveway_admission::rules::guard::decide::{GuardDecision, PossiblePreemptors, decide, possible_preemptors};
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_crds::condition::Reason;
 use giveway_crds::labels;
@@ -24,11 +24,11 @@ fn check(rows: Vec<(&str, Cluster, Value, Expect)>) {
     for (sentence, cluster, victim, expect) in rows {
         let decision = decide(&cluster.0, &asked(victim));
         match (decision, expect) {
-            (Decision::Permitted(permit), Permitted(budgets, guaranteed)) => {
+            (GuardDecision::Permitted(permit), Permitted(budgets, guaranteed)) => {
                 assert_eq!(permit.budgets, budgets, "{sentence}");
                 assert_eq!(permit.guaranteed.is_some(), guaranteed, "{sentence}");
             }
-            (Decision::Rejected(refusal), Rejected(reason, message)) => {
+            (GuardDecision::Rejected(refusal), Rejected(reason, message)) => {
                 assert_eq!((refusal.reason, refusal.message.to_string().as_str()), (reason, message), "{sentence}");
             }
             (decision, _) => panic!("{sentence}: {decision:?}"),
@@ -358,7 +358,7 @@ fn a_rejection_names_the_most_probable_preemptors() {
         .waits("low", 500, unschedulable)
         .waits("nominated", 100, json!({"status": {"nominatedNodeName": "n1"}}))
         .waits("elsewhere", 100, json!({"status": {"nominatedNodeName": "n2"}}));
-    let Decision::Rejected(refusal) = decide(&cluster.0, &asked(guarded())) else {
+    let GuardDecision::Rejected(refusal) = decide(&cluster.0, &asked(guarded())) else {
         panic!("the preemption is permitted")
     };
     let named: Vec<&str> = refusal.preemptors.iter().map(|pod| pod.name.as_str()).collect();
@@ -445,7 +445,7 @@ fn only_the_first_labels_of_a_victim_are_stored_and_budgets_that_select_by_other
         let selector = json!({"spec": {"selector": {"matchLabels": {key: "x"}}}});
         let selector = merged(selector, json!({"spec": {"selector": {"matchLabels": {"app": null}}}}));
         let cluster = Cluster::new().waits("vip", 1000, json!({})).budget("b", 0, selector);
-        matches!(decide(&cluster.0, &asked(pod.clone())), Decision::Rejected(_))
+        matches!(decide(&cluster.0, &asked(pod.clone())), GuardDecision::Rejected(_))
     };
     assert!(under("b000000") && !under("b069999"), "a budget selects by the stored labels only");
 }

@@ -29,14 +29,14 @@ pub struct Holds {
     shares: Shares,
     time: Duration,
     longest: Duration,
-    turns: Arc<Mutex<Turns>>,
+    turns: Arc<Mutex<ResponseTimes>>,
     end: CancellationToken,
     metrics: GuardMetrics,
 }
 
 /// When responses are sent.
 #[derive(Debug)]
-struct Turns {
+struct ResponseTimes {
     /// The earliest time of the next response.
     next: Instant,
     /// The times of the pending responses, by scheduler, ascending.
@@ -47,7 +47,7 @@ impl Holds {
     /// Delays at most `most` rejections: each for `time`, or up to `longest` when there are many, and none beyond
     /// `end`.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
-        let turns = Arc::new(Mutex::new(Turns { next: Instant::now(), of: BTreeMap::new() }));
+        let turns = Arc::new(Mutex::new(ResponseTimes { next: Instant::now(), of: BTreeMap::new() }));
         Self { shares: Shares::new(most), time, longest: longest.max(time), turns, end, metrics }
     }
 
@@ -73,7 +73,7 @@ pub struct Hold {
     since: Instant,
     until: Instant,
     latest: Instant,
-    turns: Arc<Mutex<Turns>>,
+    turns: Arc<Mutex<ResponseTimes>>,
     end: CancellationToken,
     metrics: GuardMetrics,
     _share: Share,

@@ -32,12 +32,12 @@ mod tests;
 use crate::admission::NotReady;
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
-use crate::review::{self, Answer};
+use crate::review::{self, ReviewResponse};
 use crate::watch::SharedView;
 use claim::{Claim, Ledger};
-use giveway_admission::notice::Notice;
+use giveway_admission::notice::EventDraft;
 use giveway_admission::rules::guard::decide::{
-    self, Asked, Decision, Permit, PossiblePreemptors, Rejection, Step, decide,
+    self, GuardDecision, GuardRequest, GuardStep, Permit, PossiblePreemptors, Rejection, decide,
 };
 use giveway_admission::rules::guard::notice;
 use giveway_admission::verdict::Refusal;
@@ -80,7 +80,7 @@ pub struct Guard<L> {
     view: Arc<SharedView>,
     ledger: Arc<L>,
     holds: Holds,
-    notices: mpsc::Sender<Notice>,
+    notices: mpsc::Sender<EventDraft>,
     metrics: Arc<Metrics>,
     patience: Duration,
 }
@@ -91,7 +91,7 @@ impl<L: Ledger> Guard<L> {
         view: Arc<SharedView>,
         ledger: L,
         holds: Holds,
-        notices: mpsc::Sender<Notice>,
+        notices: mpsc::Sender<EventDraft>,
         metrics: Arc<Metrics>,
         patience: Duration,
     ) -> Self {
@@ -102,7 +102,7 @@ impl<L: Ledger> Guard<L> {
     ///
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
-    pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<Answer, NotReady> {
+    pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<ReviewResponse, NotReady> {
         let (answer, hold) = self.decide(body, deadline).await?;
         if let Some((hold, preemptors)) = hold {
             hold.wait_to_the_end(&preemptors).await;
@@ -115,7 +115,7 @@ impl<L: Ledger> Guard<L> {
         &self,
         body: Bytes,
         deadline: Deadline,
-    ) -> Result<(Answer, Option<(Hold, PossiblePreemptors)>), NotReady> {
+    ) -> Result<(ReviewResponse, Option<(Hold, PossiblePreemptors)>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -128,7 +128,7 @@ impl<L: Ledger> Guard<L> {
             self.metrics.guard.decided("not_ready");
             return Err(NotReady);
         }
-        let mut asked = match Asked::of(&request) {
+        let mut asked = match GuardRequest::of(&request) {
             Ok(Some(asked)) if !self.view.read().is_untouchable(&asked.namespace) => asked,
             Ok(_) => return Ok((review::encode_allowed(&request.uid), None)),
             Err(refusal) => return Ok((review::encode_refusal(&request.uid, &refusal), None)),
@@ -137,7 +137,7 @@ impl<L: Ledger> Guard<L> {
         drop(request);
         drop(body);
         let (mut decision, mut hold) = (self.judge(&asked)?, None);
-        if let Decision::Rejected(rejection) = &decision {
+        if let GuardDecision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
                 Ok(Some(pod)) => pod.bound(),
                 Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNKNOWN), None)),
@@ -145,20 +145,20 @@ impl<L: Ledger> Guard<L> {
             };
             decision = self.judge(&asked)?;
         }
-        if matches!(decision, Decision::Rejected(_)) && !dry_run {
+        if matches!(decision, GuardDecision::Rejected(_)) && !dry_run {
             hold = self.holds.begin(deadline, &asked.namespace);
         }
         if let Some(hold) = &hold {
             for look in LOOKS {
-                if matches!(decision, Decision::Permitted(_)) || !hold.wait(look).await {
+                if matches!(decision, GuardDecision::Permitted(_)) || !hold.wait(look).await {
                     break;
                 }
                 decision = self.judge(&asked)?;
             }
         }
-        if let Decision::Permitted(permit) = decision {
+        if let GuardDecision::Permitted(permit) = decision {
             let writes = !permit.budgets.is_empty() || self.marked_group(&asked).is_some();
-            let writes = writes && asked.step == Step::Deletes && !dry_run;
+            let writes = writes && asked.step == GuardStep::Deletes && !dry_run;
             match if writes { self.record(&asked, &permit, deadline).await? } else { Ok(()) } {
                 Ok(()) => {
                     self.metrics.guard.decided("permitted");
@@ -167,11 +167,11 @@ impl<L: Ledger> Guard<L> {
                 Err(Denied::Unread) => {
                     return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, UNREAD), None));
                 }
-                Err(Denied::Judged(rejection)) => decision = Decision::Rejected(*rejection),
+                Err(Denied::Judged(rejection)) => decision = GuardDecision::Rejected(*rejection),
             }
             hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
         }
-        let Decision::Rejected(rejection) = decision else { return Err(NotReady) };
+        let GuardDecision::Rejected(rejection) = decision else { return Err(NotReady) };
         self.refused(rejection.reason);
         tracing::info!(delayed = hold.is_some(), message = %rejection.message, "a preemption is rejected");
         let mut verdict = notice::verdict(&asked, &rejection, self.view.read().settings.names);
@@ -186,13 +186,13 @@ impl<L: Ledger> Guard<L> {
 
     /// Returns the pod as stored in the API server, or `None` if it does not exist or has another UID than in the
     /// review.
-    async fn stored(&self, asked: &Asked, deadline: Deadline) -> Result<Option<claim::Stored>, String> {
+    async fn stored(&self, asked: &GuardRequest, deadline: Deadline) -> Result<Option<claim::Stored>, String> {
         let read = self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await;
         read.map(|pod| pod.filter(|pod| pod.uid() == Some(&asked.victim.uid)))
     }
 
     /// Returns a rejection that contains no names.
-    fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> Answer {
+    fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> ReviewResponse {
         self.refused(reason);
         tracing::info!(cause, "a preemption of an unknown pod is rejected");
         let message = format!("Preemption of the pod is refused: {cause}.");
@@ -206,7 +206,7 @@ impl<L: Ledger> Guard<L> {
         });
     }
 
-    fn judge(&self, asked: &Asked) -> Result<Decision, NotReady> {
+    fn judge(&self, asked: &GuardRequest) -> Result<GuardDecision, NotReady> {
         catch_unwind(AssertUnwindSafe(|| decide(&*self.view.read(), asked))).map_err(|_| {
             self.metrics.panics.inc();
             tracing::error!("the guard panicked; the failure policy decides");
@@ -217,7 +217,12 @@ impl<L: Ledger> Guard<L> {
     /// Writes what follows from a permitted deletion, after reading the stored pod: uses the disruptions that the victim's
     /// budgets allow, and marks the pod in the status of its PodGroup. The pod must be announced, and the stored pod is
     /// judged, not the one in the request.
-    async fn record(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<Result<(), Denied>, NotReady> {
+    async fn record(
+        &self,
+        asked: &GuardRequest,
+        permit: &Permit,
+        deadline: Deadline,
+    ) -> Result<Result<(), Denied>, NotReady> {
         let guaranteed = permit.guaranteed.as_ref().filter(|_| !permit.budgets.is_empty());
         let pod = match self.stored(asked, deadline).await {
             Ok(Some(pod)) => pod,
@@ -234,29 +239,29 @@ impl<L: Ledger> Guard<L> {
             return Ok(Err(guarantee.refuse_because(&*self.view.read(), asked, cause.into()).into()));
         }
         let victim = pod.bound();
-        let asked = Asked { scheduler: pod.announced_by(), victim, ..asked.clone() };
+        let asked = GuardRequest { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
-            Decision::Permitted(permit) => {
+            GuardDecision::Permitted(permit) => {
                 if let Err(rejection) = self.claim(&asked, &permit, deadline).await {
                     return Ok(Err(rejection.into()));
                 }
                 self.mark(&asked, deadline).await;
                 Ok(Ok(()))
             }
-            Decision::Rejected(rejection) => Ok(Err(rejection.into())),
+            GuardDecision::Rejected(rejection) => Ok(Err(rejection.into())),
         }
     }
 
     /// Returns the victim's PodGroup if the operator evicts its other pods after a preemption of one: a PodGroup of Giveway
     /// in mode `PodGroup`.
-    fn marked_group<'a>(&self, asked: &'a Asked) -> Option<&'a str> {
+    fn marked_group<'a>(&self, asked: &'a GuardRequest) -> Option<&'a str> {
         let group = asked.victim.group.as_deref().filter(|group| !asked.victim.deleting && !is_native(group))?;
         self.view.read().group(&asked.namespace, group).filter(|group| group.whole).map(|_| group)
     }
 
     /// Marks the victim in the status of its PodGroup, so that the operator learns of the preemption also if it is not
     /// running now. The deletion is permitted without a mark, too: the operator usually sees the pod.
-    async fn mark(&self, asked: &Asked, deadline: Deadline) {
+    async fn mark(&self, asked: &GuardRequest, deadline: Deadline) {
         let Some(group) = self.marked_group(asked) else { return };
         let written = self.ledger.mark(&asked.namespace, group, &asked.victim, deadline).await;
         self.metrics.guard.marked(written.is_ok());
@@ -268,7 +273,7 @@ impl<L: Ledger> Guard<L> {
 
     /// Makes every budget of the victim count it as disrupted. If a guaranteed budget cannot, the claims on the others
     /// are released and the preemption is rejected.
-    async fn claim(&self, asked: &Asked, permit: &Permit, deadline: Deadline) -> Result<(), Rejection> {
+    async fn claim(&self, asked: &GuardRequest, permit: &Permit, deadline: Deadline) -> Result<(), Rejection> {
         let (namespace, victim) = (&asked.namespace, &asked.victim);
         let mut made = Vec::new();
         for budget in &permit.budgets {
@@ -303,7 +308,7 @@ impl<L: Ledger> Guard<L> {
     }
 
     /// Releases claims in the background.
-    fn release(&self, asked: &Asked, made: Vec<String>) {
+    fn release(&self, asked: &GuardRequest, made: Vec<String>) {
         let (ledger, namespace, victim) = (Arc::clone(&self.ledger), asked.namespace.clone(), asked.victim.clone());
         tokio::spawn(async move {
             for budget in made {

@@ -2,7 +2,7 @@
 
 use crate::view::View;
 use crate::watch::Viewed;
-use giveway_admission::rules::guard::decide::{Asked, Step};
+use giveway_admission::rules::guard::decide::{GuardRequest, GuardStep};
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_admission::view::Settings;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -114,8 +114,8 @@ impl Cluster {
 }
 
 /// kube-scheduler's wish to take this pod.
-pub(crate) fn asked(victim: Value) -> Asked {
+pub(crate) fn asked(victim: Value) -> GuardRequest {
     let victim: PodObject<true> = serde_json::from_value(victim).unwrap();
     let scheduler = Some("default-scheduler".to_owned());
-    Asked { step: Step::Deletes, namespace: "web".to_owned(), scheduler, victim: victim.bound() }
+    GuardRequest { step: GuardStep::Deletes, namespace: "web".to_owned(), scheduler, victim: victim.bound() }
 }

@@ -3,7 +3,7 @@
 use super::testing::{Cluster, merged, of_group, running, threshold};
 use super::*;
 use claim::Stored;
-use giveway_admission::rules::guard::facts::{Allowance, Bound};
+use giveway_admission::rules::guard::facts::{Allowance, BoundPod};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -26,18 +26,18 @@ impl Ledger for Scripted {
         Ok(stored.map(|stored| serde_json::from_value(stored).unwrap()))
     }
 
-    async fn claim(&self, namespace: &str, budget: &str, pod: &Bound, guaranteed: bool, _: Deadline) -> Claim {
+    async fn claim(&self, namespace: &str, budget: &str, pod: &BoundPod, guaranteed: bool, _: Deadline) -> Claim {
         let call = format!("claim {namespace}/{budget} for {} guaranteed={guaranteed}", pod.name);
         self.calls.lock().unwrap().push(call);
         let answer = self.answers.iter().find(|(name, _)| *name == budget);
         answer.map_or(Claim::Made, |(_, claim)| claim.clone())
     }
 
-    async fn release(&self, namespace: &str, budget: &str, pod: &Bound) {
+    async fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) {
         self.calls.lock().unwrap().push(format!("release {namespace}/{budget} for {}", pod.name));
     }
 
-    async fn mark(&self, namespace: &str, group: &str, pod: &Bound, _: Deadline) -> Result<(), String> {
+    async fn mark(&self, namespace: &str, group: &str, pod: &BoundPod, _: Deadline) -> Result<(), String> {
         self.calls.lock().unwrap().push(format!("mark {} in {namespace}/{group}", pod.uid));
         match group {
             "full" => Err("status.preemptedPods: Too many: 65: must have at most 64 items".to_owned()),
@@ -50,7 +50,7 @@ struct Scene {
     guard: Arc<Guard<Scripted>>,
     view: Arc<SharedView>,
     metrics: Arc<Metrics>,
-    notices: mpsc::Receiver<Notice>,
+    notices: mpsc::Receiver<EventDraft>,
     calls: Arc<Mutex<Vec<String>>>,
     end: CancellationToken,
 }
@@ -119,7 +119,7 @@ fn soon() -> Deadline {
     Deadline::after(LONG)
 }
 
-fn json_of(answer: Answer) -> Value {
+fn json_of(answer: ReviewResponse) -> Value {
     serde_json::from_slice(&answer.into_bytes()).unwrap()
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Labels of an admission request with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
+pub struct ReviewLabels {
     /// `mutate` or `validate`.
     pub endpoint: &'static str,
     /// Resource of the object; `other` for kinds without a rule.
@@ -97,7 +97,7 @@ impl GuardMetrics {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<ReviewLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     certificate_reloads: Family<ResultLabels, Counter>,
     watches_broken: Family<WatchLabels, Gauge<f64, AtomicU64>>,
@@ -159,7 +159,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a verdict.
-    pub fn verdict(&self, labels: &RequestLabels, took: Duration) {
+    pub fn verdict(&self, labels: &ReviewLabels, took: Duration) {
         let (endpoint, kind) = (labels.endpoint, labels.kind);
         self.requests.get_or_create(labels).inc();
         self.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(took.as_secs_f64());
@@ -198,8 +198,7 @@ mod tests {
     #[test]
     fn the_exported_metrics_are_those_of_the_catalogue() {
         let metrics = Metrics::default();
-        let labels =
-            RequestLabels { endpoint: "mutate", kind: "pods", operation: "CREATE", allowed: "true", code: 200 };
+        let labels = ReviewLabels { endpoint: "mutate", kind: "pods", operation: "CREATE", allowed: "true", code: 200 };
         metrics.verdict(&labels, Duration::from_millis(100));
         metrics.certificate_reload(true);
         metrics.watch_broken("podgroups", Duration::from_secs(1));

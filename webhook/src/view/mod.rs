@@ -1,11 +1,11 @@
 //! Cache of the cluster for the admission rules: the classes, groups and templates that a request can name.
 //!
 //! It keeps only what the rules read, and only [`crate::watch`] fills it. Objects that were looked up for one request
-//! ([`Found`]) are combined with it for that request, as [`Known`].
+//! ([`LookedUp`]) are combined with it for that request, as [`RequestView`].
 
 use giveway_admission::namespaced::{Namespaced, put};
 use giveway_admission::rules::guard::facts::{GuardObjects, GuardView};
-use giveway_admission::view::{ClusterView, Group, Settings};
+use giveway_admission::view::{ClusterView, GroupView, Settings};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::DisruptionMode;
 use giveway_crds::priority::{Class, Classes};
@@ -21,11 +21,11 @@ pub struct View {
     /// Every PriorityClass.
     pub classes: Classes,
     /// Every PodGroup.
-    pub groups: Namespaced<Group>,
+    pub groups: Namespaced<GroupView>,
     /// Every PodGroup of Kubernetes itself; empty if the guard is disabled.
-    pub natives: Namespaced<Group>,
+    pub natives: Namespaced<GroupView>,
     /// The templates of every Workload, by name.
-    pub workloads: Namespaced<BTreeMap<String, Group>>,
+    pub workloads: Namespaced<BTreeMap<String, GroupView>>,
     /// Objects that only the guard reads; empty if it is disabled.
     pub facts: GuardObjects,
 }
@@ -39,17 +39,17 @@ impl View {
 
     /// Adds or replaces a PodGroup.
     pub fn put_group(&mut self, group: &PodGroup) {
-        let facts = Group::of(group);
+        let facts = GroupView::of(group);
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
     /// Adds or replaces a native group.
     pub fn put_native(&mut self, group: &NativeGroup) {
-        let facts = Group {
+        let facts = GroupView {
             class_name: group.class_name().map(str::to_owned),
             priority: group.priority(),
             whole: group.mode() == DisruptionMode::PodGroup,
-            ..Group::default()
+            ..GroupView::default()
         };
         put(&mut self.natives, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
@@ -70,7 +70,7 @@ impl ClusterView for View {
         &self.classes
     }
 
-    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>> {
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, GroupView>> {
         let group = match native::own_name(name) {
             Some(name) => self.natives.get(namespace)?.get(name),
             None => self.groups.get(namespace)?.get(name),
@@ -82,7 +82,7 @@ impl ClusterView for View {
         self.workloads.get(namespace).is_some_and(|workloads| workloads.contains_key(workload))
     }
 
-    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>> {
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, GroupView>> {
         self.workloads.get(namespace)?.get(workload)?.get(template).map(Cow::Borrowed)
     }
 }
@@ -94,23 +94,23 @@ impl GuardView for View {
 }
 
 /// Returns the groups that the templates of a Workload describe, by name of the template.
-pub fn templates_of(workload: &Workload) -> BTreeMap<String, Group> {
+pub fn templates_of(workload: &Workload) -> BTreeMap<String, GroupView> {
     let templates = workload.spec.pod_group_templates.iter();
-    templates.map(|t| (t.name.clone(), Group::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()
+    templates.map(|t| (t.name.clone(), GroupView::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()
 }
 
 /// Objects that were looked up for one request, because the view does not contain them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct LookedUp {
     /// Classes.
     pub classes: Vec<Class>,
     /// PodGroups.
-    pub groups: Namespaced<Group>,
+    pub groups: Namespaced<GroupView>,
     /// The templates of Workloads.
-    pub workloads: Namespaced<BTreeMap<String, Group>>,
+    pub workloads: Namespaced<BTreeMap<String, GroupView>>,
 }
 
-impl Found {
+impl LookedUp {
     /// Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
@@ -131,15 +131,15 @@ impl Found {
 /// What a rule reads: the view, and objects looked up for the request. If both contain an object, the view's is used,
 /// because the watch is newer than the look-up.
 #[derive(Debug)]
-pub struct Known<'a> {
+pub struct RequestView<'a> {
     classes: Cow<'a, Classes>,
     view: &'a View,
-    found: &'a Found,
+    found: &'a LookedUp,
 }
 
-impl<'a> Known<'a> {
+impl<'a> RequestView<'a> {
     /// Combines the view with what was looked up.
-    pub fn with(view: &'a View, found: &'a Found) -> Self {
+    pub fn with(view: &'a View, found: &'a LookedUp) -> Self {
         let mut classes = Cow::Borrowed(&view.classes);
         for class in &found.classes {
             if view.classes.get(&class.name).is_none() {
@@ -150,7 +150,7 @@ impl<'a> Known<'a> {
     }
 }
 
-impl ClusterView for Known<'_> {
+impl ClusterView for RequestView<'_> {
     fn settings(&self) -> &Settings {
         &self.view.settings
     }
@@ -159,7 +159,7 @@ impl ClusterView for Known<'_> {
         &self.classes
     }
 
-    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, Group>> {
+    fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, GroupView>> {
         let found = || self.found.groups.get(namespace)?.get(name).map(Cow::Borrowed);
         self.view.group(namespace, name).or_else(found)
     }
@@ -169,7 +169,7 @@ impl ClusterView for Known<'_> {
         self.view.has_workload(namespace, workload) || found()
     }
 
-    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, Group>> {
+    fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, GroupView>> {
         // A Workload is known by one of both as a whole.
         if self.view.has_workload(namespace, workload) {
             return self.view.template(namespace, workload, template);

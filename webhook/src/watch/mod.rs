@@ -14,7 +14,7 @@ use crate::view::View;
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_admission::view::Settings;
 use giveway_cluster::objects::Salvaged;
-use giveway_cluster::watch::{Event, Failure, Reader};
+use giveway_cluster::watch::{Event, Reader, WatchFailure};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::{PodGroup, Workload};
 use giveway_serving::patience;
@@ -161,7 +161,7 @@ async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Ar
 }
 
 /// Watches one kind until an error says that this is the end.
-async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&Failure) -> bool) {
+async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&WatchFailure) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
@@ -177,7 +177,7 @@ async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_en
 
 /// Lists and watches one kind until that fails, and marks the watch as broken. Returns the error; `None` if a page of the
 /// list was not complete in this time.
-async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<Failure> {
+async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
     let mut listed = nothing();
     let mut reader = Reader::new(api, K::params());
     let error = loop {
@@ -209,7 +209,7 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
         match served.unwrap_or_else(|_| Err(format!("no answer within {:?}", patience::PAGE))) {
             Ok(Some(resource)) => {
                 let api = Api::all_with(client.clone(), &resource);
-                follow_until::<NativeGroup>(api, &view, Failure::is_unserved).await;
+                follow_until::<NativeGroup>(api, &view, WatchFailure::is_unserved).await;
             }
             Ok(None) => {
                 view.write(|view| NativeGroup::replace(view, nothing()));
@@ -355,7 +355,7 @@ mod tests {
     async fn a_list_that_is_answered_404_empties_no_view_and_its_watch_is_broken() {
         let (view, mut listed) = (shared(), nothing());
         let error = follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
-        assert!(error.as_ref().is_some_and(Failure::is_unserved), "{error:?}");
+        assert!(error.as_ref().is_some_and(WatchFailure::is_unserved), "{error:?}");
         assert!(is_broken(&view));
         view.mark_synced(PriorityClass::BIT | Workload::BIT);
         assert!(!view.is_synced(), "no request is answered before PodGroups have been listed");

@@ -11,7 +11,7 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::facts::{Allowance, Bound, GuardView, PodObject, Waiting};
+use super::facts::{Allowance, BoundPod, GuardView, PendingPod, PodObject};
 use crate::object;
 use crate::request::{Operation, Request};
 use crate::verdict::Refusal;
@@ -35,7 +35,7 @@ pub const MOST_CLAIMS: usize = 8;
 
 /// The step of a preemption that the scheduler requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum GuardStep {
     /// The scheduler announces the victim in `pods/status`. The deletion may or may not follow.
     Announces,
     /// The scheduler deletes the victim, whose stored status has the announcement.
@@ -44,19 +44,19 @@ pub enum Step {
 
 /// The preemption that a scheduler requests.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct GuardRequest {
     /// The requested step.
-    pub step: Step,
+    pub step: GuardStep,
     /// Namespace of the victim.
     pub namespace: String,
     /// Name of the scheduler as in `spec.schedulerName` of pods, if it is known: then only its pods are possible
     /// preemptors.
     pub scheduler: Option<String>,
     /// The pod to preempt.
-    pub victim: Bound,
+    pub victim: BoundPod,
 }
 
-impl Asked {
+impl GuardRequest {
     /// Returns the preemption that a request asks for, or `None` if the guard does not decide the request.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ impl Asked {
     pub fn of(request: &Request<'_>) -> Result<Option<Self>, Refusal> {
         let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
         let (step, announcement) = match (request.operation, request.sub_resource()) {
-            (Operation::Update, "status") => (Step::Announces, request.object),
-            (Operation::Delete, "") => (Step::Deletes, request.old_object),
+            (Operation::Update, "status") => (GuardStep::Announces, request.object),
+            (Operation::Delete, "") => (GuardStep::Deletes, request.old_object),
             _ => return Ok(None),
         };
         if !is_pod {
@@ -89,7 +89,7 @@ pub struct PossiblePreemptors {
 
 /// The decision about a requested preemption.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum GuardDecision {
     /// The victim may be preempted.
     Permitted(Permit),
     /// The preemption is rejected.
@@ -110,7 +110,7 @@ pub struct Permit {
 pub struct Guarantee {
     threshold: i32,
     highest: Sentence,
-    preemptors: Vec<Preemptor>,
+    preemptors: Vec<NamedPreemptor>,
 }
 
 /// Why a preemption is rejected, and the pods that get an event about it.
@@ -121,12 +121,12 @@ pub struct Rejection {
     /// The reason as a sentence, with names and numbers.
     pub message: Sentence,
     /// The most likely preemptors of the scheduler.
-    pub preemptors: Vec<Preemptor>,
+    pub preemptors: Vec<NamedPreemptor>,
 }
 
 /// A pending pod that gets an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preemptor {
+pub struct NamedPreemptor {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -136,33 +136,34 @@ pub struct Preemptor {
 }
 
 /// A pending pod with its effective priority.
-struct Candidate<'a> {
+struct PreemptorCandidate<'a> {
     namespace: &'a str,
     name: &'a str,
-    pod: &'a Waiting,
+    pod: &'a PendingPod,
     priority: i32,
     /// Priority that counts for thresholds: a PodGroup cannot raise it above the pod's own priority.
     paid: i32,
 }
 
-impl Candidate<'_> {
+impl PreemptorCandidate<'_> {
     fn named(&self) -> Sentence {
         Sentence::default().object("pod", &ObjectKey::new(self.namespace, self.name), &self.pod.uid)
     }
 }
 
 /// Returns whether the requested preemption is permitted.
-pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
+pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     let victim = &asked.victim;
     if victim.deleting {
-        return Decision::Permitted(Permit::default());
+        return GuardDecision::Permitted(Permit::default());
     }
     let unit = unit(view, asked);
     let priority = worth(view, asked, &unit);
     let pending = pending(view, asked);
-    let possible: Vec<&Candidate<'_>> = pending.iter().filter(|candidate| candidate.priority > priority).collect();
+    let possible: Vec<&PreemptorCandidate<'_>> =
+        pending.iter().filter(|candidate| candidate.priority > priority).collect();
     let Some(highest) = possible.iter().max_by_key(|c| (c.paid, c.priority, Reverse((c.namespace, c.name)))) else {
-        return Decision::Rejected(no_preemptor(asked, priority, &pending));
+        return GuardDecision::Rejected(no_preemptor(asked, priority, &pending));
     };
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
@@ -180,12 +181,12 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
                 pods(unit.len()),
                 agree(count, "is", "are")
             );
-            return Decision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
+            return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
         }
         for (_, budget) in budgets() {
             let needed = unit.iter().filter(|pod| budget.counts(pod) && !budget.has_counted(pod)).count();
             if needed > budget.allowed() {
-                return Decision::Rejected(guarantee.refuse(view, asked, budget, needed));
+                return GuardDecision::Rejected(guarantee.refuse(view, asked, budget, needed));
             }
         }
     }
@@ -198,16 +199,16 @@ pub fn decide(view: &dyn GuardView, asked: &Asked) -> Decision {
         let cause = format!(
             "more than {MOST_CLAIMS} budgets select it, which is too many to update in time: delete all but one of them"
         );
-        return Decision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
+        return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
     }
     // Budgets that are only preferred, not guaranteed, do not block a preemption.
     counting.truncate(MOST_CLAIMS);
-    Decision::Permitted(Permit { budgets: counting, guaranteed })
+    GuardDecision::Permitted(Permit { budgets: counting, guaranteed })
 }
 
 /// Returns the pods disrupted together with the victim: all pods of its group if the group has mode `PodGroup`,
 /// otherwise only the victim.
-fn unit<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<&'a Bound> {
+fn unit<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<&'a BoundPod> {
     let mut unit = vec![&asked.victim];
     let group = asked.victim.group.as_deref();
     if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
@@ -219,13 +220,13 @@ fn unit<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<&'a Bound> {
 }
 
 /// Returns every pending pod that the scheduler may preempt for, regardless of its priority.
-fn pending<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<Candidate<'a>> {
+fn pending<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<PreemptorCandidate<'a>> {
     let mut pending = Vec::new();
     for (namespace, pods) in &view.guard_objects().waiting {
         for (name, pod) in pods {
             if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
                 let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);
-                pending.push(Candidate {
+                pending.push(PreemptorCandidate {
                     namespace,
                     name,
                     pod,
@@ -240,7 +241,7 @@ fn pending<'a>(view: &'a dyn GuardView, asked: &'a Asked) -> Vec<Candidate<'a>> 
 
 /// Returns the pods for which the scheduler may have asked: those that it nominated for a node. A pod stays nominated
 /// when the preemption is rejected.
-pub fn possible_preemptors(view: &dyn GuardView, asked: &Asked) -> PossiblePreemptors {
+pub fn possible_preemptors(view: &dyn GuardView, asked: &GuardRequest) -> PossiblePreemptors {
     let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
     PossiblePreemptors { scheduler: asked.scheduler.clone(), pods }
 }
@@ -258,33 +259,36 @@ fn effective(view: &dyn GuardView, namespace: &str, group: Option<&str>, own: i3
 }
 
 /// Returns the effective priority of a unit: the lowest among its pods.
-fn worth(view: &dyn GuardView, asked: &Asked, unit: &[&Bound]) -> i32 {
+fn worth(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod]) -> i32 {
     let each = unit.iter().map(|pod| effective(view, &asked.namespace, pod.group.as_deref(), pod.priority));
     each.min().unwrap_or(asked.victim.priority)
 }
 
 /// Returns the most likely preemptors of the scheduler, at most [`MOST_PREEMPTORS`]: first pods nominated for the victim's node,
 /// then unschedulable pods, then pods of the highest priority.
-fn likely<'a, 'b: 'a>(candidates: impl IntoIterator<Item = &'a Candidate<'b>>, victim: &Bound) -> Vec<Preemptor> {
-    let mut candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
+fn likely<'a, 'b: 'a>(
+    candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
+    victim: &BoundPod,
+) -> Vec<NamedPreemptor> {
+    let mut candidates: Vec<&PreemptorCandidate<'_>> = candidates.into_iter().collect();
     candidates.sort_by_key(|c| {
         let nominated = c.pod.nominated.is_some() && c.pod.nominated == victim.node;
         (!nominated, !c.pod.unschedulable, Reverse(c.priority), c.namespace, c.name)
     });
     let named = candidates.into_iter().take(MOST_PREEMPTORS);
     named
-        .map(|c| Preemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
+        .map(|c| NamedPreemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
         .collect()
 }
 
 /// Returns the beginning of every rejection message.
-fn refused(asked: &Asked, priority: i32) -> Sentence {
+fn refused(asked: &GuardRequest, priority: i32) -> Sentence {
     let victim = ObjectKey::new(&asked.namespace, &asked.victim.name);
     let sentence = Sentence::from("Preemption of ").object("pod", &victim, &asked.victim.uid);
     sentence.text(format!(" (priority {priority}) is refused: "))
 }
 
-fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Rejection {
+fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandidate<'_>]) -> Rejection {
     // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
@@ -302,7 +306,7 @@ fn no_preemptor(asked: &Asked, priority: i32, pending: &[Candidate<'_>]) -> Reje
 
 impl Guarantee {
     /// Returns the rejection because `budget` does not allow `needed` more disruptions.
-    pub fn refuse(&self, view: &dyn GuardView, asked: &Asked, budget: &Allowance, needed: usize) -> Rejection {
+    pub fn refuse(&self, view: &dyn GuardView, asked: &GuardRequest, budget: &Allowance, needed: usize) -> Rejection {
         let allowed = counted(budget.allowed(), "more disruption", "more disruptions");
         let whole = match &asked.victim.group {
             Some(group) if needed > 1 => {
@@ -325,7 +329,7 @@ impl Guarantee {
     }
 
     /// Returns the rejection for another cause.
-    pub fn refuse_because(&self, view: &dyn GuardView, asked: &Asked, cause: Sentence) -> Rejection {
+    pub fn refuse_because(&self, view: &dyn GuardView, asked: &GuardRequest, cause: Sentence) -> Rejection {
         let priority = worth(view, asked, &unit(view, asked));
         Rejection {
             reason: Reason::GuaranteedBudget,

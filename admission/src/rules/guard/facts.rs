@@ -28,16 +28,16 @@ pub trait GuardView: ClusterView {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuardObjects {
     /// The pods that a scheduler may preempt for.
-    pub waiting: Namespaced<Waiting>,
+    pub waiting: Namespaced<PendingPod>,
     /// The bound, live pods that belong to a group.
-    pub members: Namespaced<Bound>,
+    pub members: Namespaced<BoundPod>,
     /// Every budget.
     pub budgets: Namespaced<Allowance>,
 }
 
 /// A pod without a node that is neither gated nor terminating, and whose `preemptionPolicy` is not `Never`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingPod {
     /// Its UID.
     pub uid: String,
     /// Its own priority.
@@ -54,7 +54,7 @@ pub struct Waiting {
 
 /// A pod that may be a victim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct BoundPod {
     /// Its name.
     pub name: String,
     /// Its UID.
@@ -120,13 +120,13 @@ impl Allowance {
 
     /// Returns true if the budget must allow the eviction of this pod: it selects the pod, and either the pod is ready
     /// or the budget protects unhealthy pods too (it does not while enough other pods are healthy).
-    pub fn counts(&self, pod: &Bound) -> bool {
+    pub fn counts(&self, pod: &BoundPod) -> bool {
         let lets_go_unhealthy = self.always || self.healthy;
         pod.started && !pod.deleting && self.budget.matches(&pod.labels) && (pod.ready || !lets_go_unhealthy)
     }
 
     /// Returns true if the budget already counts this pod, and not an earlier pod of its name, as disrupted.
-    pub fn has_counted(&self, pod: &Bound) -> bool {
+    pub fn has_counted(&self, pod: &BoundPod) -> bool {
         let since = self.disrupted.get(&pod.name);
         // The API stores times in whole seconds.
         since.is_some_and(|since| pod.created.as_ref().is_none_or(|created| since.0 >= created.0))
@@ -163,7 +163,7 @@ struct Annotations {
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct GuardMetadata {
         namespace: Option<String>,
         name: Option<String>,
         uid: Option<String>,
@@ -175,7 +175,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         deletion_timestamp: Option<Time>,
     }
 
-    let Metadata {
+    let GuardMetadata {
         namespace,
         name,
         uid,
@@ -184,7 +184,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         annotations,
         creation_timestamp,
         deletion_timestamp,
-    } = Metadata::deserialize(deserializer)?;
+    } = GuardMetadata::deserialize(deserializer)?;
     let threshold = annotations.and_then(|annotations| annotations.threshold);
     let annotations = threshold.map(|threshold| BTreeMap::from([(keys::ANNOTATION_THRESHOLD.to_owned(), threshold)]));
     Ok(ObjectMeta {
@@ -208,12 +208,12 @@ struct Spec {
     preemption_policy: Option<String>,
     scheduler_name: Option<String>,
     scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
-    scheduling_group: Option<SchedulingGroup>,
+    scheduling_group: Option<NativeGroupReference>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SchedulingGroup {
+struct NativeGroupReference {
     pod_group_name: Option<String>,
 }
 
@@ -277,7 +277,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
     }
 
     /// Returns the pod as a possible preemptor, or `None` if it is none.
-    pub fn waiting(&self) -> Option<Waiting> {
+    pub fn waiting(&self) -> Option<PendingPod> {
         let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
         let ended = self.metadata.deletion_timestamp.is_some() || self.ended();
@@ -285,7 +285,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
             return None;
         }
         let unschedulable = self.condition("PodScheduled", "False");
-        Some(Waiting {
+        Some(PendingPod {
             uid: self.metadata.uid.clone().unwrap_or_default(),
             priority: self.spec.priority.unwrap_or(0),
             group: self.group(),
@@ -296,9 +296,9 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
     }
 
     /// Returns the pod as a possible victim.
-    pub fn bound(&self) -> Bound {
+    pub fn bound(&self) -> BoundPod {
         let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
-        Bound {
+        BoundPod {
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
             labels: self.metadata.labels.clone().unwrap_or_default(),

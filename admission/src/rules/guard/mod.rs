@@ -1,4 +1,4 @@
-//! The guard over schedulers that preempt by themselves, as far as it is pure: what is [asked](decide::Asked), the
+//! The guard over schedulers that preempt by themselves, as far as it is pure: what is [asked](decide::GuardRequest), the
 //! [objects](facts) that count, the [decision](decide) and the [verdict](notice) on a rejected
 //! preemption.
 

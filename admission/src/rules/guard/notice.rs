@@ -1,24 +1,24 @@
 //! The verdict on a rejected preemption: the message for the client, and events on the victim and on possible preemptors.
 //! Neither contains names from another namespace than its reader's (design, section 2).
 
-use super::decide::{Asked, Preemptor, Rejection};
-use crate::notice::{Notice, Object};
-use crate::verdict::{Notes, Outcome, Refusal, Verdict};
+use super::decide::{GuardRequest, NamedPreemptor, Rejection};
+use crate::notice::{EventDraft, EventObject};
+use crate::verdict::{Notes, Refusal, Verdict, VerdictOutcome};
 use giveway_planner::sentence::Names;
 
 /// Returns the verdict on a rejected preemption. Its client may read the victim's namespace.
-pub fn verdict(asked: &Asked, rejection: &Rejection, names: Names) -> Verdict {
+pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Verdict {
     let refusal = Refusal { code: 403, message: names.render(&rejection.message, &asked.namespace) };
     let notes = Notes { events: events(asked, rejection, names), ..Notes::default() };
-    Verdict { outcome: Outcome::Refused(refusal), notes }
+    Verdict { outcome: VerdictOutcome::Refused(refusal), notes }
 }
 
 /// Returns the events of one rejection: the victim's first.
-fn events(asked: &Asked, rejection: &Rejection, names: Names) -> Vec<Notice> {
+fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<EventDraft> {
     let victim = &asked.victim;
     let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());
-    let victim = Preemptor { namespace, name, uid };
-    let notice = |about: &Preemptor, related: Option<&Preemptor>| Notice {
+    let victim = NamedPreemptor { namespace, name, uid };
+    let notice = |about: &NamedPreemptor, related: Option<&NamedPreemptor>| EventDraft {
         about: pod(about),
         related: related.filter(|related| names.known(&related.namespace, &about.namespace)).map(pod),
         reason: rejection.reason,
@@ -30,7 +30,7 @@ fn events(asked: &Asked, rejection: &Rejection, names: Names) -> Vec<Notice> {
     notices
 }
 
-fn pod(pod: &Preemptor) -> Object {
-    let Preemptor { namespace, name, uid } = pod.clone();
-    Object { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid }
+fn pod(pod: &NamedPreemptor) -> EventObject {
+    let NamedPreemptor { namespace, name, uid } = pod.clone();
+    EventObject { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid }
 }

@@ -7,14 +7,14 @@
 pub mod job;
 mod lowered_class;
 
-use crate::notice::{Notice, Object};
+use crate::notice::{EventDraft, EventObject};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
-use giveway_crds::json::{MOST, Place, places};
+use giveway_crds::json::{FieldPlace, MOST, places};
 use giveway_crds::keys::{
     ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
 };
@@ -22,7 +22,7 @@ use giveway_crds::kinds::settings::SettingError;
 use giveway_crds::kinds::templates::{Grouped, grouped};
 use giveway_crds::kinds::traps::obstacle;
 use giveway_crds::kinds::warnings::warnings;
-use giveway_crds::kinds::{self, Asked, Kind, classes};
+use giveway_crds::kinds::{self, GangSettings, Kind, classes};
 use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -41,12 +41,12 @@ struct OwnerFields<'a> {
 }
 
 /// A pod template.
-struct Template<'a> {
-    place: Place<&'a RawValue>,
+struct OwnerTemplate<'a> {
+    place: FieldPlace<&'a RawValue>,
     metadata: Map<Metadata<'a>>,
 }
 
-impl Template<'_> {
+impl OwnerTemplate<'_> {
     /// Returns true if the template itself states the group or gang of its pods.
     fn decides(&self) -> bool {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some())
@@ -104,13 +104,13 @@ pub fn carry(
     Ok(changes.finish())
 }
 
-fn read_asked(owner: &OwnerFields<'_>) -> Result<Asked, SettingError> {
-    Asked::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
+fn read_asked(owner: &OwnerFields<'_>) -> Result<GangSettings, SettingError> {
+    GangSettings::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
 }
 
 /// Returns true if the pods of an owner belong to another owner in the table: to its controller, or to the owner that its
 /// pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
-fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[Template<'_>]) -> bool {
+fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[OwnerTemplate<'_>]) -> bool {
     let root = owner.metadata.controller();
     let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
     let mut others = kinds::KINDS.iter().filter(|other| *other != row);
@@ -124,7 +124,7 @@ fn can_start(
     row: &Kind,
     request: &Request<'_>,
     before: Option<&OwnerFields<'_>>,
-    asked: &Asked,
+    asked: &GangSettings,
     (wanted, is_part): (bool, bool),
     notes: &mut Notes,
 ) -> Result<bool, Refusal> {
@@ -160,12 +160,12 @@ fn find_warnings(
 /// Returns the event with warnings about an owner that another one in the table created and that is the only object with
 /// the settings, such as the JobSet of a TrainJob: only its controller sees warnings. Other owners got them at their own
 /// creation.
-fn about_root(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>, warnings: &[String]) -> Option<Notice> {
+fn about_root(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>, warnings: &[String]) -> Option<EventDraft> {
     let root = owner.metadata.controller()?;
     let above = kinds::of_version(&root.api_version, &root.kind).filter(|above| !above.has_groups())?;
     let note = format!("{} {}: {}.", row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
-    Some(Notice {
-        about: Object {
+    Some(EventDraft {
+        about: EventObject {
             api_version: root.api_version.to_string(),
             kind: above.kind,
             namespace: request.namespace().to_owned(),
@@ -186,7 +186,7 @@ fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&OwnerFiel
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
-fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, Refusal> {
+fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Refusal> {
     let mut found = Vec::new();
     for pattern in row.templates {
         for place in places(object, pattern) {
@@ -194,7 +194,7 @@ fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, 
                 Some(value) => read_metadata(&place, value)?,
                 None => Map::default(),
             };
-            found.push(Template { place, metadata });
+            found.push(OwnerTemplate { place, metadata });
         }
     }
     if found.len() > MOST {
@@ -205,7 +205,7 @@ fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<Template<'a>>, 
     Ok(found)
 }
 
-fn read_metadata<'a>(place: &Place<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
+fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
     serde_json::from_str(value.get()).map_err(|error| {
         let field = place.named();
         Refusal::unprocessable(format!(
@@ -215,7 +215,7 @@ fn read_metadata<'a>(place: &Place<&'a RawValue>, value: &'a RawValue) -> Result
 }
 
 /// Writes the label and the annotations into a template that does not state the group of its pods itself.
-fn fill(template: &Template<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
+fn fill(template: &OwnerTemplate<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
     if template.decides() {
         return;
     }
@@ -230,7 +230,7 @@ fn fill(template: &Template<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
 }
 
 /// Sets one label or annotation of a template.
-fn write(template: &Template<'_>, map: &str, key: &str, value: &str, changes: &mut Changes) {
+fn write(template: &OwnerTemplate<'_>, map: &str, key: &str, value: &str, changes: &mut Changes) {
     let path: Vec<&str> = template.place.path.iter().map(String::as_str).collect();
     changes.map_at(&path, template.place.value.is_some());
     let holder = [path.as_slice(), &[map]].concat();
@@ -248,7 +248,7 @@ fn restore(
     row: &Kind,
     request: &Request<'_>,
     owner: &OwnerFields<'_>,
-    templates: &[Template<'_>],
+    templates: &[OwnerTemplate<'_>],
     changes: &mut Changes,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
@@ -262,7 +262,7 @@ fn restore(
                 row.kind
             );
             notes.warn(format!("{}: {why}", label_path(LABEL_GANG)));
-            notes.events.push(Notice {
+            notes.events.push(EventDraft {
                 about: object(row, request, owner),
                 related: None,
                 reason: Reason::GangLabelTooLate,
@@ -291,9 +291,9 @@ fn restore(
 }
 
 /// Returns the owner as events refer to it.
-fn object(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>) -> Object {
+fn object(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>) -> EventObject {
     let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
-    Object {
+    EventObject {
         api_version: row.api_version(),
         kind: row.kind,
         namespace: request.namespace().to_owned(),
@@ -318,13 +318,13 @@ fn has_no_pods(row: &Kind, stored: &RawValue) -> bool {
         replicas: Option<i64>,
     }
     #[derive(Debug, Default, Deserialize)]
-    struct Owner<'a> {
+    struct ScaledOwner<'a> {
         #[serde(default)]
         spec: Spec,
         #[serde(borrow, default)]
         status: Status<'a>,
     }
-    let Ok(owner) = serde_json::from_str::<Owner>(stored.get()) else { return false };
+    let Ok(owner) = serde_json::from_str::<ScaledOwner>(stored.get()) else { return false };
     match row.kind {
         job::KIND => owner.spec.suspend == Some(true) && owner.status.start_time.is_none(),
         "StatefulSet" => owner.status.replicas.unwrap_or_default() == 0,

@@ -33,7 +33,7 @@ pub struct Spec<'a> {
     pub node_name: Option<Text<'a>>,
     /// The native group that it belongs to.
     #[serde(borrow, default)]
-    pub scheduling_group: Option<Map<SchedulingGroup<'a>>>,
+    pub scheduling_group: Option<Map<NativeGroupName<'a>>>,
     /// Its scheduling gates.
     #[serde(borrow, default)]
     pub scheduling_gates: Option<Vec<Map<Gate<'a>>>>,
@@ -42,7 +42,7 @@ pub struct Spec<'a> {
 /// The reference of a pod to its native group.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SchedulingGroup<'a> {
+pub struct NativeGroupName<'a> {
     /// Name of the group.
     #[serde(borrow, default)]
     pub pod_group_name: Option<Text<'a>>,

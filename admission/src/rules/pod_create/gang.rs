@@ -3,7 +3,7 @@
 use super::fields::PodFields;
 use crate::object::{annotation_path, label_path};
 use crate::verdict::Refusal;
-use crate::view::Group;
+use crate::view::GroupView;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::{Controller, Origin, PodFacts, origin, settings};
 use giveway_crds::membership::Membership;
@@ -54,7 +54,7 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
 ///
 /// # Errors
 /// A group of this name was created for another owner (422). A group that a user created accepts pods of all owners.
-pub fn same_owner(origin: &Origin, group: Option<&Group>) -> Result<(), Refusal> {
+pub fn same_owner(origin: &Origin, group: Option<&GroupView>) -> Result<(), Refusal> {
     let Some((kind, owner)) = group.and_then(|group| group.made_for.as_ref()) else { return Ok(()) };
     if (kind, owner) == (&origin.kind, &origin.owner) {
         return Ok(());

@@ -10,7 +10,7 @@ use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::request::Request;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
-use crate::view::{ClusterView, Group};
+use crate::view::{ClusterView, GroupView};
 use fields::PodFields;
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
 use giveway_crds::kinds::spark;
@@ -115,7 +115,7 @@ fn find_group<'a>(
     namespace: &str,
     view: &'a dyn ClusterView,
     notes: &mut Notes,
-) -> Option<Cow<'a, Group>> {
+) -> Option<Cow<'a, GroupView>> {
     if let Some(group) = view.group(namespace, &member.group) {
         return Some(group);
     }
@@ -130,7 +130,7 @@ fn find_group<'a>(
 /// Rejects a member whose group was created from another template. Group names consist of two or three names joined by
 /// dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose
 /// group was created first keeps the name. The message does not name it: a client that reaches the port can forge a pod.
-fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refusal> {
+fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), Refusal> {
     let made_from = group.and_then(|group| group.template.as_ref());
     let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
     if ours == theirs {
@@ -149,7 +149,7 @@ fn same_template(member: &Membership, group: Option<&Group>) -> Result<(), Refus
 
 /// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups
 /// are not. A pod that is created with a node cannot be gated.
-fn hold(pod: &PodFields<'_>, group: Option<&Group>, changes: &mut Changes) {
+fn hold(pod: &PodFields<'_>, group: Option<&GroupView>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {
         return;

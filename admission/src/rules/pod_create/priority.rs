@@ -5,7 +5,7 @@ use super::fields::PodFields;
 use crate::object::annotation_path;
 use crate::patch::Changes;
 use crate::verdict::{Notes, Reference, Refusal, shorten};
-use crate::view::{ClusterView, Group};
+use crate::view::{ClusterView, GroupView};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::lending::Asked;
 use giveway_crds::policy::PreemptionPolicy;
@@ -18,7 +18,7 @@ use giveway_crds::priority::Class;
 /// class's (403).
 pub fn apply(
     pod: &PodFields<'_>,
-    group: Option<(&str, &Group)>,
+    group: Option<(&str, &GroupView)>,
     view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
@@ -44,7 +44,7 @@ fn compare(
     taken: Option<&Class>,
     priority: i32,
     name: &str,
-    group: &Group,
+    group: &GroupView,
     view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<(), Refusal> {
@@ -70,7 +70,7 @@ fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> O
 /// into pods that name none, so the default class counts as none.
 fn group_class<'a>(
     own: &str,
-    group: Option<&Group>,
+    group: Option<&GroupView>,
     view: &'a dyn ClusterView,
     notes: &mut Notes,
 ) -> Option<&'a Class> {

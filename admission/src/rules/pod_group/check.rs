@@ -2,16 +2,16 @@
 
 use crate::object::{self, Map, Metadata};
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, SpecPath};
+use crate::rules::priority::{self, SpecPath, StatedPriority};
 use crate::verdict::{Notes, Reference, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
-struct Stored<'a> {
+struct StoredPodGroup<'a> {
     #[serde(borrow, default)]
-    spec: Map<Given<'a>>,
+    spec: Map<StatedPriority<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -19,12 +19,12 @@ struct Final<'a> {
     #[serde(borrow, default)]
     metadata: Map<Metadata<'a>>,
     #[serde(borrow, default)]
-    spec: Map<Given<'a>>,
+    spec: Map<StatedPriority<'a>>,
 }
 
 /// What the controllers read of it; the rest of the object is the API server's to check.
 #[derive(Debug, Deserialize)]
-struct Readable {
+struct ReadablePodGroup {
     spec: PodGroupSpec,
 }
 
@@ -37,9 +37,9 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     if group.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let parsed: Readable = object::read("PodGroup", request.object)?;
+    let parsed: ReadablePodGroup = object::read("PodGroup", request.object)?;
     let stored = match request.operation {
-        Operation::Update => Some(object::read::<Stored>("PodGroup", request.old_object)?.spec),
+        Operation::Update => Some(object::read::<StoredPodGroup>("PodGroup", request.old_object)?.spec),
         _ => None,
     };
     priority::check(&SpecPath::spec(), &group.spec, stored.as_deref(), view, notes)?;

@@ -4,7 +4,7 @@
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, SpecPath};
+use crate::rules::priority::{self, SpecPath, StatedPriority};
 use crate::verdict::{Notes, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::keys::FINALIZER_PROTECTION;
@@ -20,7 +20,7 @@ struct PodGroupFields<'a> {
     #[serde(borrow, default)]
     metadata: Map<Metadata<'a>>,
     #[serde(borrow, default)]
-    spec: Option<Map<Given<'a>>>,
+    spec: Option<Map<StatedPriority<'a>>>,
 }
 
 /// The fields of a PodGroup that say whether it keeps its finalizer.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// The fields that the controllers read; the API server validates the others.
 #[derive(Deserialize)]
-struct Readable {
+struct ReadableWorkload {
     #[serde(rename = "spec")]
     _spec: WorkloadSpec,
 }
@@ -32,7 +32,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
             "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
         )));
     }
-    let _: Readable = object::read("Workload", request.object)?;
+    let _: ReadableWorkload = object::read("Workload", request.object)?;
     let stored = stored_templates(request)?;
     let name = workload.metadata.name.as_deref().unwrap_or_default();
     for (index, template) in workload.spec.pod_group_templates.iter().enumerate() {

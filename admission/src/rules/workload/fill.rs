@@ -3,7 +3,7 @@
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::rules::priority::{self, Given, SpecPath};
+use crate::rules::priority::{self, SpecPath, StatedPriority};
 use crate::verdict::{Notes, Refusal};
 use crate::view::ClusterView;
 use giveway_crds::workload::MOST_TEMPLATES;
@@ -35,11 +35,11 @@ pub struct Spec<'a> {
 
 /// The templates, in order: at most one more than permitted; further ones are skipped.
 #[derive(Debug, Default)]
-pub struct Templates<'a>(Vec<Map<Template<'a>>>);
+pub struct Templates<'a>(Vec<Map<WorkloadTemplate<'a>>>);
 
 impl<'a> Templates<'a> {
     /// Returns the templates; none if there are too many, because the API server rejects the Workload.
-    pub fn iter(&self) -> impl Iterator<Item = &Map<Template<'a>>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Map<WorkloadTemplate<'a>>> {
         self.0.iter().filter(|_| self.0.len() <= MOST_TEMPLATES)
     }
 
@@ -72,7 +72,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Templates<'a> {
 /// The part of a template that rules read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Template<'a> {
+pub struct WorkloadTemplate<'a> {
     /// Its name; the API server rejects templates without a name.
     #[serde(borrow, default)]
     pub name: Text<'a>,
@@ -84,10 +84,10 @@ pub struct Template<'a> {
     pub priority: Option<i64>,
 }
 
-impl<'a> Template<'a> {
+impl<'a> WorkloadTemplate<'a> {
     /// What the template says of its priority. Templates have no preemption policy: groups take the class's.
-    pub fn given(&self) -> Given<'a> {
-        Given {
+    pub fn given(&self) -> StatedPriority<'a> {
+        StatedPriority {
             priority_class_name: self.priority_class_name.clone(),
             priority: self.priority,
             preemption_policy: None,
@@ -96,7 +96,7 @@ impl<'a> Template<'a> {
 }
 
 /// The templates as they are stored, by name; `None` unless the request is an update.
-pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, Given<'a>>>, Refusal> {
+pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, StatedPriority<'a>>>, Refusal> {
     if request.operation != Operation::Update {
         return Ok(None);
     }

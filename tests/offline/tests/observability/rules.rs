@@ -3,7 +3,7 @@
 
 use super::{catalogue, dashboard, promql};
 use crate::helm::{object, rendered};
-use giveway_serving::metrics::Kind;
+use giveway_serving::metrics::MetricKind;
 use giveway_tests::paths;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -118,8 +118,8 @@ fn names_and_help_texts_of_the_metrics_pass_promtool() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP {0} {1}.\n# TYPE {0} {2}", about.name, about.help, about.kind.as_str());
         let _ = match about.kind {
-            Kind::Counter | Kind::Gauge => writeln!(text, "{}{{{labels}}} 1", about.name),
-            Kind::Histogram => writeln!(
+            MetricKind::Counter | MetricKind::Gauge => writeln!(text, "{}{{{labels}}} 1", about.name),
+            MetricKind::Histogram => writeln!(
                 text,
                 "{0}_bucket{{{labels}{comma}le=\"+Inf\"}} 1\n{0}_sum{{{labels}}} 1\n{0}_count{{{labels}}} 1",
                 about.name,

@@ -2,7 +2,7 @@
 
 use giveway_admission::judge::{Endpoint, judge};
 use giveway_admission::request::Operation;
-use giveway_admission::verdict::{Outcome, Refusal, Verdict};
+use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
 use giveway_admission::view::Settings;
 use giveway_crds::kinds::KINDS;
 use giveway_crds::policy::PreemptionPolicy;
@@ -188,10 +188,10 @@ pub fn update(resource: &str, object: Value, old_object: Value) -> Request {
 /// the patch applied gets no further patch, and the same verdict.
 pub fn mutate(request: &Request, view: &View) -> Verdict {
     let verdict = judged(Endpoint::Mutate, request, view);
-    if let Outcome::Changed(_) = verdict.outcome {
+    if let VerdictOutcome::Changed(_) = verdict.outcome {
         let again = Request { object: patched(request, &verdict), ..request.clone() };
         let second = judged(Endpoint::Mutate, &again, view);
-        assert_eq!(second.outcome, Outcome::Allowed, "a second mutation must change nothing");
+        assert_eq!(second.outcome, VerdictOutcome::Allowed, "a second mutation must change nothing");
         assert_eq!(second.notes, verdict.notes, "the second time");
     }
     verdict
@@ -233,7 +233,7 @@ fn patched(request: &Request, verdict: &Verdict) -> Value {
 /// Why a verdict refuses.
 pub fn refusal(verdict: Verdict) -> Refusal {
     match verdict.outcome {
-        Outcome::Refused(refusal) => refusal,
+        VerdictOutcome::Refused(refusal) => refusal,
         outcome => panic!("expected a refusal, got {outcome:?}"),
     }
 }
@@ -248,6 +248,6 @@ pub fn assert_refused(verdict: Verdict, code: u16, message: &str) {
 /// Asserts that a request is allowed as it is, without a warning.
 #[track_caller]
 pub fn assert_untouched(verdict: &Verdict) {
-    assert_eq!(verdict.outcome, Outcome::Allowed);
+    assert_eq!(verdict.outcome, VerdictOutcome::Allowed);
     assert_eq!(verdict.notes.warnings, Vec::<String>::new());
 }

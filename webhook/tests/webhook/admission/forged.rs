@@ -2,8 +2,8 @@
 //! groups of that namespace.
 
 use super::fixtures::*;
-use giveway_admission::verdict::Outcome;
-use giveway_admission::view::Group;
+use giveway_admission::verdict::VerdictOutcome;
+use giveway_admission::view::GroupView;
 use giveway_crds::keys::{LABEL_GANG, LABEL_POD_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD};
 use giveway_webhook::view::View;
 use serde_json::{Value, json};
@@ -14,13 +14,14 @@ const SECRET: &str = "secret";
 /// A cluster in which other users' groups, owners and templates have this part in their names.
 fn with_secrets() -> View {
     let mut view = cluster();
-    let group = Group { gang: true, class_name: Some("managed".into()), priority: Some(20), ..Group::default() };
-    let of_template = Group { template: Some(("secret-w".into(), "secret-t".into())), ..group.clone() };
-    let of_owner = Group { made_for: Some(("StatefulSet".into(), "secret-o".into())), ..group.clone() };
+    let group =
+        GroupView { gang: true, class_name: Some("managed".into()), priority: Some(20), ..GroupView::default() };
+    let of_template = GroupView { template: Some(("secret-w".into(), "secret-t".into())), ..group.clone() };
+    let of_owner = GroupView { made_for: Some(("StatefulSet".into(), "secret-o".into())), ..group.clone() };
     let groups = view.groups.entry("team".into()).or_default();
     groups.extend([("work-gang".into(), of_template), ("train".into(), of_owner), ("secret-g".into(), group)]);
     let templates = view.workloads.entry("team".into()).or_default().entry("work".into()).or_default();
-    templates.insert("secret-t".into(), Group::default());
+    templates.insert("secret-t".into(), GroupView::default());
     view
 }
 
@@ -63,6 +64,6 @@ fn no_verdict_on_a_forged_review_names_owners_templates_or_other_groups() {
             assert!(!text.contains(SECRET), "{}: {text}", request.object);
         }
     }
-    let refused = requests.iter().filter(|request| matches!(mutate(request, &view).outcome, Outcome::Refused(_)));
+    let refused = requests.iter().filter(|request| matches!(mutate(request, &view).outcome, VerdictOutcome::Refused(_)));
     assert!(refused.count() >= 4, "the rules with messages about other objects ran");
 }

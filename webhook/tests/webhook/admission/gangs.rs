@@ -1,8 +1,8 @@
 //! One label on an owner: what is carried into its templates, and which group its pods belong to.
 
 use super::fixtures::*;
-use giveway_admission::verdict::{Notes, Outcome, Reference};
-use giveway_admission::view::{ClusterView, Group};
+use giveway_admission::verdict::{Notes, Reference, VerdictOutcome};
+use giveway_admission::view::{ClusterView, GroupView};
 use giveway_crds::keys::*;
 use serde_json::{Value, json};
 
@@ -144,12 +144,12 @@ fn a_gang_whose_pods_are_created_one_after_the_other_is_rejected_unless_it_has_o
                  and no pod of a gang starts before all of them fit: use \"Parallel\"";
     assert_refused(verdict, 422, words);
     for set in [set("Parallel", json!({})), set("OrderedReady", json!({ANNOTATION_MIN_COUNT: "1"}))] {
-        assert!(matches!(mutate(&create("statefulsets", set), &empty()).outcome, Outcome::Changed(_)));
+        assert!(matches!(mutate(&create("statefulsets", set), &empty()).outcome, VerdictOutcome::Changed(_)));
     }
     let mut unlabelled = set("OrderedReady", json!({}));
     unlabelled["metadata"]["labels"] = json!({});
     let verdict = mutate(&create("statefulsets", unlabelled), &empty());
-    assert_eq!(verdict.outcome, Outcome::Allowed, "a kind that is switched on is not refused for it");
+    assert_eq!(verdict.outcome, VerdictOutcome::Allowed, "a kind that is switched on is not refused for it");
     assert!(verdict.notes.warnings[0].starts_with("spec.podManagementPolicy: \"OrderedReady\": no gang is made"));
 }
 
@@ -195,7 +195,7 @@ fn a_gang_with_exclusive_topology_is_refused_with_the_annotation_and_the_cause()
     assert!(refused.message.starts_with(words), "{}", refused.message);
     assert_untouched(&of_templates(&create("jobsets", set(json!({}))), &empty()));
     let verdict = mutate(&create("jobsets", set(json!({}))), &empty());
-    assert_eq!(verdict.outcome, Outcome::Allowed, "a kind that is switched on is not refused for it");
+    assert_eq!(verdict.outcome, VerdictOutcome::Allowed, "a kind that is switched on is not refused for it");
     assert!(verdict.notes.warnings[0].contains("no gang is made of this JobSet"), "{:?}", verdict.notes.warnings);
 }
 
@@ -226,7 +226,7 @@ fn a_stored_gang_that_cannot_start_may_be_changed_with_a_warning() {
             "template": {"metadata": {"labels": labelled()}, "spec": {"containers": [{"name": "c", "image": image}]}}}})
     };
     let verdict = mutate(&update("statefulsets", set("b"), set("a")), &empty());
-    assert_eq!(verdict.outcome, Outcome::Allowed);
+    assert_eq!(verdict.outcome, VerdictOutcome::Allowed);
     let words =
         "spec.podManagementPolicy: \"OrderedReady\": the gang of this StatefulSet does not start: each pod would wait";
     assert!(verdict.notes.warnings[0].starts_with(words), "{:?}", verdict.notes.warnings);
@@ -251,7 +251,7 @@ fn an_owner_of_an_enabled_kind_is_a_gang_unless_a_known_kind_owns_it() {
     child["metadata"]["ownerReferences"] = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "a", "uid": "u", "controller": true}]);
     assert_untouched(&mutate(&create("jobs", child.clone()), &empty()));
     child["metadata"]["ownerReferences"][0]["kind"] = json!("CronJob");
-    assert!(matches!(mutate(&create("jobs", child), &empty()).outcome, Outcome::Changed(_)));
+    assert!(matches!(mutate(&create("jobs", child), &empty()).outcome, VerdictOutcome::Changed(_)));
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn applying_the_same_manifest_again_changes_no_template() {
 fn a_label_that_is_added_to_an_owner_with_pods_is_not_copied_and_causes_a_warning() {
     let before = job(json!({}), json!({}));
     let verdict = mutate(&update("jobs", job(labelled(), json!({})), before.clone()), &empty());
-    assert_eq!(verdict.outcome, Outcome::Allowed);
+    assert_eq!(verdict.outcome, VerdictOutcome::Allowed);
     let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it creates further pods \
                  without a gate: delete it and create it again";
     assert_eq!(verdict.notes.warnings, [words]);
@@ -359,7 +359,8 @@ fn a_pod_that_names_its_group_needs_no_owner() {
 #[test]
 fn of_two_owners_of_one_name_the_first_one_with_a_group_keeps_it() {
     let mut view = cluster();
-    let of_set = Group { gang: true, made_for: Some(("StatefulSet".into(), "train".into())), ..Group::default() };
+    let of_set =
+        GroupView { gang: true, made_for: Some(("StatefulSet".into(), "train".into())), ..GroupView::default() };
     view.groups.entry("team".into()).or_default().insert("train".into(), of_set);
     let request = create("pods", owned(labelled(), json!({}), "batch/v1", "Job", "train"));
     let words = "metadata.labels[scheduling.giveway.dev/pod-group]: Invalid value: \"train\": the PodGroup of this name was \

@@ -1,7 +1,7 @@
 //! Pods of groups at creation: label, gate and class.
 
 use super::fixtures::*;
-use giveway_admission::verdict::{Outcome, Reference};
+use giveway_admission::verdict::{Reference, VerdictOutcome};
 use giveway_crds::keys::*;
 use giveway_crds::priority::Class;
 use giveway_webhook::view::View;
@@ -178,7 +178,10 @@ fn a_group_without_a_class_has_priority_zero_and_a_negative_class_is_below_it() 
     assert_refused(mutate(&create("pods", pod), &view), 422, message);
     view.classes.upsert(Class { global_default: true, ..class("plain", 10) });
     let pod = pod_of(&view, "polite", json!({LABEL_POD_GROUP: "classless"}), json!({}));
-    assert!(!matches!(mutate(&create("pods", pod), &view).outcome, Outcome::Refused(_)), "10 or more, by the default");
+    assert!(
+        !matches!(mutate(&create("pods", pod), &view).outcome, VerdictOutcome::Refused(_)),
+        "10 or more, by the default"
+    );
 }
 
 /// The cluster, with a group `old` that kept the priority which its class `managed` had.

@@ -1,7 +1,7 @@
 //! PriorityClass: managed classes, and the values of Giveway's annotations.
 
 use super::fixtures::*;
-use giveway_admission::verdict::Outcome;
+use giveway_admission::verdict::VerdictOutcome;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use serde_json::{Value, json};
 
@@ -178,5 +178,5 @@ fn the_manifest_of_a_managed_class_can_be_applied_again() {
     // On a class that is not managed the API server says that the field is immutable.
     let plain = class_object("c", "Never", &[]);
     let changed = class_object("c", "PreemptLowerPriority", &[]);
-    assert_eq!(mutate(&update("priorityclasses", changed, plain), &cluster()).outcome, Outcome::Allowed);
+    assert_eq!(mutate(&update("priorityclasses", changed, plain), &cluster()).outcome, VerdictOutcome::Allowed);
 }

@@ -2,8 +2,8 @@
 
 use super::fixtures::*;
 use giveway_admission::judge::Endpoint;
-use giveway_admission::notice::{Notice, Object};
-use giveway_admission::verdict::{Notes, Outcome, Reference, Refusal, Verdict};
+use giveway_admission::notice::{EventDraft, EventObject};
+use giveway_admission::verdict::{Notes, Reference, Refusal, Verdict, VerdictOutcome};
 use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_POD_GROUP;
@@ -12,7 +12,7 @@ use giveway_webhook::deadline::Deadline;
 use giveway_webhook::lookup::{Lookup, NoLookup};
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::notice;
-use giveway_webhook::view::{Found, View};
+use giveway_webhook::view::{LookedUp, View};
 use giveway_webhook::watch::SharedView;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -174,9 +174,9 @@ struct Late<F> {
 }
 
 impl<F: Fn() + Send + Sync + 'static> Lookup for Late<F> {
-    async fn fetch(&self, missing: &BTreeSet<Reference>, _: Deadline) -> Found {
+    async fn fetch(&self, missing: &BTreeSet<Reference>, _: Deadline) -> LookedUp {
         (self.meanwhile)();
-        let mut found = Found::default();
+        let mut found = LookedUp::default();
         for reference in missing {
             match reference {
                 Reference::Class(name) => found.classes.extend(self.full.classes.get(name).cloned()),
@@ -238,9 +238,9 @@ async fn a_looked_up_object_never_overrides_a_later_one_of_the_watch() {
 struct Silent;
 
 impl Lookup for Silent {
-    async fn fetch(&self, _: &BTreeSet<Reference>, deadline: Deadline) -> Found {
+    async fn fetch(&self, _: &BTreeSet<Reference>, deadline: Deadline) -> LookedUp {
         deadline.limit(std::future::pending::<()>()).await;
-        Found::default()
+        LookedUp::default()
     }
 }
 
@@ -260,7 +260,7 @@ async fn dry_runs_and_rejections_create_no_event() {
     let (sender, mut notices) = notice::queue();
     let shared = Arc::new(SharedView::complete(cluster()));
     let admission = admission(shared, NoLookup).with_notices(sender).with_rule(|_, request, _| {
-        let object = |name: &str| Object {
+        let object = |name: &str| EventObject {
             api_version: "batch/v1".to_owned(),
             kind: "Job",
             namespace: "team".to_owned(),
@@ -269,10 +269,10 @@ async fn dry_runs_and_rejections_create_no_event() {
         };
         let (about, note) = (object(&request.uid), "why".to_owned());
         let reason = Reason::GangLabelTooLate;
-        let event = Notice { about, related: None, reason, action: "LeavingAlone", note };
+        let event = EventDraft { about, related: None, reason, action: "LeavingAlone", note };
         let outcome = match &*request.uid {
-            "refused" => Outcome::Refused(Refusal::unprocessable("no")),
-            _ => Outcome::Allowed,
+            "refused" => VerdictOutcome::Refused(Refusal::unprocessable("no")),
+            _ => VerdictOutcome::Allowed,
         };
         Verdict { outcome, notes: Notes { events: vec![event], ..Notes::default() } }
     });

@@ -5,14 +5,14 @@ use crate::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 
 /// Gang settings of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct GangSettings {
     /// Value of its label; `None` if it is not set.
     pub gang: Option<bool>,
     /// Number of pods that start together; `None` if the owner does not state it.
     pub min_count: Option<i32>,
 }
 
-impl Asked {
+impl GangSettings {
     /// Reads the settings; `label` and `annotation` return the value of a key.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ mod tests {
             (ANNOTATION_DISRUPTION_MODE, "pod", "metadata.annotations[scheduling.giveway.dev/disruption-mode]"),
         ] {
             let said = |key: &str| (key == wrong).then_some(value);
-            assert_eq!(Asked::read(said, said).unwrap_err().field, field);
+            assert_eq!(GangSettings::read(said, said).unwrap_err().field, field);
         }
     }
 }
