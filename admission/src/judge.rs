@@ -1,7 +1,7 @@
 //! Which rule applies to which request.
 //!
 //! Kinds, operations and subresources without a rule are allowed untouched, as is everything in kube-system and in
-//! Giveway's own namespace: the webhook never stands in the way of what is not its business.
+//! Giveway's own namespace: the webhook does not affect requests without a rule.
 
 use crate::request::{Operation, Request};
 use crate::rules::{owner, pod_create, pod_group, priority_class, workload};

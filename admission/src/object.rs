@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_read_is_borrowed_and_escapes_are_undone() {
+    fn rules_read_borrowed_text_without_escapes() {
         let json = raw(&format!(
             r#"{{"metadata":{{"name":"p\u0061","labels":{{"{LABEL_POD_GROUP}":"g","a":"\"x\"","scheduling.giveway.dev\/workload":"\u00e9"}}}}}}"#
         ));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_comes_twice_the_last_value_counts() {
+    fn the_last_value_of_a_repeated_key_counts() {
         let json = raw(&format!(r#"{{"metadata":{{"labels":{{"{LABEL_POD_GROUP}":"a","{LABEL_POD_GROUP}":"b"}}}}}}"#));
         assert_eq!(read::<Object>("Pod", &json).unwrap().metadata.label(LABEL_POD_GROUP), Some("b"));
         let twice = read::<Object>("Pod", &raw(r#"{"metadata":{},"metadata":{}}"#)).unwrap_err();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_field_is_added_where_it_is_missing_or_null_and_only_then() {
+    fn the_parent_of_a_field_is_added_only_if_it_is_missing_or_null() {
         let metadata = json!({
             "labels": {"scheduling.giveway.dev/a~b": "1"},
             "annotations": {"scheduling.giveway.dev/c": "2", "scheduling.giveway.dev/d": "3"},

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_holds_no_more_of_what_a_user_wrote_than_people_read() {
+    fn values_that_users_wrote_are_shortened_in_messages() {
         let huge = "é".repeat(1 << 20);
         let refusal = Refusal::invalid("spec.x", &huge, "must be shorter");
         assert_eq!(refusal.message, format!("spec.x: Invalid value: \"{}…\": must be shorter", "é".repeat(80)));

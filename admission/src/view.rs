@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cluster_scoped_objects_are_judged_also_where_giveways_own_namespace_is_unknown() {
+    fn cluster_scoped_objects_are_judged_even_if_the_own_namespace_is_unknown() {
         let known = Settings { namespace: "giveway-system".to_owned(), ..Settings::default() };
         for (namespace, untouchable) in [("kube-system", true), ("giveway-system", true), ("team", false), ("", false)]
         {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_the_same_whether_it_is_large_or_not() {
+    fn large_and_small_lists_are_read_the_same() {
         let list = json!({"apiVersion": "v1", "items": [object("a"), object("b")], "kind": "List", "metadata": {}});
         let yaml = serde_yaml_ng::to_string(&list).unwrap();
         for text in [list.to_string(), format!("{list:#}"), format!("\n {list:#}\n"), yaml] {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_stream_names_the_file() {
+    fn an_invalid_stream_is_reported_with_its_file() {
         let rows = [
             (
                 json!({"kind": "List", "items": [object("")]}).to_string(),

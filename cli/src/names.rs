@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_api_server_takes_for_a_name_is_one_and_nothing_else() {
+    fn names_are_valid_exactly_if_the_api_server_accepts_them() {
         for name in ["a", "0", "a-b", "a.b", "123-abc", &"a".repeat(63)] {
             assert_eq!(subdomain(name).as_deref(), Ok(name));
         }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_role_helps_against_is_left_as_it_was_said() {
+    fn errors_that_no_role_fixes_are_not_changed() {
         for said in [
             "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'giveway-pods' with binding 'giveway-pods' denied request: no",
             "priorityclasses.scheduling.k8s.io \"a\" is forbidden: PriorityClass b is already marked as default",

@@ -127,7 +127,7 @@ fn plans_and_templates_are_read_completely() {
 }
 
 #[test]
-fn what_no_program_reads_is_dropped() {
+fn fields_that_no_program_reads_are_dropped() {
     let pod = maximal::pod();
     let [_, trimmed] = both::<Pod>(&pod);
     assert_eq!((&trimmed.metadata.managed_fields, &trimmed.metadata.finalizers), (&None, &None));

@@ -20,7 +20,7 @@ mod tests {
     use crate::membership;
 
     #[test]
-    fn however_long_a_value_is_its_message_ends_with_the_fix() {
+    fn a_message_about_a_long_value_ends_with_the_fix() {
         let long = "é".repeat(3_000);
         let message = settings::min_count(Some(&long)).unwrap_err().to_string();
         let fix = "must be a whole number, 1 or more: how many pods start together";

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_condition_again_is_no_change() {
+    fn an_equal_condition_is_no_change() {
         let mut list = vec![];
         set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(1));
         assert!(!set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(9)));

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_taint_with_the_uid_of_a_plan_is_ours() {
+    fn only_a_taint_with_the_uid_of_a_preemptor_belongs_to_giveway() {
         assert_eq!(uid_of("CriticalAddonsOnly", "u-1", "NoSchedule"), Some("u-1"));
         for (key, value, effect) in [
             ("CriticalAddonsOnly", "", "NoSchedule"),

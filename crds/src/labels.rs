@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_labels_those_that_giveway_reads_and_the_first_others_are_kept() {
+    fn of_too_many_labels_giveway_s_own_and_the_first_others_are_kept() {
         let mut given = labels(70_000);
         let read = [keys::LABEL_POD_GROUP, keys::LABEL_PLACEHOLDER, "jobset.sigs.k8s.io/jobset-name"];
         given.extend(read.map(|key| (key.to_owned(), "g".to_owned())));

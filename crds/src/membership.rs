@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_template_is_refused_and_the_missing_label_named() {
+    fn an_incomplete_template_reference_is_rejected_with_the_missing_label() {
         let error = of(Some(&labels(&[(keys::LABEL_WORKLOAD, "w")]))).unwrap_err().to_string();
         assert_eq!(
             error,

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mode_is_cited_and_shortened() {
+    fn an_invalid_mode_is_quoted_and_shortened() {
         let error = |text: &str| text.parse::<Mode>().unwrap_err().to_string();
         assert_eq!(error("Off"), r#""Off": must be enforce, observe or off"#);
         assert_eq!(error(""), r#""": must be enforce, observe or off"#);

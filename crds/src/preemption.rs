@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_plan_is_one_object_of_the_plans_name() {
+    fn a_small_plan_is_one_object_with_the_name_of_the_plan() {
         let parts = parts_of(&plan(2, &[3]), PART_BYTES);
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].metadata.name.as_deref(), Some("abc-1"));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_which_a_part_is_missing_or_foreign_is_none() {
+    fn a_plan_with_a_missing_or_foreign_part_is_not_read() {
         let parts = parts_of(&plan(10, &[100, 100]), 10_000);
         let have = parts.len() - 1;
         let words = format!("not every part of the plan was stored ({have} of {})", parts.len());

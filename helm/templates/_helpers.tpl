@@ -125,7 +125,7 @@ caBundle: {{ $webhook.caBundle }}
 
 {{/*
 What every webhook of both configurations has in common, except the guard's. Call with a dict of "root", "path" and "failurePolicy". An
-entry that fails open would delay requests for nothing while no webhook answers, so it waits for three seconds at most.
+entry that fails open only delays requests while no webhook answers, so its timeout is three seconds at most.
 */}}
 {{- define "giveway.webhookCommon" -}}
 clientConfig:

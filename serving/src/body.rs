@@ -129,7 +129,7 @@ async fn reserve(
         }
         tokio::select! {
             () = changed => {}
-            // Other clients may have stopped sending for long enough by now.
+            // Other clients may have stopped sending for long enough meanwhile.
             () = tokio::time::sleep(GRACE / 5) => {}
             () = tokio::time::sleep_until(deadline) => {
                 crowd.metrics.bodies_without_room.inc();

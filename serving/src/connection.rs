@@ -269,7 +269,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn a_phase_survives_being_a_number() {
+    fn a_phase_is_converted_to_a_number_and_back() {
         let time = Duration::from_millis(123_456);
         let (unfinished, silent, reserved) = (ConnectionPhase::Unfinished(time), ConnectionPhase::Silent(time), ConnectionPhase::Reserved(time));
         let phases = [unfinished, silent, reserved, ConnectionPhase::Idle(time), ConnectionPhase::Busy, ConnectionPhase::Dismissed];

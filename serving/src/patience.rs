@@ -1,6 +1,6 @@
 //! Time limits of the API server's responses to lists and watches, and of the duration of a watch. Without them, a
-//! watch whose request was lost or whose connection is dead would look like one without changes, and a list that stands
-//! still would never end.
+//! watch whose request was lost or whose connection is dead would look like one without changes, and a list without
+//! progress would never end.
 
 use http::Request;
 use std::future::Future;
@@ -83,7 +83,7 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     #[tokio::test]
-    async fn what_is_not_answered_is_given_up_a_watch_earlier_than_a_list() {
+    async fn requests_without_a_response_time_out_watches_earlier_than_lists() {
         let silent = service_fn(|_: Request<()>| std::future::pending::<Result<(), BoxError>>());
         let client = Patience { watch: Duration::from_millis(1), list: Duration::from_millis(2) }.layer(silent);
         for (uri, limit) in [("/api/v1/pods?&watch=true&timeoutSeconds=290", "1ms"), ("/api/v1/pods?limit=500", "2ms")]

@@ -132,7 +132,7 @@ async fn slot(slots: &Arc<Semaphore>, crowd: &Crowd, tick: &mut Interval) -> Opt
             // The semaphore is never closed.
             slot = Arc::clone(slots).acquire_owned() => return slot.ok(),
             () = crowd.someone_idle(), if !dismissed => {}
-            // Unfinished requests may have used up their grace time by now.
+            // The grace time of unfinished requests may have ended meanwhile.
             () = tokio::time::sleep(GRACE / 5), if !dismissed => {}
             _ = tick.tick() => crowd.dismiss_overdue(),
         }

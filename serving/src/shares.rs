@@ -64,7 +64,7 @@ mod tests {
     const MOST: usize = 20_000;
 
     #[test]
-    fn one_namespace_has_half_of_the_places_and_they_come_back() {
+    fn one_namespace_gets_at_most_half_of_the_slots_and_releases_them() {
         let shares = Shares::new(MOST);
         let take = |namespace: &str| shares.take(namespace);
         let mut flood: Vec<Share> = (0..MOST).filter_map(|_| take("flood")).collect();

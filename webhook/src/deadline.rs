@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_readable_parameter_the_default_counts_and_none_is_longer_than_the_longest() {
+    fn without_a_valid_timeout_parameter_the_default_counts_and_no_timeout_exceeds_the_maximum() {
         for query in
             ["", "timeout=", "timeout=0s", "timeout=5", "timeout=-3s", "timeout=1e9s", "timeout=s", "timeouts=1s"]
         {
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_has_nothing_left() {
+    fn a_deadline_in_the_past_has_no_time_left() {
         let now = Instant::now();
         let passed = Deadline::from_arrival(now, None, LONGEST).or_earlier(now);
         assert_eq!((passed.at(), passed.remaining()), (now, Duration::ZERO));
     }
 
     #[tokio::test]
-    async fn nothing_is_waited_for_longer_than_until_the_deadline() {
+    async fn no_wait_exceeds_the_deadline() {
         let deadline = Deadline::after(Duration::from_millis(20));
         assert_eq!(deadline.limit(std::future::pending::<()>()).await, None);
         assert_eq!(Deadline::after(DEFAULT).limit(async { 5 }).await, Some(5));

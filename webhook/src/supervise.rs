@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_first_task_that_ends_is_named_with_the_reason() {
+    async fn the_first_task_that_ends_is_reported_with_the_reason() {
         let mut tasks = Tasks::default();
         tasks.start("the watch of nothing", std::future::pending());
         tasks.start("the certificate", async {});

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adopted_class_is_what_admission_would_store_and_keeps_all_the_rest() {
+    fn an_adopted_class_is_as_admission_would_store_it_with_all_other_fields() {
         let adopted = of(ClassChange::Adopt, &ordinary(), false);
         assert_eq!(
             serde_json::to_value(&adopted).unwrap(),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_was_adopted_and_released_is_what_it_was() {
+    fn a_released_class_equals_the_class_before_its_adoption() {
         for policy in ["PreemptLowerPriority", "Never"] {
             let before = PriorityClass { preemption_policy: Some(policy.to_owned()), ..bare(&ordinary()) };
             let adopted = of(ClassChange::Adopt, &before, false);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_was_annotated_while_no_webhook_ran_is_in_neither_form() {
+    fn a_class_annotated_without_a_webhook_is_neither_managed_nor_unmanaged() {
         let half = class(json!({"metadata": {"name": "h", "annotations": {ANNOTATION_MANAGED: "true"}}, "value": 1}));
         assert!(!is_done(ClassChange::Adopt, &half) && !is_done(ClassChange::Release, &half));
         let adopted = of(ClassChange::Adopt, &half, false);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_record_is_read_as_it_was_written() {
         let map = record().to_config_map("giveway-system").unwrap();
         assert_eq!(map.metadata.name.as_deref(), Some("giveway-class-web"));
         assert_eq!(ClassRecord::from_config_map(&map).unwrap(), record());

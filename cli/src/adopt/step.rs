@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adoption_is_record_delete_create_forget() {
+    fn an_adoption_records_deletes_and_creates_the_class_and_deletes_the_record() {
         let before = plain("a", "1", 10);
         let started = ClassRecord { uid: String::new(), ..kept(ClassChange::Adopt, before.clone()) };
         let record = kept(ClassChange::Adopt, before.clone());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn either_command_finishes_what_the_other_one_left() {
+    fn adopt_and_release_complete_an_interrupted_run_of_the_other() {
         let record = kept(ClassChange::Adopt, plain("a", "1", 10));
         assert_eq!(next(ClassChange::Release, Some(record.clone()), None), AdoptStep::Create(record.clone()));
         // Nothing was deleted yet, and nothing has to be deleted.

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_ours_is_a_native_one_and_comes_back_as_it_was() {
+    fn an_exported_group_is_imported_unchanged() {
         let group = ours(json!({"schedulingPolicy": {"gang": {"minCount": 4}}, "disruptionMode": "PodGroup",
             "priorityClassName": "high", "priority": 9, "preemptionPolicy": "PreemptLowerPriority",
             "preemptionDelaySeconds": 0, "schedulingConstraints": {"topology": [{"key": "rack"}]}}));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_has_no_counterpart_and_a_template_has_to_exist_first() {
+    fn a_delay_and_a_missing_template_are_reported_as_not_exported() {
         let reference = json!({"workload": {"workloadName": "w", "podGroupTemplateName": "t"}});
         let Converted { object, notes } = object(&ours(json!({"schedulingPolicy": {"basic": {}},
             "preemptionDelaySeconds": 30, "podGroupTemplateRef": reference})));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_of_ours_is_a_native_one() {
+    fn a_workload_is_exported_as_a_native_one() {
         let workload = json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Workload", "metadata": {"name": "w"},
             "spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}},
                 "disruptionMode": "Pod", "priorityClassName": "low", "priority": 1}]}});

@@ -108,7 +108,7 @@ mod tests {
     const LABEL: &str = "pods belong to it by the label scheduling.giveway.dev/pod-group: g when they are created";
 
     #[test]
-    fn a_native_group_is_read_in_the_words_of_every_version() {
+    fn a_native_group_of_every_version_is_read() {
         let newest = json!({"schedulingPolicy": {"gang": {"minCount": 3}}, "disruptionMode": {"all": {}}, "priority": 7,
             "priorityClassName": "high", "workloadRef": {"workloadName": "w", "templateName": "t"}});
         let earlier = json!({"schedulingPolicy": {"gang": {"minCount": 3}}, "disruptionMode": "PodGroup", "priority": 7,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_workload_becomes_ours_template_by_template() {
+    fn each_template_of_a_native_workload_is_imported() {
         let workload = json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w"},
             "spec": {"controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "j"}, "podGroupTemplates": [
                 {"name": "a", "schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}, "priority": 1},
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_and_templates_get_our_label_and_everything_else_stays() {
+    fn pods_and_templates_get_the_label_and_no_other_change() {
         let template = json!({"metadata": {"labels": {"app": "a", "scheduling.x-k8s.io/pod-group": "g"}},
             "spec": {"schedulerName": "coscheduler", "containers": [{"name": "c"}]}});
         let job =

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_makes_no_line_of_its_own() {
+    fn line_breaks_in_values_of_users_are_escaped() {
         let mut out = String::new();
         line(&mut out, None, "State:", "bad\nState: \u{1b}[1Agood");
         assert_eq!(out, "State: bad\\nState: \\u001b[1Agood\n");

@@ -116,7 +116,7 @@ fn a_label_with_another_value_is_refused_also_where_there_is_no_pod_template() {
 }
 
 #[test]
-fn an_annotation_that_cannot_be_is_named_where_it_was_written() {
+fn an_invalid_annotation_is_reported_with_its_position() {
     let with = |value: Value| {
         let mut job = job("true");
         job["metadata"]["annotations"] = json!({ANNOTATION_MIN_COUNT: value});
@@ -137,7 +137,7 @@ fn an_annotation_that_cannot_be_is_named_where_it_was_written() {
 }
 
 #[test]
-fn where_no_group_is_served_nothing_waits_for_a_gang() {
+fn in_a_namespace_without_groups_no_pod_waits_for_a_gang() {
     let selector = json!({"matchLabels": {"served": "yes"}}).to_string();
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_waits_for_is_the_last_thing_that_the_operator_said() {
+    fn the_last_event_of_the_operator_is_the_reason_for_waiting() {
         let hold_off =
             "the operator's hold-off (--critical-addons-after, usually 30s) or its turn: it is Unschedulable for 12s.";
         let unschedulable = pod(&json!({}));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_operator_it_waits_for_the_scheduler() {
+    fn without_an_event_of_the_operator_the_add_on_waits_for_the_scheduler() {
         let fresh = waits(&pod(&json!({"conditions": []})), &[], &[]);
         assert_eq!(fresh.as_deref(), Some("kube-scheduler, which has not said yet that it is Unschedulable."));
         let nominated = waits(&pod(&json!({"nominatedNodeName": "n1"})), &[], &[]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_the_annotation_is_none_unless_it_was_helped_as_one() {
+    fn a_pod_without_the_annotation_is_a_critical_add_on_only_if_a_plan_treated_it_as_one() {
         let mut other = pod(&json!({}));
         other["metadata"]["annotations"] = json!({});
         assert!(facts(&other, &[], &[]).addon_lines().is_empty());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn how_the_node_is_kept_is_what_is_seen_there() {
+    fn the_reservation_of_a_node_is_read_from_its_taint_and_nomination() {
         let ours = json!([{"key": "CriticalAddonsOnly", "value": "u-dns", "effect": "NoSchedule"}]);
         let foreign = json!([{"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}]);
         let (free, nominated) = (pod(&json!({})), pod(&json!({"nominatedNodeName": "n1"})));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_below_its_pods_priority_is_not_what_helps() {
+    fn a_threshold_below_the_priority_of_its_pods_is_not_suggested() {
         let said = sentences(&pod("db", 6000, Some("n"), Some("5000")));
         let words =
             "With a priority above 6000, it would preempt 1 pod of priority 6000 and below, 1 budget violation.";

@@ -150,7 +150,7 @@ fn planned(case: &Case, directory: &tempfile::TempDir, snapshot: &str, index: us
 }
 
 #[test]
-fn the_webhook_and_plan_say_the_same_of_every_manifest() {
+fn webhook_and_plan_report_the_same_for_every_manifest() {
     let table = Table::read(NAMESPACE, true);
     let api_server = ApiServer::new(&table.cluster);
     let directory = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ fn if_no_node_can_be_freed_the_nearest_is_named_and_the_exit_status_is_0() {
 }
 
 #[test]
-fn a_pod_that_is_none_is_refused_with_what_it_lacks() {
+fn a_pod_that_is_no_critical_add_on_is_rejected_with_the_missing_requirement() {
     let critical = "is no critical add-on: its priority";
     let annotation = "annotation scheduling.giveway.dev/critical-addon: \"true\"";
     refused(
@@ -198,7 +198,7 @@ fn stranded(more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_stranded_pod_displaces_its_equals_only_where_the_flag_says_so() {
+fn a_stranded_pod_displaces_pods_of_equal_priority_only_with_the_flag() {
     assert_eq!(stranded(&[])["reason"], "CriticalAddonUnschedulable");
     assert_eq!(stranded(&["--stranded"])["victimPods"], json!(["kube-system/neighbour"]));
 }

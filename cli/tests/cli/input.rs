@@ -185,7 +185,7 @@ fn a_cluster_that_cannot_be_reached_is_exit_status_1() {
 }
 
 #[test]
-fn commands_that_change_classes_say_what_is_missing_or_too_much() {
+fn commands_that_change_classes_report_missing_and_superfluous_arguments() {
     let rows: [(&[&str], &str); 6] = [
         (&["adopt"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
         (&["adopt", "priorityclass"], "the following required arguments were not provided:\n  <NAME>..."),
@@ -283,7 +283,7 @@ fn import(input: &str, message: &str) {
 }
 
 #[test]
-fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
+fn values_that_are_no_map_or_list_are_rejected_before_conversion() {
     let job = |metadata: &str| {
         format!(
             "{{kind: Job, apiVersion: batch/v1, metadata: {{name: j}}, spec: {{template: {{metadata: {metadata}, spec: \
@@ -335,7 +335,7 @@ fn what_is_no_map_or_list_is_refused_before_it_is_converted() {
 }
 
 #[test]
-fn what_is_nested_too_deeply_is_refused_at_once() {
+fn values_that_are_nested_too_deeply_are_rejected_immediately() {
     let open = "[".repeat(200_000);
     let words = "standard input: is nested too deeply: at most 128 levels are read";
     for deep in

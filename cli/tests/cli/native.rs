@@ -64,7 +64,7 @@ fn no_pod_is_evicted_for_a_pod_of_a_native_group() {
 }
 
 #[test]
-fn a_manifest_is_imported_without_a_cluster_and_what_is_lost_is_named() {
+fn a_manifest_is_imported_without_a_cluster_and_lost_fields_are_named() {
     let manifest = "
 apiVersion: scheduling.x-k8s.io/v1alpha1
 kind: PodGroup
@@ -111,7 +111,7 @@ spec:
 }
 
 #[test]
-fn a_kind_that_is_not_converted_is_refused_with_those_that_are() {
+fn a_kind_that_is_not_converted_is_rejected_with_the_list_of_supported_kinds() {
     for (args, known) in [
         (["export", "pod/p"], "unknown kind \"pod\": must be podgroup/NAME or workload/NAME"),
         (["export", "podgroup.scheduling.k8s.io/g"], "unknown kind \"podgroup.scheduling.k8s.io\""),

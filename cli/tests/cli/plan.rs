@@ -210,7 +210,7 @@ fn a_basic_group_cannot_ask_for_a_domain() {
 }
 
 #[test]
-fn what_the_api_server_would_refuse_is_refused_here_too() {
+fn manifests_that_the_api_server_rejects_are_rejected() {
     for (topology, why) in [
         ("[{key: zone}, {key: rack}]", "spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"),
         ("[{key: my zone}]", "spec.schedulingConstraints.topology[0].key: Invalid value: \"my zone\": must be the key"),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_split_the_same_however_it_arrives() {
+    fn a_list_is_split_the_same_for_any_size_of_its_pieces() {
         let items = [
             json!({"metadata": {"name": "a", "annotations": {"x": "}]\"\\", "items": "[{"}}, "items": [{"metadata": {}}]}),
             json!({"spec": [[], [{}], {"a": "\\\\\""}]}),

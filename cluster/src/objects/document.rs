@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_trimmed_wherever_its_kind_stands() {
+    fn an_object_is_trimmed_at_any_position_of_its_kind() {
         let kept = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}});
         for text in [
             r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "resourceVersion": "7"}, "spec": {"nodeName": "n", "containers2": [{}]}}"#,

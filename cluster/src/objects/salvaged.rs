@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_at_the_end_of_time_hides_no_pod_and_no_other_one() {
+    fn an_out_of_range_time_hides_no_pod() {
         let late = "9999-12-31T23:59:59Z";
         let pods = read(json!([
             {"metadata": {"name": "late", "namespace": "team", "creationTimestamp": late},

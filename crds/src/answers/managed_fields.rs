@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_left_out_wherever_it_stands_and_however_deep_it_is() {
+    fn the_list_is_removed_at_any_position_and_depth() {
         let deep = "{\"f:a\":".repeat(300) + "1" + &"}".repeat(300);
         let text = format!(
             r#"{{"items":[{{"metadata":{{"name":"a","managedFields":[{{"time":"9999-12-31T23:59:59Z","fieldsV1":{deep}}},{{"x":"]}}\"\\"}}],"uid":"u"}}}},{{"metadata":{{"managedFields": [ ] }}}}]}}"#

@@ -69,7 +69,7 @@ fn each_further_plan_doubles_the_time_up_to_an_hour() {
 }
 
 #[test]
-fn the_time_stays_an_hour_for_as_long_as_each_plan_fails_although_the_first_ones_are_forgotten() {
+fn the_time_stays_an_hour_while_plans_fail_even_if_the_first_ones_were_deleted() {
     let mut plans = vec![("a", 0, false), ("a", 1, false)];
     let mut end = 2;
     for _ in 0..50 {
@@ -166,7 +166,7 @@ fn only_preemptors_that_still_wait_count() {
 }
 
 #[test]
-fn after_ten_minutes_preemptors_take_turns_and_those_that_have_not_failed_come_first() {
+fn after_ten_minutes_one_preemptor_at_a_time_is_permitted_and_those_without_a_failure_come_first() {
     let open = at(704, &TEAM).namespaces["team"].clone();
     assert!(!open.stops_all());
     assert_eq!(["new", "a", "b", "e"].map(|uid| permitted(&open, uid)), [704, 764, 824, 1_004]);

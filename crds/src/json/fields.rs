@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_field_that_comes_twice_the_last_value_counts() {
+    fn the_last_value_of_a_repeated_field_counts() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(found(r#"{"a":1,"b":0,"a":2}"#, "a"), [("a".to_owned(), some("2"))]);
         assert_eq!(found(r#"{"a":1,"a":2}"#, "*"), [("a".to_owned(), some("2"))]);

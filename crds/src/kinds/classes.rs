@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_class_of_all_templates_of_a_gang_is_found_and_a_higher_one_is_warned_about() {
+    fn the_lowest_class_of_all_templates_is_returned_and_a_higher_one_gets_a_warning() {
         let set = of(
             "LeaderWorkerSet",
             json!({"leaderWorkerTemplate": {"leaderTemplate": pods("high"), "workerTemplate": pods("low")}}),

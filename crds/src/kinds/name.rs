@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_owner_s_and_the_replica_s_and_a_long_one_is_shortened_the_same_way_every_time() {
+    fn a_name_consists_of_owner_and_replica_and_is_shortened_deterministically() {
         assert_eq!(of("train", &[]), "train");
         assert_eq!(of("train", &["workers".into(), "0".into()]), "train-workers-0");
         let long = "a".repeat(60);

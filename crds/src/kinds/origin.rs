@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_that_would_lead_elsewhere_is_not_asked_for() {
+    fn a_version_that_would_change_the_request_path_is_rejected() {
         for (given, asked) in [
             ("batch/v1", "batch/v1"),
             ("batch/v1beta1", "batch/v1beta1"),
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_a_job_is_of_the_job_s_group() {
+    fn a_pod_of_a_job_belongs_to_the_group_of_the_job() {
         let found = origin("train-x", &[("batch.kubernetes.io/job-name", "train")], Some(JOB)).unwrap();
         assert_eq!(fields_of(&found), ("Job", "train", "train", Some("u1")));
         assert_eq!(found.api_version, "batch/v1");
     }
 
     #[test]
-    fn a_pod_of_a_jobset_is_of_a_group_of_its_own_job() {
+    fn a_pod_of_a_jobset_belongs_to_the_group_of_its_job() {
         let labels = [
             ("jobset.sigs.k8s.io/jobset-name", "train"),
             ("jobset.sigs.k8s.io/replicatedjob-name", "workers"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_of_its_workers_group_also_before_it_has_their_label() {
+    fn a_leader_belongs_to_the_group_of_its_workers_before_it_has_their_label() {
         let set = Controller { api_version: "apps/v1", kind: "StatefulSet", name: "serve", uid: "s" };
         let leader = origin("serve-2", &[("leaderworkerset.sigs.k8s.io/name", "serve")], Some(set)).unwrap();
         let labels = [("leaderworkerset.sigs.k8s.io/name", "serve"), ("leaderworkerset.sigs.k8s.io/group-index", "2")];
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cleans_up_after_a_ray_cluster_is_no_member_of_its_gang() {
+    fn the_cleanup_pod_of_a_ray_cluster_is_no_member() {
         let labels = [("ray.io/cluster", "job-abcde"), ("ray.io/node-type", "redis-cleanup")];
         let job = Controller { name: "job-abcde-redis-cleanup", ..JOB };
         let found = origin("job-abcde-redis-cleanup-x", &labels, Some(job)).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_is_in_no_row_names_the_group_and_without_one_there_is_none() {
+    fn a_controller_of_an_unknown_kind_names_the_group_and_a_pod_without_a_controller_has_none() {
         let set = Controller { api_version: "apps/v1", kind: "ReplicaSet", name: "web-5d", uid: "w" };
         let found = origin("web-5d-x", &[], Some(set)).unwrap();
         assert_eq!((fields_of(&found), found.row), (("ReplicaSet", "web-5d", "web-5d", Some("w")), None));

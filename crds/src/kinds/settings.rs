@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_cannot_be_are_refused_with_field_value_and_fix() {
+    fn invalid_values_are_rejected_with_field_value_and_fix() {
         assert_eq!((gang(None), gang(Some("true")), gang(Some("false"))), (Ok(None), Ok(Some(true)), Ok(Some(false))));
         assert_eq!((min_count(None), min_count(Some("8"))), (Ok(None), Ok(Some(8))));
         assert_eq!(disruption_mode(None), Ok(DisruptionMode::PodGroup));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_starts_as_many_as_run_at_once() {
+    fn the_size_of_a_job_is_its_parallelism() {
         assert_eq!(size("Job", json!({}), &[]), Some(1));
         assert_eq!(size("Job", json!({"parallelism": 8}), &[]), Some(8));
         assert_eq!(size("Job", json!({"parallelism": 8, "completions": 4}), &[]), Some(4));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_makes_others_for_those_that_finish_until_only_as_many_are_left_as_start_together() {
+    fn a_job_replaces_finished_pods_until_the_last_ones_start_together() {
         assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], None), Some(12));
         assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], Some(6)), Some(14));
         assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 4}), &[], None), Some(0));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_has_failed_for_good_is_not_waited_for() {
+    fn a_failed_index_reduces_the_size() {
         let row = KINDS.iter().find(|row| row.kind == "Job").unwrap();
         let of = |completions: i32, failed: &str| {
             let spec = json!({"parallelism": 8, "completions": completions, "backoffLimitPerIndex": 1});
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_asks_for_fewer_and_never_for_more_than_there_will_be() {
+    fn the_annotation_lowers_the_size_and_never_raises_it() {
         let of = |kind: &str, spec: Value, replica: &[&str], asked: i32| {
             let row = KINDS.iter().find(|row| row.kind == kind)?;
             let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ray_cluster_starts_with_its_head_and_the_workers_that_are_always_there() {
+    fn the_size_of_a_ray_cluster_is_its_head_and_its_minimum_of_workers() {
         let groups = json!([
             {"replicas": 4, "minReplicas": 2, "maxReplicas": 10, "numOfHosts": 2},
             {"replicas": 1},
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ray_cluster_has_no_more_workers_than_it_may_have() {
+    fn the_size_of_a_ray_cluster_respects_its_maximum_of_workers() {
         let groups = json!([{"replicas": 8, "minReplicas": 1, "maxReplicas": 4, "numOfHosts": 2}]);
         assert_eq!(size("RayCluster", json!({"workerGroupSpecs": groups}), &[]), Some(1 + 8));
         let groups = json!([{"replicas": 3, "minReplicas": 3, "maxReplicas": 0}]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_a_leader_worker_set_says_how_large_its_own_replica_is() {
+    fn the_size_of_a_leader_worker_set_replica_is_read_from_its_pod() {
         let row = |kind: &str| KINDS.iter().find(|row| row.kind == kind).unwrap();
         let says = |kind: &str, text: &'static str| {
             Sizes::of_pod(row(kind), |key| (key == "leaderworkerset.sigs.k8s.io/size").then_some(text))
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn training_jobs_start_all_their_replicas_but_a_launcher_that_waits() {
+    fn the_size_of_a_training_job_is_all_its_replicas_without_a_waiting_launcher() {
         let specs = json!({"Master": {}, "Worker": {"replicas": 7}});
         assert_eq!(size("PyTorchJob", json!({"pytorchReplicaSpecs": specs}), &[]), Some(8));
         let specs = json!({"Launcher": {"replicas": 1}, "Worker": {"replicas": 4}});
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_count_can_be_are_limited() {
+    fn counts_are_limited_to_valid_numbers() {
         assert_eq!(size("StatefulSet", json!({"replicas": i64::MAX}), &[]), Some(i32::MAX));
         assert_eq!(size("StatefulSet", json!({"replicas": -3}), &[]), None);
         let huge = json!({"workerGroupSpecs": [{"replicas": i64::MAX, "numOfHosts": i64::MAX}]});

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_does_something_else_with_preempted_pods_is_named_and_not_overruled() {
+    fn a_rule_for_preempted_pods_with_another_action_is_reported_and_not_changed() {
         let disruption = |action: &str| json!({"action": action, "onPodConditions": [{"type": "DisruptionTarget"}]});
         let exit = |action: &str, operator: &str, values: &[i64]| {
             let codes = json!({"operator": operator, "values": values});

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_read_in_the_words_of_every_version() {
+    fn the_mode_is_read_in_the_format_of_every_version() {
         let read = |mode: Value| group(json!({"disruptionMode": mode})).mode();
         for single in [json!({"single": {}}), json!("Pod"), json!({}), Value::Null, json!({"single": {}, "all": null})]
         {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_is_read_beside_everything_else_of_the_pod() {
+    fn the_native_group_is_read_without_changing_other_fields_of_the_pod() {
         let read: MemberPod = serde_json::from_value(pod()).unwrap();
         assert_eq!(read.native_group.as_deref(), Some("train"));
         assert_eq!(read.pod, serde_json::from_value::<Pod>(pod()).unwrap());

@@ -59,13 +59,13 @@ mod tests {
     use super::by_preference;
 
     #[test]
-    fn the_most_stable_version_comes_first_and_of_two_the_newer() {
+    fn the_most_stable_version_comes_first_and_then_the_newest() {
         let served = ["v1alpha2", "v1", "v1beta1", "v1alpha3", "v1beta2"];
         assert_eq!(by_preference(&served), ["v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2"]);
     }
 
     #[test]
-    fn what_is_no_version_is_not_asked_for() {
+    fn an_invalid_version_is_not_requested() {
         assert_eq!(by_preference(&["vx", "1", "v1gamma1", "v1beta", ""]), Vec::<&str>::new());
     }
 }

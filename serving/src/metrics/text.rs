@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_the_older_format_a_counter_has_its_whole_name_everywhere() {
+    fn in_the_older_format_a_counter_has_its_full_name_in_every_line() {
         let open = "# HELP calls Calls.\n# TYPE calls counter\ncalls_total{verb=\"get\"} 3\n\
                     # HELP open Open ones.\n# TYPE open gauge\n# UNIT open bytes\nopen 1\n# EOF\n";
         let older = "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{verb=\"get\"} 3\n\

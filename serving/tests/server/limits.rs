@@ -19,7 +19,7 @@ fn acceptor() -> tokio_rustls::TlsAcceptor {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_finish_the_handshake_is_cut() {
+async fn a_client_that_does_not_complete_the_handshake_is_disconnected() {
     let server = Server::with(Limits { arrival: SHORT, ..Limits::default() }, Some(acceptor())).await;
     let mut silent = server.connect().await;
     let (took, bytes) = until_closed(&mut silent).await;
@@ -32,7 +32,7 @@ async fn a_client_that_does_not_finish_the_handshake_is_cut() {
 }
 
 #[tokio::test]
-async fn slow_headers_are_cut_however_steadily_they_drip() {
+async fn a_client_that_sends_headers_slowly_is_disconnected() {
     let server = Server::start(Limits { arrival: SHORT, ..Limits::default() }).await;
     let (mut read, mut write) = tokio::io::split(server.connect().await);
     let drip = tokio::spawn(async move {

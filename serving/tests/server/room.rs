@@ -24,7 +24,7 @@ async fn when_all_slots_are_in_use_only_the_longest_idle_connection_is_closed() 
 }
 
 #[tokio::test]
-async fn a_crowd_of_silent_strangers_does_not_keep_others_out() {
+async fn many_silent_connections_do_not_block_other_clients() {
     let server = Server::start(limits(4)).await;
     let mut strangers = Vec::new();
     for _ in 0..40 {
@@ -41,7 +41,7 @@ async fn a_crowd_of_silent_strangers_does_not_keep_others_out() {
 }
 
 #[tokio::test]
-async fn while_all_are_busy_the_next_one_waits_until_one_is_idle_or_closed() {
+async fn if_all_connections_are_busy_a_new_one_waits_for_an_idle_one() {
     let server = Server::start(limits(1)).await;
     let mut busy = server.busy().await;
     let mut next = server.connect().await;

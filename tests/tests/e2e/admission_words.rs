@@ -18,7 +18,7 @@ use table::{Case, Said, Table};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            plan_says_of_every_manifest_what_admission_says;
+            plan_reports_the_same_as_admission_for_every_manifest;
     ]
 }
 
@@ -76,7 +76,7 @@ async fn planned(world: &mut World, case: &Case, directory: &Path, snapshot: &st
     case.said_by_plan(&file, status, &out, &err)
 }
 
-async fn plan_says_of_every_manifest_what_admission_says(world: &mut World) {
+async fn plan_reports_the_same_as_admission_for_every_manifest(world: &mut World) {
     let table = Table::read(NAMESPACE, false);
     world.namespace(NAMESPACE).await;
     world.nodes(1).cpus(4).create().await;

@@ -86,7 +86,7 @@ impl Scene {
 
     /// Creates a gang of class `high` in namespace `paid` and checks that exactly one pod of class `mid` is evicted for it. Gangs
     /// that have waited longer have been processed before, so a forbidden preemption for one of them would be noticed.
-    async fn preempt_for_paid_gang(&mut self, name: &str) {
+    async fn preempt_for_gang_of_its_own_class(&mut self, name: &str) {
         let gang = self.group(&self.paid, name, 1).priority("high").create().await;
         gang.wait_bound(MINUTE).await;
         let now: BTreeSet<String> = self.world.audit().await.evicted_names().into_iter().collect();
@@ -182,7 +182,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
     .await;
     let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
     expect_condition(&late, SCHEDULED, "False WaitingForPods", waits).await;
-    scene.preempt_for_paid_gang("first").await;
+    scene.preempt_for_gang_of_its_own_class("first").await;
     for pod in &late.pods {
         let pod = pod.get().await.unwrap();
         assert_eq!((scheduling_gates(&pod), &pod.spec.unwrap().node_name), (vec![keys::GATE.to_owned()], &None));

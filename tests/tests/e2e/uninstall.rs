@@ -23,7 +23,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         own:
             taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
-            a_job_of_the_uninstallation_that_fails_gives_up_its_rights_and_stays,
+            a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays,
             uninstall_removes_nothing_while_an_operator_leads,
             cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs;
         release:
@@ -141,7 +141,7 @@ async fn running_pod(world: &World, job: &str) -> Value {
 
 /// The class cannot be released because of its finalizer, so every attempt of the first Job fails, until the kubelet terminates
 /// its pod.
-async fn a_job_of_the_uninstallation_that_fails_gives_up_its_rights_and_stays() {
+async fn a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;
     world.apply(&MANAGED.replace("  name: high\n", "  name: high\n  finalizers: [example.com/hold]\n")).await.unwrap();

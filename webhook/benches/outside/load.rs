@@ -30,7 +30,7 @@ impl Latency {
     }
 }
 
-/// What came of a load.
+/// Results of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     requests: f64,

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_budget_does_not_count_is_not_claimed() {
+    fn a_pod_that_a_budget_does_not_count_is_not_claimed() {
         let mut object = budget("api", 0, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}}));
         let before = object.clone();
         assert_eq!(claim_on(&mut object, &pod(), true, now()), Claim::NotNeeded);

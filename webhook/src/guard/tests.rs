@@ -217,10 +217,10 @@ async fn at_most_eight_budgets_of_a_victim_are_written() {
 
 #[tokio::test]
 async fn a_failed_claim_rejects_only_preemptions_of_guarded_victims() {
-    let failed = || vec![("api", Claim::Failed("the API server is away".to_owned()))];
+    let failed = || vec![("api", Claim::Failed("the API server is down".to_owned()))];
     let guarded = scene(permitting(), Duration::from_millis(50), 10, failed());
     let answer = guarded.ask(review("DELETE", json!({}))).await;
-    assert!(message(&answer).contains("budget web/api cannot be updated (the API server is away)"), "{answer}");
+    assert!(message(&answer).contains("budget web/api cannot be updated (the API server is down)"), "{answer}");
     let reached = scene(permitting().waits("boss", 5000, json!({})), LONG, 10, failed());
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
 }
@@ -323,7 +323,7 @@ async fn a_deleted_or_recreated_pod_claims_no_disruption() {
 
 #[tokio::test]
 async fn a_guarded_pod_that_cannot_be_read_is_not_preempted() {
-    let away = || Err("the API server is away".to_owned());
+    let away = || Err("the API server is down".to_owned());
     let guarded = scene_of(away(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
     let nameless = "Preemption of the pod is refused: it cannot be read from the API server: try again.";

@@ -192,7 +192,7 @@ async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: 
                 break Some(error);
             }
             Err(_) => {
-                tracing::warn!(kind = name_of(K::BIT), "a list stands still and is started again");
+                tracing::warn!(kind = name_of(K::BIT), "a list makes no progress and is started again");
                 break None;
             }
         }

@@ -100,7 +100,7 @@ fn roles_with(manifests: &str, resource: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn policies_check_rights_that_exist_in_rbac_only_and_that_one_role_for_people_grants() {
+fn policies_check_rights_that_exist_in_rbac_only_and_that_one_role_for_users_grants() {
     let manifests = rendered(&[]);
     let mut checks = 0;
     for (_, check) in manifests.lines().filter_map(|line| line.split_once("authorizer.group('scheduling.giveway.dev')"))

@@ -17,7 +17,7 @@ pub fn tests() -> Vec<Test> {
             a_group_follows_its_job_through_scaling_suspension_deletion_and_recreation,
             pods_of_a_recreated_job_wait_for_a_new_group,
             a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning,
-            a_group_and_why_tell_which_quota_keeps_a_job_from_creating_its_pods;
+            a_group_and_why_name_the_quota_that_prevents_a_job_from_creating_its_pods;
     ]
 }
 
@@ -169,7 +169,7 @@ async fn a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning
     world.check_promises().await;
 }
 
-async fn a_group_and_why_tell_which_quota_keeps_a_job_from_creating_its_pods(world: &mut World) {
+async fn a_group_and_why_name_the_quota_that_prevents_a_job_from_creating_its_pods(world: &mut World) {
     cluster(world, 1).await;
     apply(world, &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}})).await;
     wait_for("the quota is computed", MINUTE, async || {
@@ -181,10 +181,10 @@ async fn a_group_and_why_tell_which_quota_keeps_a_job_from_creating_its_pods(wor
     wait_for("the group tells why pods are missing", MINUTE, async || {
         let path = "jsonpath={.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
         let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
-        let is_told = text.starts_with("4 pods needed, 2 exist.")
+        let is_reported = text.starts_with("4 pods needed, 2 exist.")
             && text.contains(" Job train could not create a pod: ")
             && text.contains("exceeded quota: two");
-        if is_told { Ok(()) } else { Err(text) }
+        if is_reported { Ok(()) } else { Err(text) }
     })
     .await;
     apply(world, &job("other", 2, "high")).await;

@@ -123,9 +123,9 @@ async fn a_group_reports_that_the_class_of_its_stateful_set_was_lowered_and_can_
     wait_for("the group tells why a pod is missing", MINUTE, async || {
         let path = "jsonpath={.status.conditions[?(@.type==\"Scheduled\")].message}";
         let text = world.kubectl(&["get", "gpg", "db", "-o", path]).await?;
-        let is_told = text.contains("StatefulSet db could not create a pod: ")
+        let is_reported = text.contains("StatefulSet db could not create a pod: ")
             && text.contains("priority class low gives the pod 10, below the priority of pod group db, 1000");
-        if is_told { Ok(()) } else { Err(text) }
+        if is_reported { Ok(()) } else { Err(text) }
     })
     .await;
     wait_for("an event tells it, too", MINUTE, async || {

@@ -231,7 +231,7 @@ async fn a_looked_up_object_never_overrides_a_later_one_of_the_watch() {
     let object = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
     let patch = patch_of(&asked(&admission, &pod_request(object)).await.unwrap());
     assert!(patch.contains(r#""path":"/spec/priorityClassName","value":"plain""#), "{patch}");
-    assert!(patch.contains("schedulingGates"), "the group is a gang by now: {patch}");
+    assert!(patch.contains("schedulingGates"), "the group is a gang now: {patch}");
 }
 
 /// Never finds anything, and never says so.
