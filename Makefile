@@ -90,7 +90,15 @@ compile: need-cargo
 	@CARGO_TERM_COLOR=never $(DEV) build --workspace --all-targets >target/compile.log 2>&1; status=$$?; cat target/compile.log; \
 	! grep -E '^warning: .* generated [0-9]+ warning' target/compile.log && exit $$status
 
-lint: format compile ## Check format and lints
+# The commits that are not on origin/main; without that branch, the last 50.
+subjects: ## Check the subjects of the commits of a change
+	@! git rev-parse -q --verify HEAD >/dev/null 2>&1 || git log -50 --no-merges --format=%s \
+		$$(git rev-parse -q --verify origin/main >/dev/null && echo origin/main..HEAD) | sh tests/subjects.sh
+
+words: compile ## Check texts and names against tests/offline/words.list
+	$(DEV) test -q --workspace --test offline -- words::
+
+lint: format subjects words ## Check format, lints, texts and the subjects of commits
 
 # Advisories are fetched: only where DENY=all asks for them.
 deny: need-cargo ## Check licences, duplicates and sources of dependencies, where cargo-deny is installed (DENY=all: known holes too)

@@ -67,7 +67,7 @@ skip() {
 test_stages() {
     stage controlplane target controlplane
     if sh tests/node/can.sh; then stage node-build target node; fi
-    stage format target format
+    stage format target format subjects
     stage build target compile
     stage generated target crds-check chart-check
     if grep -qx build "$logs/failed"; then

@@ -96,7 +96,7 @@ impl Halves {
         }
     }
 
-    /// Returns the gangs that should have been completed or disrupted by now, with the number of their bound members. A gang that was
+    /// Returns the gangs that should have been completed or disrupted already, with the number of their bound members. A gang that was
     /// partially scheduled just before the world came to rest has still time.
     pub fn overdue(&self, now: u64) -> impl Iterator<Item = (&str, usize)> {
         let late = self.since.iter().filter(move |(_, (_, since, _))| now - since >= 2 * TIMEOUT);

@@ -61,7 +61,7 @@ pub enum Turn {
     CrashAtCall(usize, bool),
     /// An owner is created whose gang fits on free capacity while a plan is delayed.
     Meanwhile(usize),
-    /// That gang should have started by now.
+    /// That gang should have started already.
     Started(usize),
     /// A node becomes not ready, or ready again.
     Outage(usize, bool),

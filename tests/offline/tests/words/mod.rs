@@ -1,14 +1,17 @@
 //! The words of the project: no text and no name has a phrase of `tests/offline/words.list`.
 //!
 //! The check reads comments and string literals of Rust sources, the names of their functions, modules and types, and the whole text of
-//! pages, scripts, manifests and the chart. The list names the folders and files that still have a phrase.
+//! pages, scripts, manifests and the chart. The list names the folders and files that still have a phrase. Subjects of commits are
+//! checked by `tests/subjects.sh`.
 
 mod text;
 
 use giveway_tests::paths;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use text::Word;
 
 /// The list of phrases, from the root of the repository.
@@ -32,6 +35,14 @@ struct Entry {
     instead: String,
     /// Files, and folders with a slash at the end, that still have one of them.
     except: Vec<String>,
+}
+
+impl Entry {
+    /// Returns the exceptions that contain this path.
+    fn excepts<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a str> {
+        let contains = move |except: &&str| path == *except || (except.ends_with('/') && path.starts_with(*except));
+        self.except.iter().map(String::as_str).filter(contains)
+    }
 }
 
 /// Returns the entries of a list.
@@ -74,27 +85,30 @@ impl<'a> Phrases<'a> {
         Self { by_first }
     }
 
-    /// Returns a line for each phrase in a file.
-    fn found_in(&self, path: &str, text: &str) -> Vec<String> {
+    /// Returns each phrase in a file, with what to print and the entry.
+    fn all_in(&self, path: &str, text: &str) -> Vec<(String, &'a Entry)> {
         let words = if path.ends_with(".rs") { text::words_of_rust(text) } else { text::words(text) };
         let mut found = Vec::new();
         for (index, word) in words.iter().enumerate() {
             for (phrase, entry) in self.by_first.get(word.text.as_str()).into_iter().flatten() {
-                if begins_with(&words[index..], phrase) && !is_excepted(entry, path) {
-                    found.push(format!("{path}:{}: \"{}\": {}", word.line, phrase.join(" "), entry.instead));
+                if begins_with(&words[index..], phrase) {
+                    let line = format!("{path}:{}: \"{}\": {}", word.line, phrase.join(" "), entry.instead);
+                    found.push((line, *entry));
                 }
             }
         }
         found
     }
+
+    /// Returns a line for each phrase in a file that is not excepted.
+    fn found_in(&self, path: &str, text: &str) -> Vec<String> {
+        let all = self.all_in(path, text).into_iter();
+        all.filter(|(_, entry)| entry.excepts(path).next().is_none()).map(|(line, _)| line).collect()
+    }
 }
 
 fn begins_with(words: &[Word], phrase: &[&str]) -> bool {
     phrase.len() <= words.len() && phrase.iter().zip(words).all(|(wanted, word)| *wanted == word.text)
-}
-
-fn is_excepted(entry: &Entry, path: &str) -> bool {
-    entry.except.iter().any(|except| path == except || (except.ends_with('/') && path.starts_with(except.as_str())))
 }
 
 /// Appends the files below a folder that are checked, with their paths from the root of the repository.
@@ -123,8 +137,24 @@ fn no_text_and_no_name_has_a_phrase_of_the_list() {
     collect(&paths::repository(), "", &mut files);
     files.sort();
     assert!(files.len() > 500, "only {} files were found", files.len());
-    let found: Vec<String> = files.iter().flat_map(|path| phrases.found_in(path, &read(path))).collect();
+    let excepts = |entry: &Entry| {
+        entry.except.iter().map(|except| (entry.phrases[0].clone(), except.clone())).collect::<Vec<_>>()
+    };
+    let mut unused: BTreeSet<(String, String)> = entries.iter().flat_map(excepts).collect();
+    let mut found = Vec::new();
+    for path in &files {
+        for (line, entry) in phrases.all_in(path, &read(path)) {
+            let used: Vec<&str> = entry.excepts(path).collect();
+            if used.is_empty() {
+                found.push(line);
+            }
+            for except in used {
+                unused.remove(&(entry.phrases[0].clone(), except.to_owned()));
+            }
+        }
+    }
     assert!(found.is_empty(), "{} phrases of {LIST}:\n{}", found.len(), found.join("\n"));
+    assert!(unused.is_empty(), "delete these paths from {LIST}, they have none of the phrases any more: {unused:#?}");
 }
 
 #[test]
@@ -152,6 +182,25 @@ fn ten_planted_sentences_are_found() {
         let found = phrases.found_in(path, &text.replace("\\n", "\n"));
         let expected = format!("{path}:{number}: \"{phrase}\": ");
         assert!(found.iter().any(|line| line.starts_with(&expected)), "{expected} is not in {found:?}");
+    }
+}
+
+#[test]
+fn subjects_of_commits_are_short_and_end_without_a_full_stop() {
+    let check = |subjects: &str| {
+        let mut sh = Command::new("sh");
+        sh.arg("tests/subjects.sh").current_dir(paths::repository()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = sh.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(subjects.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (fine, longest, long) = ("Dry-run releases before the first eviction", "x".repeat(72), "x".repeat(73));
+    assert_eq!(check(&format!("{fine}\n{longest}\n")), (true, String::new()));
+    assert_eq!(check(""), (true, String::new()));
+    for wrong in [long.as_str(), "Dry-run releases."] {
+        let (passed, printed) = check(&format!("{fine}\n{wrong}\n"));
+        assert!(!passed && printed.lines().any(|line| line == wrong) && !printed.contains(fine), "{printed}");
     }
 }
 
