@@ -76,7 +76,7 @@ async fn delete_bindings(connection: &ClusterConnection, name: &str, namespace: 
     let mut result = Ok(());
     for path in own.into_iter().chain([cluster]) {
         match delete(&api, &path).await {
-            Ok(()) => note(&format!("deleted {path}: the Job gives up its rights")),
+            Ok(()) => note(&format!("deleted {path}: the Job has no rights any more")),
             Err(error) => {
                 let problem = format!("{error}: the Job's account keeps its rights until this binding is deleted");
                 result = Err(CliError::Cluster { what: format!("DELETE {path}"), problem });

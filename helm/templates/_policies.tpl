@@ -133,8 +133,8 @@ request.userInfo.username != {{ include "giveway.operatorUser" . | squote }}
 
 {{/*
 CEL: this user has break-glass access in the namespace of the request. No API serves the subresource "breakglass": it exists in RBAC
-only, so that no controller has the right because it needs it for something else. Cluster administrators have it, and users to whom it
-was granted explicitly. One check costs a third of what an expression may cost, so it comes last.
+only, so that no controller has the right because it needs it for something else. Cluster administrators have it, and users with an
+explicit grant. One check costs a third of what an expression may cost, so it comes last.
 */}}
 {{- define "giveway.mayBreakGlass" -}}
 authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('breakglass').namespace(request.?namespace.orValue('')).check('update').allowed()
@@ -142,7 +142,7 @@ authorizer.group('scheduling.giveway.dev').resource('podgroups').subresource('br
 
 {{/*
 CEL: this user may decide what Giveway does in the Namespace that the request creates or changes. No API serves the resource
-"namespaces" of this group: it exists in RBAC only. Cluster administrators have the right, and users to whom it was granted explicitly.
+"namespaces" of this group: it exists in RBAC only. Cluster administrators have the right, and users with an explicit grant.
 */}}
 {{- define "giveway.mayRuleNamespaces" -}}
 authorizer.group('scheduling.giveway.dev').resource('namespaces').name(object.metadata.name).check('update').allowed()

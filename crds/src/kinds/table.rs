@@ -208,6 +208,6 @@ pub static KINDS: &[Kind] = &[
         launcher: None,
         deadlines: &["spec.activeDeadlineSeconds"],
         traps: &[],
-        note: "Pods that have succeeded go on counting, but those for which it makes others.",
+        note: "Pods that have succeeded count, except those that the Job replaces.",
     },
 ];
