@@ -207,6 +207,29 @@ fn pages_agree_with_the_chart_and_with_what_is_published() {
 }
 
 #[test]
+fn tasks_name_the_role_that_their_commands_need() {
+    for (page, text) in pages().into_iter().filter(|(page, _)| page.starts_with(root().join("docs/tasks"))) {
+        let (page, commands) = (page.display(), code(&text));
+        let uses = |words: &[&str]| {
+            words
+                .iter()
+                .any(|word| commands.iter().any(|command| command.starts_with(&format!("kubectl giveway {word} "))))
+        };
+        assert!(!uses(&["plan", "why", "history"]) || text.contains("giveway-planner"), "{page} names no role");
+        assert!(!uses(&["adopt", "release"]) || text.contains("giveway-class-admin"), "{page} names no role");
+    }
+}
+
+#[test]
+fn reasons_of_autoscalers_have_a_part_of_their_own() {
+    let page = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let (_, part) = page.split_once("\n## Capacity from an autoscaler\n").unwrap();
+    let part = part.split("\n## ").next().unwrap();
+    let count = |text: &str| text.lines().filter(|line| line.starts_with("### Capacity")).count();
+    assert!(count(part) > 3 && count(part) == count(&page));
+}
+
+#[test]
 fn the_promises_are_numbered_without_a_gap() {
     let page = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
     let number = |line: &str| line.strip_prefix("| ")?.split_once(". ")?.0.parse::<usize>().ok();

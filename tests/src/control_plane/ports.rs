@@ -19,7 +19,7 @@ const SIZE: u16 = 32;
 /// Range of the blocks, below and above the ephemeral ranges of Linux (32768 to 60999) and macOS (from 49152).
 const FIRST: u16 = 20_000;
 const LAST: u16 = 65_000;
-/// Number of ports of a block with a fixed use; [`Block::spare`] returns the others.
+/// Number of ports of a block with a fixed use; [`Block::additional`] returns the others.
 const FIXED: u16 = 6;
 
 /// Consecutive ports that one control plane uses, from the claim to the end of its last process.
@@ -27,7 +27,7 @@ const FIXED: u16 = 6;
 pub struct Block {
     first: u16,
     lock: File,
-    spare: AtomicU16,
+    additional: AtomicU16,
 }
 
 impl Block {
@@ -51,7 +51,7 @@ impl Block {
             }
             // Programs of other users do not respect the lock, and a detached control plane has none.
             if (first..first + SIZE).all(is_free) {
-                return Ok(Self { first, lock, spare: AtomicU16::new(FIXED) });
+                return Ok(Self { first, lock, additional: AtomicU16::new(FIXED) });
             }
         }
         bail!(
@@ -97,12 +97,12 @@ impl Block {
 
     /// Restarts at the first port without a fixed use; the programs that used these ports have ended.
     pub(super) fn reset_spare(&self) {
-        self.spare.store(FIXED, Ordering::Relaxed);
+        self.additional.store(FIXED, Ordering::Relaxed);
     }
 
     /// Returns a port for another program of this control plane. The ports repeat after 26 calls.
-    pub fn spare(&self) -> u16 {
-        let turn = self.spare.fetch_add(1, Ordering::Relaxed) - FIXED;
+    pub fn additional(&self) -> u16 {
+        let turn = self.additional.fetch_add(1, Ordering::Relaxed) - FIXED;
         self.first + FIXED + turn % (SIZE - FIXED)
     }
 }
@@ -160,15 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn spare_ports_differ_from_the_fixed_ports() {
+    fn additional_ports_differ_from_the_fixed_ports() {
         let block = Block::claim().unwrap();
         let fixed = [block.etcd(), block.etcd_peer(), block.api_server(), block.webhook()];
         let fixed: BTreeSet<u16> =
             fixed.into_iter().chain([block.webhook_metrics(), block.operator_metrics()]).collect();
         assert_eq!(fixed.len(), usize::from(FIXED));
-        let spare: BTreeSet<u16> = (0..SIZE - FIXED).map(|_| block.spare()).collect();
-        assert_eq!(spare.len(), usize::from(SIZE - FIXED));
-        assert!(spare.is_disjoint(&fixed) && spare.iter().all(|port| (block.first..block.first + SIZE).contains(port)));
+        let additional: BTreeSet<u16> = (0..SIZE - FIXED).map(|_| block.additional()).collect();
+        assert_eq!(additional.len(), usize::from(SIZE - FIXED));
+        assert!(
+            additional.is_disjoint(&fixed)
+                && additional.iter().all(|port| (block.first..block.first + SIZE).contains(port))
+        );
     }
 
     #[test]

@@ -137,8 +137,8 @@ impl Controller {
             Self::TrainingOperator => prepare_kubeflow(plane, "kubeflow", "training-operator-webhook-cert").await?,
             _ => {}
         }
-        let port = plane.ports().spare();
-        let probe = if self == Self::MpiOperator { MPI_OPERATOR_PROBE } else { plane.ports().spare() };
+        let port = plane.ports().additional();
+        let probe = if self == Self::MpiOperator { MPI_OPERATOR_PROBE } else { plane.ports().additional() };
         let program = self.command(plane, probe, port)?;
         let mut process = plane.spawner().spawn(program)?;
         let path = if self == Self::MpiOperator { "/healthz" } else { "/readyz" };

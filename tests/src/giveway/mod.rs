@@ -193,7 +193,7 @@ impl Giveway {
 /// # Errors
 /// If the API server does not answer.
 pub async fn another_operator(plane: &ControlPlane, flags: &[String]) -> Result<Daemon> {
-    let metrics = plane.ports().spare();
+    let metrics = plane.ports().additional();
     let flags = [&[format!("--metrics-address=127.0.0.1:{metrics}")], flags].concat();
     let mut other = own(plane, (OPERATOR, Edition::Current), (plane.server(), metrics), flags).await?;
     other.rename("giveway-operator-2");

@@ -26,7 +26,7 @@ impl Registry {
     /// Starts a registry and waits until it answers.
     pub(crate) async fn start() -> Self {
         let ports = Block::claim().unwrap();
-        let address = format!("127.0.0.1:{}", ports.spare());
+        let address = format!("127.0.0.1:{}", ports.additional());
         let mut command = Command::new(crane());
         command.args(["registry", "serve", "--address", &address]).stdout(Stdio::null()).stderr(Stdio::null());
         let registry = Self { child: command.spawn().unwrap(), _ports: ports, address: address.clone() };
