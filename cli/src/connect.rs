@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::names;
 use clap::Args;
-use giveway_cluster::list::Page;
+use giveway_cluster::list::ListPage;
 use giveway_cluster::objects::Kind;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
@@ -144,7 +144,7 @@ impl Api {
     ) -> Result<Got<String>, CliError> {
         let (path, mut taken) = (kind.path(), Ok(()));
         let call = async {
-            let mut page = Page::request(&self.client, &path, params).await?;
+            let mut page = ListPage::request(&self.client, &path, params).await?;
             while taken.is_ok()
                 && let Some(object) = page.next_value(kind).await?
             {

@@ -5,7 +5,7 @@
 
 use crate::error::CliError;
 use crate::nesting;
-use giveway_cluster::list::split::{NoList, Part, Splitter};
+use giveway_cluster::list::split::{ListPart, NoList, Splitter};
 use giveway_cluster::objects::document::{Document, decode};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -229,7 +229,7 @@ fn list(
         };
         splitter.read(piece.get(..length).unwrap_or_default(), &mut parts).map_err(no_list)?;
         for part in parts.drain(..) {
-            let Part::Item(text) = part else { continue };
+            let ListPart::Item(text) = part else { continue };
             let object = decode(&text).map_err(|error| CliError::Syntax {
                 file: file.to_owned(),
                 problem: format!("items[{index}]: {error}"),
