@@ -86,8 +86,8 @@ fn notes_and_role_name_the_namespace_and_the_lease() {
         "kubectl giveway adopt priorityclass NAME --giveway-namespace gw\n",
         "kubectl giveway release priorityclass NAME --giveway-namespace gw\n",
         "`kubectl giveway release --all --giveway-namespace gw`",
-        "kubectl giveway uninstall --dry-run --giveway-namespace gw --lease-name mine.",
-        "then kubectl giveway uninstall --giveway-namespace gw --lease-name mine.",
+        "kubectl giveway uninstall --dry-run --giveway-namespace gw --lease-name mine\n",
+        "`kubectl giveway uninstall --giveway-namespace gw --lease-name mine`",
     ] {
         assert!(said.contains(line), "{line} is not in:\n{said}");
     }
