@@ -352,7 +352,8 @@ async fn the_daemons_have_no_rights_that_they_do_not_use(world: &mut World) {
         "metadata.labels[app.kubernetes.io/managed-by]: Giveway's operator writes it only when it creates a group";
     taken.refused(&operator, "the operator", words).await;
     let smaller = json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}});
-    let words = "spec: Giveway's operator may change only minCount of groups that it created for the owner of their pods";
+    let words =
+        "spec: Giveway's operator may change only minCount of groups that it created for the owner of their pods";
     Call::merge(&format!("{groups}/train"), &smaller).refused(&operator, "the operator", words).await;
     let for_the_webhook = [
         ("delete resource \"podgroups\"", Call::delete(&format!("{groups}/train"))),
