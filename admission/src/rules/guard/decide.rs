@@ -264,8 +264,8 @@ fn worth(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod]) -> i32 
     each.min().unwrap_or(asked.victim.priority)
 }
 
-/// Returns the most likely preemptors of the scheduler, at most [`MOST_PREEMPTORS`]: first pods nominated for the victim's node,
-/// then unschedulable pods, then pods of the highest priority.
+/// Returns the most likely preemptors of the scheduler, at most [`MOST_PREEMPTORS`]: first pods nominated for the
+/// victim's node, then unschedulable pods, then pods of the highest priority.
 fn likely<'a, 'b: 'a>(
     candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
     victim: &BoundPod,
