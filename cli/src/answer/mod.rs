@@ -427,7 +427,7 @@ fn owner(pod: &Pod) -> Option<String> {
     let owner = pod.owner.as_ref()?;
     if owner.kind == "ReplicaSet"
         && let Some(hash) = pod.labels.get("pod-template-hash")
-        && let Some(deployment) = owner.name.strip_suffix(hash.as_str()).and_then(|name| name.strip_suffix('-'))
+        && let Some(deployment) = owner.name.strip_suffix(hash).and_then(|name| name.strip_suffix('-'))
     {
         return Some(format!("Deployment/{deployment}"));
     }

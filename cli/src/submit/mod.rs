@@ -278,7 +278,7 @@ impl expand::Source {
         let Some(owner) = pod.owner.as_ref().filter(|_| !is_new && pod.live() && pod.key.namespace == namespace) else {
             return false;
         };
-        let hash = pod.labels.get("pod-template-hash").map(String::as_str).unwrap_or_default();
+        let hash = pod.labels.get("pod-template-hash").unwrap_or_default();
         match self.owner_kind.as_str() {
             "Deployment" => owner.kind == "ReplicaSet" && owner.name == format!("{}-{hash}", self.owner_name),
             kind => owner.kind == kind && owner.name == self.owner_name,

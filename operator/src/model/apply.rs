@@ -277,7 +277,7 @@ impl Model {
     }
 
     fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
-        let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).cloned();
+        let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).map(str::to_owned);
         let group = |name: &String| ObjectKey::new(&key.namespace, name);
         if let Some(group) = before.as_ref().map(group)
             && let Some(pods) = self.placeholders.get_mut(&group)

@@ -13,6 +13,7 @@ mod events;
 mod generate;
 mod measure;
 mod node_local;
+mod realistic;
 mod rescue;
 mod rivals;
 
@@ -28,6 +29,9 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let run = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.eq_ignore_ascii_case(w));
     print_header();
+    if run("memory") {
+        realistic::memory();
+    }
     if run("load") {
         load();
     }

@@ -13,7 +13,6 @@ impl<'a> SelectorLabels<'a> {
 
     /// Returns those of these labels that a pod has, with their values.
     pub(super) fn of_pod<'p>(&self, pod: &'p Pod) -> Vec<(&'p str, &'p str)> {
-        let asked = pod.labels.iter().filter(|(key, _)| self.0.contains(key.as_str()));
-        asked.map(|(key, value)| (key.as_str(), value.as_str())).collect()
+        pod.labels.iter().filter(|(key, _)| self.0.contains(*key)).collect()
     }
 }

@@ -59,7 +59,7 @@ impl<'a> AffinityTerms<'a> {
 
     /// Returns the numbers of the terms that match a pod, ascending.
     pub(super) fn about(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
-        let own = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let own = pod.labels.iter().filter_map(|label| self.by_label.get(&label));
         let asked = own.chain([&self.others]).flatten().copied();
         let mut numbers: Vec<usize> = asked.filter(|number| about(cluster, self.list[*number], pod)).collect();
         numbers.sort_unstable();

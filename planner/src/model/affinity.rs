@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 type Labels = BTreeMap<String, String>;
 
 /// A required (anti-)affinity term.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AffinityTerm {
     /// Which pods it is about; `None` matches none.
     pub(crate) selector: Option<Selector>,
@@ -18,7 +18,7 @@ pub(crate) struct AffinityTerm {
 }
 
 /// Namespaces given by name or by label selector: the union of both. [`super::Cluster::in_namespaces`] evaluates it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NamespaceSet {
     /// Names.
     pub(crate) names: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct NamespaceSet {
 }
 
 /// A topology spread constraint that must hold.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SpreadConstraint {
     /// Which pods are counted, in the pod's own namespace.
     pub(crate) selector: Option<Selector>,

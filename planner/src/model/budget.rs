@@ -2,6 +2,7 @@
 
 use super::error::ModelError;
 use super::key::ObjectKey;
+use super::labels::LabelSet;
 use super::pod::Pod;
 use super::selector::Selector;
 use super::unit::Row;
@@ -99,7 +100,7 @@ impl Budget {
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl LabelSet) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 }
@@ -118,7 +119,7 @@ mod tests {
             Budget::from_object(&serde_json::from_value(object).unwrap()).unwrap()
         };
         let labels = BTreeMap::from([("k0".to_owned(), "x".to_owned())]);
-        assert!(!budget(100).matches(&labels) && budget(100).matches(&BTreeMap::new()));
+        assert!(!budget(100).matches(&labels) && budget(100).matches(&BTreeMap::<String, String>::new()));
         assert!(budget(101).matches(&labels));
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use std::collections::BTreeMap;
 
 /// The constraints of a pod, as far as the planner knows them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Constraints {
     /// `spec.nodeSelector`.
     pub(crate) node_selector: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub(crate) struct Constraints {
 pub(crate) type Pin = Vec<NodeTerm>;
 
 /// A node selector term: all of these requirements.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeTerm {
     /// Requirements on labels.
     pub(crate) labels: Vec<Requirement>,
@@ -41,7 +41,7 @@ pub(crate) struct NodeTerm {
 }
 
 /// `key operator values`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Requirement {
     /// Label key, or field path.
     pub(crate) key: String,
@@ -66,7 +66,7 @@ impl Requirement {
 }
 
 /// A toleration. Empty key, value or effect as in the API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Toleration {
     /// Key; empty means every key.
     pub(crate) key: String,
@@ -88,7 +88,7 @@ impl Toleration {
 }
 
 /// A port of the node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostPort {
     /// Port number. It comes first, so that ports are in its order.
     pub(crate) port: i32,

@@ -11,10 +11,10 @@ use std::sync::Arc;
 pub(crate) type ClassId = u32;
 
 /// Requests and constraints: pods for which both are equal are equal for every filter that does not read labels.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct EquivalenceClass {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EquivalenceClass {
     /// Their requests.
-    pub(crate) requests: Resources,
+    pub requests: Resources,
     /// Their other constraints.
     pub(crate) constraints: Constraints,
 }
@@ -23,20 +23,19 @@ pub(crate) struct EquivalenceClass {
 #[derive(Clone, Debug, Default)]
 pub(super) struct EquivalenceClasses {
     list: Slab<(Arc<EquivalenceClass>, usize)>,
-    index: BTreeMap<Resources, BTreeMap<Constraints, ClassId>>,
+    index: BTreeMap<Arc<EquivalenceClass>, ClassId>,
 }
 
 impl EquivalenceClasses {
     /// Adds a pod to its class. Returns the class, and whether it is new.
-    pub(super) fn hold(&mut self, requests: &Resources, constraints: &Constraints) -> (ClassId, bool) {
-        let known = self.index.get(requests).and_then(|kinds| kinds.get(constraints)).copied();
+    pub(super) fn hold(&mut self, class: &Arc<EquivalenceClass>) -> (ClassId, bool) {
+        let known = self.index.get(class).copied();
         if let Some((id, slot)) = known.and_then(|id| Some((id, self.list.get_mut(id)?))) {
             slot.1 += 1;
             return (id, false);
         }
-        let kind = Arc::new(EquivalenceClass { requests: requests.clone(), constraints: constraints.clone() });
-        let id = self.list.insert((kind, 1));
-        self.index.entry(requests.clone()).or_default().insert(constraints.clone(), id);
+        let id = self.list.insert((Arc::clone(class), 1));
+        self.index.insert(Arc::clone(class), id);
         (id, true)
     }
 
@@ -47,13 +46,8 @@ impl EquivalenceClasses {
         if *pods > 0 {
             return;
         }
-        if let Some((kind, _)) = self.list.remove(id)
-            && let Some(kinds) = self.index.get_mut(&kind.requests)
-        {
-            kinds.remove(&kind.constraints);
-            if kinds.is_empty() {
-                self.index.remove(&kind.requests);
-            }
+        if let Some((class, _)) = self.list.remove(id) {
+            self.index.remove(&class);
         }
     }
 

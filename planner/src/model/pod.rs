@@ -1,18 +1,23 @@
 //! A pod, as far as it matters for decisions.
 
 use super::constraints::Constraints;
+use super::equivalence::EquivalenceClass;
 use super::error::ModelError;
 use super::key::ObjectKey;
+use super::labels::Labels;
 use super::node::Taint;
+use super::origin::Origin;
 use super::requests;
-use super::resources::{ResourceNames, Resources};
+use super::resources::ResourceNames;
 use super::unit::Given;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, labels, membership, native, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Annotation of a mirror pod: the kubelet's copy of a static pod, which the API cannot evict.
 const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
@@ -23,7 +28,7 @@ const DEFAULT_GRACE: i64 = 30;
 /// terminating pod. The user who deletes a pod chooses its grace period: one of years would block the capacity from all preemptors.
 pub const MAX_GRACEFUL_TERMINATION: i64 = 3600;
 
-/// A pod.
+/// A pod. The fields that it shares with other pods, those of its [`Origin`], are read as fields of the pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
     /// Its key.
@@ -31,22 +36,7 @@ pub struct Pod {
     /// Its UID.
     pub uid: SmolStr,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Name of its group, in its own namespace; the group need not exist. That of a native group begins with the API
-    /// group (see [`giveway_crds::native`]), and counts where its labels name a group as well.
-    pub group: Option<String>,
-    /// Its own priority.
-    pub priority: i32,
-    /// The class that it names.
-    pub priority_class_name: Option<String>,
-    /// The policy that a managed class gave it.
-    pub annotation_policy: Option<PreemptionPolicy>,
-    /// The policy that kube-scheduler reads.
-    pub spec_policy: PreemptionPolicy,
-    /// The priority from which on its budgets may be violated. A threshold that cannot be parsed protects as much as the highest one.
-    pub threshold: Option<i32>,
-    /// Its requests.
-    pub requests: Resources,
+    pub labels: Labels,
     /// The node it is bound to.
     pub node: Option<SmolStr>,
     /// The node that is nominated for it.
@@ -74,27 +64,20 @@ pub struct Pod {
     pub created: Option<i64>,
     /// Whether it is a mirror pod.
     pub mirror: bool,
-    /// True if a DaemonSet created it for the one node to which it is bound, so that no other node can run it. An owner reference alone
-    /// can be set by any user; a pod that meets this definition names its own node in its spec.
-    pub daemon: bool,
-    /// Whether its annotations ask for it to be a critical add-on; its namespace decides whether that counts.
-    pub asks_critical: bool,
-    /// Its grace period in seconds; for a terminating pod, the one with which it was deleted.
-    pub grace: i64,
-    /// Name of its scheduler.
-    pub scheduler_name: String,
-    /// Its controller.
-    pub owner: Option<OwnerReference>,
-    /// Workload and template that its labels name.
-    pub template: Option<(String, String)>,
     /// The claims of its volumes, by name.
     pub(super) claims: Vec<SmolStr>,
-    /// Whether it has claims of devices (dynamic resource allocation).
-    pub(super) claims_devices: bool,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
-    /// What it demands besides resources.
-    pub(crate) constraints: Constraints,
+    /// What it shares with the pods of its owner.
+    pub(super) origin: Arc<Origin>,
+}
+
+impl Deref for Pod {
+    type Target = Origin;
+
+    fn deref(&self) -> &Origin {
+        &self.origin
+    }
 }
 
 /// Phase of a pod.
@@ -175,8 +158,7 @@ impl Pod {
         self.uid == other.uid
             && self.group == other.group
             && self.labels == other.labels
-            && self.requests == other.requests
-            && self.constraints == other.constraints
+            && self.class == other.class
             && self.claims == other.claims
     }
 
@@ -193,7 +175,12 @@ impl Pod {
 
     /// Returns true if another pod has the same requests, constraints and claims.
     pub fn asks_as(&self, other: &Self) -> bool {
-        self.requests == other.requests && self.constraints == other.constraints && self.claims == other.claims
+        self.class == other.class && self.claims == other.claims
+    }
+
+    /// Returns its requests and constraints, to change them for this pod only.
+    pub(super) fn class_mut(&mut self) -> &mut EquivalenceClass {
+        Arc::make_mut(&mut Arc::make_mut(&mut self.origin).class)
     }
 
     /// Returns true if it is a placeholder, which requests capacity for a gang from a cluster autoscaler.
@@ -242,9 +229,7 @@ impl Pod {
         let owner = owners.find(|owner| owner.controller == Some(true));
         let constraints =
             Constraints::from_spec(spec, &key.namespace, metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
-        let read = Self {
-            uid: metadata.uid.as_deref().unwrap_or_default().into(),
-            labels: labels::remembered(metadata.labels.as_ref()),
+        let origin = Origin {
             group,
             priority: spec.priority.unwrap_or(0),
             priority_class_name: spec.priority_class_name.clone(),
@@ -256,7 +241,19 @@ impl Pod {
                 .and_then(PreemptionPolicy::parse)
                 .unwrap_or(PreemptionPolicy::PreemptLowerPriority),
             threshold: annotation(keys::ANNOTATION_THRESHOLD).map(|t| t.parse().unwrap_or(priority::MAX_THRESHOLD)),
-            requests,
+            daemon: owner.is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
+                && constraints.names_one_node(),
+            asks_critical: metadata.annotations.as_ref().is_some_and(critical::asked),
+            grace,
+            scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
+            owner: owner.cloned(),
+            template: template.flatten(),
+            claims_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+            class: Arc::new(EquivalenceClass { requests, constraints }),
+        };
+        let read = Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            labels: labels::remembered(metadata.labels.as_ref()).into(),
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             nominated_node: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             phase: match status.phase.as_deref() {
@@ -281,17 +278,9 @@ impl Pod {
                 .and_then(|c| c.last_transition_time.as_ref().and_then(nanoseconds)),
             created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
             mirror: annotation(ANNOTATION_MIRROR).is_some(),
-            scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
-            daemon: owner.is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
-                && constraints.names_one_node(),
-            asks_critical: metadata.annotations.as_ref().is_some_and(critical::asked),
-            grace,
-            owner: owner.cloned(),
-            template: template.flatten(),
             claims: claims(spec, &key.name),
-            claims_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
             unknown: Vec::new(),
-            constraints,
+            origin: Arc::new(origin),
             key,
         };
         Ok((read, unreadable))
@@ -325,6 +314,6 @@ mod tests {
         object.metadata.name = Some("p".to_owned());
         object.metadata.labels = Some(labels);
         let (pod, _) = Pod::from_object(&object, None, &ResourceNames::default()).unwrap();
-        assert_eq!((pod.labels.len(), pod.group.as_deref()), (labels::MOST_OTHERS + 1, Some("g")));
+        assert_eq!((pod.labels.iter().count(), pod.group.as_deref()), (labels::MOST_OTHERS + 1, Some("g")));
     }
 }

@@ -1,16 +1,17 @@
 //! Label selectors of budgets and of (anti-)affinity terms.
 
+use super::labels::LabelSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::BTreeMap;
 
 /// A label selector. The empty one matches every set of labels.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Selector {
     equal: Vec<(String, String)>,
     rules: Vec<SelectorRequirement>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct SelectorRequirement {
     key: String,
     operator: String,
@@ -31,9 +32,9 @@ impl Selector {
     }
 
     /// Whether these labels match. A rule with an unknown operator matches nothing.
-    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.equal.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self.rules.iter().all(|rule| rule.matches(labels.get(&rule.key)))
+    pub(crate) fn matches(&self, labels: &impl LabelSet) -> bool {
+        self.equal.iter().all(|(key, value)| labels.value(key) == Some(value.as_str()))
+            && self.rules.iter().all(|rule| rule.matches(labels.value(&rule.key)))
     }
 
     /// Returns the keys of the labels that it reads.
@@ -74,10 +75,11 @@ impl Selector {
 }
 
 impl SelectorRequirement {
-    fn matches(&self, value: Option<&String>) -> bool {
+    fn matches(&self, value: Option<&str>) -> bool {
+        let lists = |value: &str| self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok();
         match self.operator.as_str() {
-            "In" => value.is_some_and(|v| self.values.binary_search(v).is_ok()),
-            "NotIn" => value.is_none_or(|v| self.values.binary_search(v).is_err()),
+            "In" => value.is_some_and(lists),
+            "NotIn" => !value.is_some_and(lists),
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
             _ => false,

@@ -20,6 +20,7 @@ use super::budget::Budget;
 use super::changes::ChangeLog;
 use super::equivalence::EquivalenceClasses;
 use super::group::Group;
+use super::interner::Shared;
 use super::key::ObjectKey;
 use super::node::Node;
 use super::pod::Pod;
@@ -71,6 +72,7 @@ pub struct Cluster {
     budgets: Slab<BudgetSlot>,
     budget_index: BTreeMap<ObjectKey, BudgetIndex>,
     kinds: EquivalenceClasses,
+    shared: Shared,
     /// By pod: the summary that decisions read.
     rows: Vec<Row>,
     levels: Levels,

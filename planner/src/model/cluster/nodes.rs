@@ -199,6 +199,16 @@ impl Cluster {
         index
     }
 
+    /// Returns the slot of the node whose capacity a pod uses. The pod then shares the text of the node's name.
+    pub(super) fn node_slot_of(&mut self, pod: &mut Pod) -> Option<NodeIndex> {
+        let name = pod.node.as_ref().filter(|_| !pod.ended())?;
+        let index = self.node_slot(name);
+        if let Some(slot) = self.nodes.get(index) {
+            pod.node = Some(slot.name.clone());
+        }
+        Some(index)
+    }
+
     pub(super) fn drop_node_slot_if_unused(&mut self, index: NodeIndex) {
         if self.nodes.get(index).is_some_and(|slot| slot.node.is_none() && slot.rows.is_empty())
             && let Some(slot) = self.nodes.remove(index)

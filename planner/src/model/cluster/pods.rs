@@ -48,14 +48,17 @@ impl Cluster {
         true
     }
 
-    pub(super) fn insert_pod(&mut self, pod: Pod) {
+    pub(super) fn insert_pod(&mut self, mut pod: Pod) {
         let key = pod.key.clone();
-        let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
+        let node = self.node_slot_of(&mut pod);
         let group = pod.group_key().map(|key| self.group_slot(&key));
         let requests = pod.requests.clone();
-        let (kind, new) = self.kinds.hold(&pod.requests, &pod.constraints);
+        let (kind, new) = self.kinds.hold(&pod.class);
         if new {
             self.changes.note(Change::Class(kind));
+        }
+        if let Some(class) = self.kinds.get(kind) {
+            self.shared.share(&mut pod, class);
         }
         let index = self.pods.insert(PodSlot { pod, node, group, budgets: Vec::new() });
         if let Some(node) = node {
@@ -216,5 +219,76 @@ impl Cluster {
     /// The node whose capacity a pod uses.
     pub(crate) fn node_index_of(&self, index: PodIndex) -> Option<NodeIndex> {
         self.row(index).node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    /// Returns a pod of an indexed Job as the API server stores it, on a node if `node` names one.
+    fn of_job(index: usize, node: &str) -> PodObject {
+        let toleration =
+            |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        let labels: Value = (0..8)
+            .map(|n| (format!("example.com/label-{n}"), json!("a value of some length")))
+            .chain([("batch.kubernetes.io/job-completion-index".to_owned(), json!(index.to_string()))])
+            .chain([("scheduling.giveway.dev/pod-group".to_owned(), json!("train"))])
+            .collect();
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "research", "name": format!("train-large-model-{index}-x7k2p"), "labels": labels,
+                "uid": format!("00000000-0000-0000-0000-{index:012}"),
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": true}]},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+                "tolerations": ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(toleration)},
+            "status": {"phase": if node.is_empty() { "Pending" } else { "Running" }}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn pods_of_one_owner_share_what_is_equal_also_after_they_made_progress() {
+        let mut cluster = Cluster::default();
+        for index in 0..20 {
+            cluster.upsert_pod(&of_job(index, "")).unwrap();
+        }
+        for index in 0..10 {
+            assert_eq!(cluster.upsert_pod(&of_job(index, "a-node-with-a-name-of-its-cloud")), Ok(true));
+        }
+        let first = cluster.pods().next().unwrap();
+        for pod in cluster.pods() {
+            assert!(Arc::ptr_eq(&pod.origin, &first.origin), "{}", pod.key);
+            assert!(Arc::ptr_eq(&pod.labels.common, &first.labels.common), "{}", pod.key);
+            assert_eq!(pod.labels.iter().count(), 10);
+        }
+        let class = cluster.class(cluster.row(0).class).unwrap();
+        assert!(Arc::ptr_eq(&first.origin.class, class), "requests and constraints are those of the class");
+        let nodes: Vec<&str> = cluster.pods().filter_map(|pod| pod.node.as_deref()).collect();
+        assert!(nodes.len() == 10 && nodes.iter().all(|node| std::ptr::eq(*node, nodes[0])), "one text");
+    }
+
+    #[test]
+    fn a_pod_whose_priority_differs_is_not_confused_with_others_of_its_owner() {
+        let mut cluster = Cluster::default();
+        let mut other = of_job(1, "");
+        other.spec.as_mut().unwrap().priority = Some(7);
+        cluster.upsert_pod(&of_job(0, "")).unwrap();
+        cluster.upsert_pod(&other).unwrap();
+        let priorities: Vec<i32> = cluster.pods().map(|pod| pod.priority).collect();
+        assert_eq!(priorities, [0, 7]);
+    }
+
+    #[test]
+    fn a_pod_of_a_known_owner_needs_at_most_700_bytes() {
+        // The nodes of a B-tree are at least half full, and two thirds on average.
+        let in_tree = |entry: usize| entry * 3 / 2;
+        let in_lists =
+            size_of::<Option<PodSlot>>() + size_of::<Row>() + size_of::<(PodIndex, Row)>() + size_of::<PodIndex>();
+        let indexed = in_tree(size_of::<(ObjectKey, PodIndex)>()) + in_tree(size_of::<(u64, PodIndex)>());
+        // Its name, its UID, its own label and the list of its budgets.
+        let allocated = 64 + 64 + 48 + 32;
+        assert!(in_lists + indexed + allocated <= 700, "{in_lists} + {indexed} + {allocated}");
     }
 }

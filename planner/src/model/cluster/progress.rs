@@ -6,9 +6,10 @@ use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
 
 impl Cluster {
     /// Replaces a pod by a newer version with the same requests ([`Pod::differs_only_in_progress`]).
-    pub(super) fn go_on(&mut self, index: PodIndex, pod: Pod) {
-        let node = pod.node.clone().filter(|_| !pod.ended()).map(|name| self.node_slot(&name));
+    pub(super) fn go_on(&mut self, index: PodIndex, mut pod: Pod) {
+        let node = self.node_slot_of(&mut pod);
         let Some(slot) = self.pods.get_mut(index) else { return };
+        self.shared.share(&mut pod, &slot.pod.class);
         let (old, left) = (std::mem::replace(&mut slot.pod, pod), std::mem::replace(&mut slot.node, node));
         let group = slot.group;
         self.special.renew(index, (&old, left.is_some()), slot);

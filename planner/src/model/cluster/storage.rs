@@ -213,9 +213,16 @@ impl Cluster {
     /// Fills in those requests and constraints of a pod that depend on other objects: numbers of resources, nodes of volumes.
     pub(super) fn settle(&self, pod: &mut Pod) {
         if pod.requests.unnumbered().next().is_some() {
-            pod.requests = pod.requests.renumbered(&self.names, |name| self.storage.serves(name));
+            let requests = pod.requests.renumbered(&self.names, |name| self.storage.serves(name));
+            if requests != pod.requests {
+                pod.class_mut().requests = requests;
+            }
         }
-        (pod.constraints.volumes, pod.unknown) = self.storage.places(pod);
+        let (volumes, unknown) = self.storage.places(pod);
+        if volumes != pod.constraints.volumes {
+            pod.class_mut().constraints.volumes = volumes;
+        }
+        pod.unknown = unknown;
     }
 
     /// Does so again, after one of these objects changed.

@@ -12,7 +12,7 @@ pub(crate) use elsewhere::Elsewhere;
 
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
-use crate::model::{ClassId, Given, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
+use crate::model::{ClassId, Given, Labels, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
 use crate::problem::{Effort, ON_ONE_NODE};
 use crate::problem::{Problem, UnitIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ struct Class {
     kind: ClassId,
     budgets: Vec<usize>,
     guarded: bool,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<Labels>,
     /// Set for a group that is disrupted together, so that it is a class of its own.
     group: Option<UnitIndex>,
 }

@@ -1,0 +1,105 @@
+//! Equal parts of pods, stored once: most pods of a cluster come from a few owners.
+//!
+//! What is stored is bounded by what pods of the model use: parts that no pod uses any more are removed as soon as they can be half of all.
+
+use super::equivalence::EquivalenceClass;
+use super::labels::LabelMap;
+use super::origin::Origin;
+use super::pod::Pod;
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// Number of values up to which those that are not used any more are kept.
+const ALWAYS_KEPT: usize = 1024;
+
+/// Values of one type, each stored once.
+struct Interner<T> {
+    values: HashSet<Arc<T>>,
+    /// Number of values at which those that are not used any more are removed.
+    sweep_at: usize,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { values: HashSet::new(), sweep_at: ALWAYS_KEPT }
+    }
+}
+
+impl<T: Eq + Hash> Interner<T> {
+    /// Returns the stored value that is equal to this one; stores this one if there is none.
+    fn share(&mut self, value: Arc<T>) -> Arc<T> {
+        if let Some(known) = self.values.get(&value) {
+            return Arc::clone(known);
+        }
+        if self.values.len() >= self.sweep_at {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.sweep_at = (2 * self.values.len()).max(ALWAYS_KEPT);
+            self.values.shrink_to(self.sweep_at);
+        }
+        self.values.insert(Arc::clone(&value));
+        value
+    }
+}
+
+/// The parts that pods of a model share. A copied model starts without any: its pods go on sharing those that they have.
+#[derive(Default)]
+pub(super) struct Shared {
+    origins: Interner<Origin>,
+    labels: Interner<LabelMap>,
+}
+
+impl Shared {
+    /// Replaces parts of a pod by the equal parts that are stored, and its equivalence class by an equal one.
+    pub(super) fn share(&mut self, pod: &mut Pod, class: &Arc<EquivalenceClass>) {
+        if !Arc::ptr_eq(&pod.origin.class, class) {
+            Arc::make_mut(&mut pod.origin).class = Arc::clone(class);
+        }
+        pod.origin = self.origins.share(Arc::clone(&pod.origin));
+        pod.labels.common = self.labels.share(Arc::clone(&pod.labels.common));
+    }
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_stored_once() {
+        let mut interner = Interner::default();
+        let first = interner.share(Arc::new("a".to_owned()));
+        let second = interner.share(Arc::new("a".to_owned()));
+        let other = interner.share(Arc::new("b".to_owned()));
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(interner.values.len(), 2);
+    }
+
+    #[test]
+    fn values_that_are_not_used_any_more_never_outnumber_those_that_are() {
+        let mut interner = Interner::default();
+        let used: Vec<Arc<usize>> = (0..3000).map(|n| interner.share(Arc::new(n))).collect();
+        for n in 3000..100_000_usize {
+            drop(interner.share(Arc::new(n)));
+            assert!(interner.values.len() <= 2 * used.len() + 1, "{} at {n}", interner.values.len());
+        }
+        assert!(used.iter().all(|value| Arc::ptr_eq(value, &interner.share(Arc::clone(value)))));
+        drop(used);
+        for n in 0..20_000_usize {
+            drop(interner.share(Arc::new(n)));
+        }
+        assert!(interner.values.len() <= 2 * ALWAYS_KEPT, "{}", interner.values.len());
+    }
+}
