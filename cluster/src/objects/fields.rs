@@ -105,9 +105,25 @@ impl<'f> Trimmed<'f> {
         Some(Self { field, ..self })
     }
 
-    fn keeps_item(self, item: &Value) -> bool {
+    /// Returns the name of the field whose value it decodes.
+    pub(super) fn name(self) -> &'static str {
+        self.field.name
+    }
+
+    /// Returns true if it decodes the complete value.
+    pub(super) fn is_whole(self) -> bool {
+        self.field.fields.is_empty()
+    }
+
+    /// Returns true if it keeps every item of a list.
+    pub(super) fn keeps_every_item(self) -> bool {
+        self.field.types.is_empty()
+    }
+
+    /// Returns true if it keeps this item of a list.
+    pub(super) fn keeps_item(self, item: &Value) -> bool {
         let types = &self.field.types;
-        types.is_empty() || item["type"].as_str().is_some_and(|of_item| types.contains(&of_item))
+        self.keeps_every_item() || item["type"].as_str().is_some_and(|of_item| types.contains(&of_item))
     }
 }
 
@@ -115,7 +131,7 @@ impl<'de> DeserializeSeed<'de> for Trimmed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.field.fields.is_empty() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
+        if self.is_whole() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
     }
 }
 
@@ -178,7 +194,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
 }
 
 /// Reads a name, and returns what decodes the value if it is kept.
-struct Name<'f>(Trimmed<'f>);
+pub(super) struct Name<'f>(pub(super) Trimmed<'f>);
 
 impl<'de, 'f> DeserializeSeed<'de> for Name<'f> {
     type Value = Option<Trimmed<'f>>;
