@@ -19,6 +19,8 @@ E2E_THREADS ?= 4
 
 NODES ?= 20
 CPUS ?= 8
+PODS ?= 100000
+GROUPS ?= 2000
 GPUS ?= 0
 IN_TREE ?=
 MDBOOK := 0.5.4
@@ -268,6 +270,10 @@ demo-plan: need-cargo ## Plan for a gang of 64 on a snapshot of a thousand full 
 # ROWS="packed-200 spread-200" runs these only, BENCH="--side giveway --logs target/bench" passes options on.
 bench-e2e: controlplane release ## Compare with the in-tree group preemption on full clusters (hours; ROWS="packed-200" BENCH="--rounds 1": 2 minutes)
 	@target/release/giveway-dev bench $(ROWS) $(BENCH)
+
+# NODES has a default for `make up`, which is too small here.
+bench-scale: controlplane release ## Measure memory and times on a large cluster (NODES=5000 PODS=100000 GROUPS=2000; filled once)
+	@target/release/giveway-dev bench-scale --nodes $(if $(filter file,$(origin NODES)),5000,$(NODES)) --pods $(PODS) --groups $(GROUPS)
 
 bench-node: node-can-run node release ## Measure gangs on a real node, beside the in-tree group preemption (root)
 	@target/release/giveway-dev bench-node $(BENCH)

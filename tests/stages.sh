@@ -81,7 +81,8 @@ test_stages() {
 }
 
 # Each stage of a release, with what it needs that may be missing here.
-RELEASE="e2e-release oldest alerts dist install book deny versions kinds upgrade mutants mutants-operator mutants-e2e soak"
+# `scale` is `make bench-scale` with a fifth of its pods; SCALE_NODES, SCALE_PODS and SCALE_GROUPS set other numbers.
+RELEASE="e2e-release oldest alerts dist install book deny scale versions kinds upgrade mutants mutants-operator mutants-e2e soak"
 release_stage() {
     case $1 in
     e2e-release) stage "$1" target e2e-release E2E_THREADS="$threads" ;;
@@ -94,6 +95,8 @@ release_stage() {
         if command -v cargo-deny >/dev/null 2>&1; then stage "$1" target deny; else
             skip "$1" "there is no cargo-deny (\`cargo install --locked cargo-deny\`); \`install\` checks licences and sources of what ships"
         fi ;;
+    scale)
+        stage "$1" target bench-scale NODES="${SCALE_NODES:-1000}" PODS="${SCALE_PODS:-20000}" GROUPS="${SCALE_GROUPS:-400}" ;;
     versions) stage "$1" target test-versions ;;
     kinds) stage "$1" target test-kinds ;;
     upgrade) stage "$1" target test-upgrade ;;

@@ -20,7 +20,7 @@
 //! wait           conditions with deadlines
 //! audit          the oracle: checks the promises against the audit log
 //! world          control plane, Giveway, builders and oracle in one value
-//! dev            `make up`, `make down`, `make demo` and `make bench-e2e`
+//! dev            `make up`, `make down`, `make demo`, `make bench-e2e` and `make bench-scale`
 //! ```
 // This crate is test code: a failed expectation panics with its message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

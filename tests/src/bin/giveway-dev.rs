@@ -1,10 +1,11 @@
-//! `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
+//! `make up`, `make down`, `make demo`, `make demo-critical`, `make bench-e2e` and `make bench-scale`.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use giveway_tests::World;
 use giveway_tests::dev::bench::real_node::{self, NodeOptions};
 use giveway_tests::dev::bench::{self, BenchOptions};
+use giveway_tests::dev::scale::{self, ScaleOptions};
 use giveway_tests::dev::up::{self, UpOptions};
 use giveway_tests::dev::{critical, demo};
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Bench(BenchOptions),
     /// Measure how long a gang takes to run on a real node, with Giveway and with the in-tree group preemption (needs root).
     BenchNode(NodeOptions),
+    /// Measure memory and times of Giveway on a large cluster.
+    BenchScale(ScaleOptions),
     /// Run a bare control plane until the program is killed (for a test of the harness).
     #[command(hide = true)]
     Hold {
@@ -57,6 +60,7 @@ async fn main() -> ExitCode {
         Command::DemoCritical { keep } => critical::demo(keep).await,
         Command::Bench(options) => bench::bench(&options).await,
         Command::BenchNode(options) => real_node::bench(&options).await.map(|()| true),
+        Command::BenchScale(options) => scale::scale(options).await,
         Command::Hold { real_node } => hold(real_node).await.map(|()| true),
     };
     match result {

@@ -26,10 +26,11 @@ pub use process::{Process, Program};
 pub use version::Version;
 
 use crate::{statistics, wait};
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use foundation::Foundation;
 use guard::Guard;
 use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use kubeconfig::Credentials;
 use pki::Pki;
@@ -41,6 +42,7 @@ use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use store::Store;
@@ -128,13 +130,20 @@ impl ControlPlane {
             passed: false,
             interrupted: false,
         };
+        if let Some(data) = &options.etcd_data {
+            copy_directory(data, &plane.directory.join("etcd"))?;
+        }
         plane.run(programs::etcd(&plane.directory, &plane.ports)?)?;
         plane.run(programs::api_server(&plane.directory, &plane.ports, options, address)?)?;
         plane.wait_for_api_server().await?;
         if reuse::shares(options) {
             plane.foundation = Some(Foundation::remember_bare(Store::at(plane.ports.etcd())?).await?);
         }
-        plane.start_controllers(options).await?;
+        if options.storage_only {
+            plane.create_default_account().await?;
+        } else {
+            plane.start_controllers(options).await?;
+        }
         statistics::count(statistics::Started::ControlPlane);
         Ok(plane)
     }
@@ -425,6 +434,23 @@ impl ControlPlane {
         ready.await?.map_err(|dead| anyhow!(dead))
     }
 
+    /// Creates the ServiceAccount of pods, which kube-controller-manager creates otherwise, unless it exists.
+    async fn create_default_account(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        let metadata = ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() };
+        let account = ServiceAccount { metadata, ..ServiceAccount::default() };
+        wait::until("the default ServiceAccount exists", READY, async || {
+            match accounts.create(&PostParams::default(), &account).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+                // The API server creates the namespace after it is ready.
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
     async fn wait_for_controllers(&mut self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
         let processes = &mut self.processes;
@@ -529,6 +555,19 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
         .open(path)
         .with_context(|| format!("writing {}", path.display()))?;
     file.write_all(content).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Copies a directory. A directory that exists already is replaced.
+///
+/// # Errors
+/// If a file cannot be copied.
+pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let status = Command::new("cp").arg("-r").arg(from).arg(to).status().context("running cp")?;
+    ensure!(status.success(), "copying {} to {} failed", from.display(), to.display());
+    Ok(())
 }
 
 fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {

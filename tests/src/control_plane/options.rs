@@ -25,6 +25,10 @@ pub struct Options {
     pub fresh: bool,
     /// Whether to run all processes in a machine of their own (namespaces; needs root), which a real node can join.
     pub own_machine: bool,
+    /// Whether to run only etcd and the API server.
+    pub storage_only: bool,
+    /// Files of an etcd with which a copy of it starts; `None` stands for an empty one.
+    pub etcd_data: Option<PathBuf>,
     /// Directory of all files; `None` stands for a temporary directory. It is removed at the end unless the control plane is
     /// detached.
     pub directory: Option<PathBuf>,
@@ -47,7 +51,8 @@ impl Options {
 
     /// Returns true if the control plane may be shared with earlier and later tests.
     pub(super) fn is_reusable(&self) -> bool {
-        !self.fresh && !self.in_tree && self.server_args.is_empty() && !self.own_machine && self.directory.is_none()
+        let as_usual = !self.fresh && !self.in_tree && !self.own_machine && !self.storage_only;
+        as_usual && self.server_args.is_empty() && self.etcd_data.is_none() && self.directory.is_none()
     }
 
     /// Returns the processes for which this test has options of its own, which no other test can use.

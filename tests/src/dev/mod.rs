@@ -1,9 +1,10 @@
-//! `make up`, `make down`, `make demo`, `make demo-critical` and `make bench-e2e`.
+//! `make up`, `make down`, `make demo`, `make demo-critical`, `make bench-e2e` and `make bench-scale`.
 
 pub mod bench;
 pub mod critical;
 pub mod demo;
 mod layout;
+pub mod scale;
 mod state;
 mod timeline;
 pub mod up;

@@ -59,6 +59,8 @@ pub struct Settings {
     pub certificates: Certificates,
     /// The version of Giveway. The previous version is installed as a helm release.
     pub edition: Edition,
+    /// Deadline for a daemon to become ready; `None` stands for a minute.
+    pub ready_within: Option<Duration>,
 }
 
 /// The source of the webhook's certificate.
@@ -150,16 +152,16 @@ impl Giveway {
             proxy,
             values,
         };
-        giveway.start(plane).await?;
+        giveway.start(plane, settings.ready_within.unwrap_or(READY)).await?;
         Ok(giveway)
     }
 
-    /// Starts both daemons and waits until admission is in force.
-    async fn start(&mut self, plane: &ControlPlane) -> Result<()> {
+    /// Starts both daemons and waits until they are ready, each for at most `limit`, and admission is in force.
+    async fn start(&mut self, plane: &ControlPlane, limit: Duration) -> Result<()> {
         self.webhook.spawn()?;
         self.operator.spawn()?;
-        self.webhook.wait_ready(READY).await?;
-        self.operator.wait_ready(READY).await?;
+        self.webhook.wait_ready(limit).await?;
+        self.operator.wait_ready(limit).await?;
         wait_for_admission(plane.client()).await
     }
 

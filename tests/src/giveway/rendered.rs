@@ -1,7 +1,7 @@
 //! Installs the chart with `helm install` on a control plane without kubelets: the containers of its Deployments run as processes
 //! with the rendered arguments.
 
-use super::{NAMESPACE, OPERATOR, WEBHOOK, daemon, helm};
+use super::{NAMESPACE, OPERATOR, READY, WEBHOOK, daemon, helm};
 use crate::control_plane::ControlPlane;
 use crate::giveway::{Daemon, Giveway};
 use anyhow::{Context as _, Result};
@@ -33,7 +33,7 @@ pub async fn install_chart(
         values: Vec::new(),
     };
     giveway.webhook.flag(&format!("--address=127.0.0.1:{https}"));
-    giveway.start(plane).await?;
+    giveway.start(plane, READY).await?;
     Ok(giveway)
 }
 

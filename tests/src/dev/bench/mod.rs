@@ -19,7 +19,8 @@ use measure::measure;
 use rows::ROWS;
 use side::Side;
 use std::path::PathBuf;
-use table::{Table, machine};
+use table::Table;
+pub(super) use table::machine;
 
 /// Options of the benchmark.
 #[derive(Args, Clone, Debug, Default)]

@@ -105,7 +105,7 @@ impl fmt::Display for Table {
 }
 
 /// Describes the machine of the benchmark.
-pub(super) fn machine() -> String {
+pub(in crate::dev) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
