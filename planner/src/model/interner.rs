@@ -43,7 +43,7 @@ impl<T: Eq + Hash> Interner<T> {
     }
 }
 
-/// The parts that pods of a model share. A copied model starts without any: its pods go on sharing those that they have.
+/// The parts that pods of a model share. A copied model starts without any: its pods still share those that they have.
 #[derive(Default)]
 pub(super) struct Shared {
     origins: Interner<Origin>,
