@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints everything that the chart renders by default, with its namespace, as one file. $HELM is helm.
+# Prints everything that the chart renders by default, with its namespace, as one file. $HELM is helm, $CHART the folder of the chart.
 set -eu
 cd "$(dirname "$0")/.."
 . packaging/names.sh
@@ -16,4 +16,4 @@ kind: Namespace
 metadata:
   name: giveway-system
 END
-exec "${HELM:-helm}" template giveway helm --namespace giveway-system --no-hooks
+exec "${HELM:-helm}" template giveway "${CHART:-helm}" --namespace giveway-system --no-hooks

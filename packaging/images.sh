@@ -7,33 +7,21 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 . packaging/names.sh
+. packaging/target.sh
+. packaging/registry.sh
 # Compressed bytes of an image, at most.
 limit=12000000
-crane=$PWD/target/packaging/bin/crane
-work=$(mktemp -d)
-registry=
-trap '[ -z "$registry" ] || kill $registry; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+serve_images
 
-"$crane" registry serve --address 127.0.0.1:0 >"$work/registry.log" 2>&1 &
-registry=$!
-naps=0
-until port=$(sed -n 's/.*serving on port \([0-9]*\).*/\1/p' "$work/registry.log" 2>/dev/null) && [ -n "$port" ]; do
-    naps=$((naps + 1))
-    [ $naps -lt 100 ] || { echo "crane does not serve: $(cat "$work/registry.log")" >&2; exit 1; }
-    sleep 0.1
-done
-
-for image in giveway-operator giveway-webhook giveway-cli; do
-    program=$image
-    [ $image != giveway-cli ] || program=kubectl-giveway
+for image in $images; do
+    program=$(program_of "$image")
     root=$work/$image
     mkdir -p "$root/usr/bin"
     cp "target/$target/ship/$program" "$root/usr/bin/"
     cp LICENSE "$root/"
     pack "$root" >"$work/layer.tar"
     gzip --best --no-name --force "$work/layer.tar"
-    reference=127.0.0.1:$port/$image:$version
+    reference=$address/$image:$version
     "$crane" append --oci-empty-base --new_layer "$work/layer.tar.gz" --new_tag "$reference" >/dev/null 2>&1
     "$crane" mutate "$reference" --tag "$reference" --set-platform "linux/$architecture" --user 65532:65532 \
         --entrypoint "/usr/bin/$program" --env PATH=/usr/bin \

@@ -7,6 +7,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 . packaging/names.sh
+. packaging/target.sh
 cargo=${CARGO:-cargo}
 pinned=0.5.9
 tool=target/tools/bin/cargo-cyclonedx
@@ -21,5 +22,5 @@ export SOURCE_DATE_EPOCH
 "$tool" cyclonedx --format json --spec-version 1.5 --target "$target" --all --quiet
 for program in operator/giveway-operator webhook/giveway-webhook cli/kubectl-giveway; do
     # Replaces the path of the checkout, which is private.
-    sed "s,file://$PWD,file:///giveway,g" "$program.cdx.json" >"$out/${program#*/}-$version-linux-$architecture.cdx.json"
+    sed "s,file://$PWD,file:///giveway,g" "$program.cdx.json" >"$out/${program#*/}-$version-$os-$architecture.cdx.json"
 done
