@@ -2,7 +2,10 @@
 #   docker build --build-arg PROGRAM=giveway-operator --tag giveway-operator .
 #   docker build --build-arg PROGRAM=giveway-webhook --tag giveway-webhook .
 #   docker build --build-arg PROGRAM=kubectl-giveway --tag giveway-cli .
-FROM rust:1.89-bookworm AS build
+# `make kind-up` runs these commands, with podman or nerdctl if there is no docker.
+# The version of the compiler that packaging/compiler.txt names; a test compares them.
+ARG RUST=1.89.0
+FROM docker.io/library/rust:${RUST}-bookworm AS build
 WORKDIR /giveway
 COPY . .
 RUN packaging/static.sh && mkdir /programs && cp target/*/ship/giveway-operator target/*/ship/giveway-webhook target/*/ship/kubectl-giveway /programs/
