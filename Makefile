@@ -27,7 +27,7 @@ MDBOOK := 0.5.4
 KEEP ?=
 
 help: ## List the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 need-cargo:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -232,13 +232,35 @@ crane:
 images: static crane ## Build the images as OCI archives, without a container daemon (target/images)
 	@packaging/images.sh target/images
 
-dist: static crane controlplane ## Build all that a release has into target/dist: images, chart, giveway.yaml, plugin, SBOM, checksums
+dist: static crane controlplane ## Build the files of a release, which install it without a network, into target/dist: images, chart, plugin, SBOM
 	@rm -rf target/dist
 	@packaging/images.sh target/dist
 	@packaging/plugin.sh target/dist
 	@packaging/sbom.sh target/dist
 	@HELM=$(HELM) packaging/rest.sh target/dist
 	@ls target/dist
+
+release-rehearsal: crane controlplane ## Run each step of a release that needs no network, against a registry of this machine
+	@HELM=$(HELM) CARGO="$(CARGO)" packaging/rehearsal.sh target/rehearsal
+
+# These need neither Rust nor Go: the images are built with docker, podman or nerdctl.
+kind-up: ## Create a kind cluster with Giveway, and watch a gang preempt on its node (CLUSTER=giveway KUBERNETES=1.34.0)
+	@packaging/up.sh kind
+
+kind-down: ## Delete the cluster of `make kind-up`
+	@packaging/up.sh kind down
+
+k3s-up: ## The same on k3s in a container, with k3d (`make k3s-down` deletes it)
+	@packaging/up.sh k3s
+
+k3s-down:
+	@packaging/up.sh k3s down
+
+minikube-up: ## The same on minikube (`make minikube-down` deletes it)
+	@packaging/up.sh minikube
+
+minikube-down:
+	@packaging/up.sh minikube down
 
 up: controlplane release ## Start a cluster with Giveway (NODES=20 CPUS=8 GPUS=0; IN_TREE=1 without Giveway)
 	@target/release/giveway-dev up --nodes $(NODES) --cpus $(CPUS) --gpus $(GPUS) $(if $(IN_TREE),--in-tree)
