@@ -4,6 +4,7 @@
 //! simulation     the operator in one thread, against a simulated API server
 //! observability  metrics, dashboard, alerts and their pages
 //! chart          the rendered objects, and the values that the chart rejects
+//! packaging      scripts that create clusters and releases, against stand-ins for the programs that they call
 //! helm           runs helm and reads the rendered objects
 //! words          phrases that no text and no name of the repository has
 //! ```
@@ -13,5 +14,6 @@
 mod chart;
 mod helm;
 mod observability;
+mod packaging;
 mod simulation;
 mod words;
