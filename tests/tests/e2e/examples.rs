@@ -3,11 +3,14 @@
 use crate::{MINUTE, SCHEDULED, expect_condition};
 use giveway_tests::cluster::Shaped;
 use giveway_tests::example::{Example, evicted_by_group, path, wait_bound, wait_group};
+use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
 use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::{Value, json};
+use std::path::PathBuf;
+use tokio::process::Command;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -17,7 +20,9 @@ pub fn tests() -> Vec<Test> {
             the_stateful_set_preempts_and_is_preempted_as_a_whole,
             the_gang_of_the_readme_preempts_single_background_pods,
             the_deployment_preempts_whole_groups_and_its_budget_holds,
-            each_job_of_a_chain_preempts_whole_groups_only_when_it_starts;
+            each_job_of_a_chain_preempts_whole_groups_only_when_it_starts,
+            the_example_of_kind_up_preempts_four_pods_on_one_node,
+            the_policy_example_limits_the_priority_by_namespace;
     ]
 }
 
@@ -128,5 +133,73 @@ async fn each_job_of_a_chain_preempts_whole_groups_only_when_it_starts(world: &W
     assert_eq!(running, "report");
     let evicted = evicted_by_group(&world.audit().await, &before);
     assert_eq!(evicted.values().copied().collect::<Vec<_>>(), [2, 2], "{evicted:?}");
+    world.check_promises().await;
+}
+
+/// Runs `packaging/try.sh` as an administrator, with the plugin on the PATH, and returns its exit status and its output.
+async fn try_example(world: &mut World, args: &[&str]) -> (bool, String) {
+    let programs =
+        [paths::control_plane_program("kubectl").unwrap(), paths::giveway_program("kubectl-giveway").unwrap()];
+    let mut path: Vec<PathBuf> = programs.iter().filter_map(|program| program.parent().map(PathBuf::from)).collect();
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut command = Command::new(paths::repository().join("packaging/try.sh"));
+    command.args(args).env("KUBECONFIG", world.plane().kubeconfig()).env("HOME", world.plane().directory());
+    let output = command.env("PATH", std::env::join_paths(path).unwrap()).output().await.unwrap();
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+async fn the_example_of_kind_up_preempts_four_pods_on_one_node(world: &mut World) {
+    world.nodes(1).cpus(8).create().await;
+    let (passed, said) = try_example(world, &[]).await;
+    assert!(passed, "{said}");
+    for words in ["It fits once its victims have terminated: 4 pods", "The gang runs after ", "4/4", "Completed"] {
+        assert!(said.contains(words), "{words:?} is not in:\n{said}");
+    }
+    let evicted = world.audit().await.evicted_names();
+    assert!(evicted.len() == 4 && evicted.iter().all(|pod| pod.contains("background-")), "{evicted:?}");
+    let (passed, said) = try_example(world, &["remove"]).await;
+    assert!(passed, "{said}");
+    let slots = ["get", "nodes", "-o", "jsonpath={.items[*].status.allocatable.example\\.com/slot}"];
+    assert_eq!(world.kubectl(&slots).await.unwrap(), "");
+    world.check_promises().await;
+}
+
+/// Creates a pod of this class in a dry run.
+async fn run_pod(world: &World, namespace: &str, class: &str) -> Result<String, String> {
+    let overrides = format!(r#"--overrides={{"spec":{{"priorityClassName":"{class}"}}}}"#);
+    world.kubectl(&["run", "probe", "--image=pause", "--dry-run=server", "-n", namespace, &overrides]).await
+}
+
+async fn the_policy_example_limits_the_priority_by_namespace(world: &World) {
+    world.class("modest", 1000).managed().create().await;
+    world.class("highest", 1001).managed().create().await;
+    for namespace in ["team", "ml"] {
+        world.kubectl(&["create", "namespace", namespace]).await.unwrap();
+    }
+    world.kubectl(&["label", "namespace", "ml", "example.com/high-priority=true"]).await.unwrap();
+    apply(world, "policies/priority-by-namespace.yaml").await;
+    let words = "spec.priorityClassName: Forbidden: priority 1001 is above 1000, the highest of namespace team; an administrator \
+                 allows more with the label example.com/high-priority: \"true\" of the namespace";
+    wait_for("the policy is in force", MINUTE, async || match run_pod(world, "team", "highest").await {
+        Err(said) if said.contains(words) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    for (namespace, class) in [("team", "modest"), ("ml", "highest")] {
+        wait_for("the pod is admitted", MINUTE, async || run_pod(world, namespace, class).await).await;
+    }
+    let group = |namespace: &str| {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "gang", "namespace": namespace},
+            "spec": {"priorityClassName": "highest", "schedulingPolicy": {"gang": {"minCount": 2}}}
+        })
+        .to_string()
+    };
+    let denied = world.apply(&group("team")).await.unwrap_err();
+    assert!(denied.contains(words), "{denied}");
+    world.apply(&group("ml")).await.unwrap();
+    world.kubectl(&["delete", "gpg", "gang", "-n", "ml"]).await.unwrap();
+    world.kubectl(&["delete", "-f", &path("policies/priority-by-namespace.yaml")]).await.unwrap();
     world.check_promises().await;
 }
