@@ -119,6 +119,78 @@ const ROWS: &[(&str, &[Panel])] = &[
         ],
     ),
     (
+        "Groups and plans",
+        &[
+            graph(
+                "Groups scheduled in an hour, by class",
+                "none",
+                &[(
+                    "sum by (class) (increase(giveway_operator_group_submitted_to_bound_seconds_count[1h]))",
+                    "{{class}}",
+                )],
+            ),
+            graph(
+                "From submitted to bound, by class (95 %)",
+                "s",
+                &[(
+                    "histogram_quantile(0.95, sum by (le, class) (rate(giveway_operator_group_submitted_to_bound_seconds_bucket[1h])))",
+                    "{{class}}",
+                )],
+            ),
+            graph(
+                "Plans and departures in flight, by cause and stage",
+                "none",
+                &[("sum by (cause, stage) (giveway_operator_preemptions_in_flight) > 0", "{{cause}}, {{stage}}")],
+            ),
+            graph(
+                "Decisions in an hour, by reason",
+                "none",
+                &[("sum by (reason) (increase(giveway_operator_outcomes_total[1h])) > 0", "{{reason}}")],
+            ),
+        ],
+    ),
+    (
+        "History",
+        &[
+            graph(
+                "Pods evicted in a day, by their class",
+                "none",
+                &[("sum by (victim_class) (increase(giveway_operator_evictions_total[1d]))", "{{victim_class}}")],
+            ),
+            graph(
+                "Pods evicted in a day, by the class of the preemptor",
+                "none",
+                &[("sum by (preemptor_class) (increase(giveway_operator_evictions_total[1d]))", "{{preemptor_class}}")],
+            ),
+            graph(
+                "Plans in a day that evicted pods for a preemptor that was not bound",
+                "none",
+                &[(
+                    "sum by (preemptor_class) (increase(giveway_operator_evicted_not_bound_total[1d]))",
+                    "{{preemptor_class}}",
+                )],
+            ),
+            graph(
+                "Plans for critical add-ons in a day",
+                "none",
+                &[("sum by (step) (increase(giveway_operator_rescues_total[1d]))", "step {{step}}")],
+            ),
+            graph(
+                "Bans and open circuit breakers",
+                "none",
+                &[
+                    ("sum by (ban) (giveway_operator_bans)", "ban of a {{ban}}"),
+                    ("sum by (kind) (giveway_operator_breakers_open)", "circuit breaker of a {{kind}}"),
+                ],
+            ),
+            graph(
+                "Plans that wait for the limits of evictions",
+                "none",
+                &[("sum(giveway_operator_plans_held_back)", "")],
+            ),
+        ],
+    ),
+    (
         "How well it works",
         &[
             graph(

@@ -5,6 +5,7 @@ mod monitors;
 mod page;
 mod promql;
 mod rules;
+mod state_metrics;
 
 use giveway_serving::metrics::{About, PROCESS};
 use giveway_tests::paths;
