@@ -20,7 +20,7 @@ crane=${CRANE:-$here/../target/packaging/bin/crane}
 [ -x "$crane" ] || crane=$(command -v crane || true)
 container=
 for one in docker podman nerdctl; do
-    if [ -z "$container" ] && command -v $one >/dev/null 2>&1 && $one info >/dev/null 2>&1; then container=$one; fi
+    if [ -z "$crane$container" ] && command -v $one >/dev/null 2>&1 && $one info >/dev/null 2>&1; then container=$one; fi
 done
 [ -n "$crane$container" ] || {
     echo "There is no crane, and no docker, podman or nerdctl that runs. Install crane: https://github.com/google/go-containerregistry" >&2

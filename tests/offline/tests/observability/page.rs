@@ -12,7 +12,8 @@ const HEAD: &str = "\
 The operator serves its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to clients that ask for
 it, otherwise in Prometheus' text format. The chart creates the objects that the Prometheus operator and Grafana need:
 `metrics.serviceMonitor.enabled` or `metrics.podMonitor.enabled`, `metrics.prometheusRule.enabled` (each alert has a
-[runbook](runbooks.md)) and `metrics.dashboard.enabled`.
+[runbook](runbooks.md)) and `metrics.dashboard.enabled`. For metrics of single PodGroups and Preemptions, by name, there is a
+[configuration of kube-state-metrics](https://github.com/giveway/giveway/blob/main/examples/monitoring/kube-state-metrics.yaml).
 
 * Only the leader knows the pending pods and the decisions; standby operators report zeros or nothing. Sum over the pods.
 * No label has a value that a tenant can choose: no names of pods, groups or namespaces. Only administrators choose the names of
