@@ -57,8 +57,8 @@ kubectl giveway plan -f examples/try/gang.yaml || fail "There is no plan for exa
 kubectl giveway plan -f examples/try/gang.yaml -o json >"$work/plan.json"
 # The pods in the list "victimPods", one on each line.
 sed -n '/^  "victimPods": \[/,/^  \]/s/^ *"\([^"]*\/[^"]*\)",\{0,1\}$/\1/p' "$work/plan.json" >"$work/victims"
-foreign=$(grep -v "^$namespace/background-" "$work/victims" || true)
-[ -z "$foreign" ] || fail "The plan evicts pods that this example did not create: $(echo $foreign)." \
+foreign=$(grep -v "^$namespace/background-" "$work/victims" | tr '\n' ' ')
+[ -z "$foreign" ] || fail "The plan evicts pods that this example did not create: ${foreign% }." \
     "The gang was not created, so no pod was evicted. Run the example in a cluster without pods that request example.com/slot."
 [ -s "$work/victims" ] || fail "The plan evicts no pod, so there is nothing to see." \
     "Start again: \`packaging/try.sh remove\`, then \`packaging/try.sh\`. If node $node was not full, NODE names another one."

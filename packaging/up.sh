@@ -74,7 +74,8 @@ need kubectl https://kubernetes.io/docs/tasks/tools/
 need helm https://helm.sh/docs/intro/install/
 
 # The first tool for containers that is there and runs.
-container= installed=
+container=
+installed=
 for one in ${CONTAINER:-docker podman nerdctl}; do
     command -v "$one" >/dev/null 2>&1 || continue
     installed="$installed $one"
