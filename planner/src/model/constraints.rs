@@ -70,12 +70,56 @@ impl Requirement {
 pub(crate) struct Toleration {
     /// Key; empty means every key.
     pub(crate) key: String,
-    /// Whether the operator is `Exists`.
-    pub(crate) exists: bool,
-    /// Value to equal.
+    /// How the taint's value is compared with `value`.
+    pub(crate) operator: Comparison,
+    /// Value to compare with.
     pub(crate) value: String,
     /// Effect; empty means every effect.
     pub(crate) effect: String,
+}
+
+/// Operator of a toleration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Comparison {
+    /// The values are equal.
+    #[default]
+    Equal,
+    /// Any value.
+    Exists,
+    /// The taint's value is larger. KEP-5471: the API server accepts this operator and the next one only if the feature
+    /// `TaintTolerationComparisonOperators` (1.35, alpha) is enabled, so a pod that has one is in a cluster that compares.
+    Gt,
+    /// The taint's value is smaller.
+    Lt,
+}
+
+impl Comparison {
+    /// Reads an operator; `None` for an unknown one, with which a toleration tolerates nothing.
+    fn parse(operator: Option<&str>) -> Option<Self> {
+        match operator {
+            None | Some("" | "Equal") => Some(Self::Equal),
+            Some("Exists") => Some(Self::Exists),
+            Some("Gt") => Some(Self::Gt),
+            Some("Lt") => Some(Self::Lt),
+            Some(_) => None,
+        }
+    }
+
+    fn holds(self, taint: &str, value: &str) -> bool {
+        let numbers = || Some((decimal(taint)?, decimal(value)?));
+        match self {
+            Self::Equal => taint == value,
+            Self::Exists => true,
+            Self::Gt => numbers().is_some_and(|(taint, value)| taint > value),
+            Self::Lt => numbers().is_some_and(|(taint, value)| taint < value),
+        }
+    }
+}
+
+/// Reads a decimal integer as the API server does: no plus sign, no leading zeros.
+fn decimal(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 impl Toleration {
@@ -83,7 +127,7 @@ impl Toleration {
     pub(crate) fn covers(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
-            && (self.exists || self.value == taint.value)
+            && self.operator.holds(&taint.value, &self.value)
     }
 }
 
@@ -105,18 +149,18 @@ impl Constraints {
         let required = affinity
             .and_then(|a| a.node_affinity.as_ref())
             .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-        // A toleration with an unknown operator tolerates nothing.
-        let known = |operator: Option<&str>| matches!(operator, None | Some("" | "Equal" | "Exists"));
-        let tolerations = spec.tolerations.iter().flatten().filter(|t| known(t.operator.as_deref()));
+        let tolerations = spec.tolerations.iter().flatten();
         Self {
             node_selector: spec.node_selector.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect(),
             node_affinity: required.map(node_terms),
             tolerations: tolerations
-                .map(|t| Toleration {
-                    key: t.key.clone().unwrap_or_default(),
-                    exists: t.operator.as_deref() == Some("Exists"),
-                    value: t.value.clone().unwrap_or_default(),
-                    effect: t.effect.clone().unwrap_or_default(),
+                .filter_map(|t| {
+                    Some(Toleration {
+                        key: t.key.clone().unwrap_or_default(),
+                        operator: Comparison::parse(t.operator.as_deref())?,
+                        value: t.value.clone().unwrap_or_default(),
+                        effect: t.effect.clone().unwrap_or_default(),
+                    })
                 })
                 .collect(),
             ports: host_ports(spec),

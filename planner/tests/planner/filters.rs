@@ -40,7 +40,33 @@ fn a_taint_keeps_pods_away_that_do_not_tolerate_it() {
     assert!(!tolerates(json!({"key": "k", "value": "w"})));
     assert!(!tolerates(json!({"key": "other", "operator": "Exists"})));
     assert!(!tolerates(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"})));
-    assert!(!tolerates(json!({"key": "k", "operator": "Gt", "value": "v"})), "an operator that is not known");
+    assert!(!tolerates(json!({"key": "k", "operator": "Matches", "value": "v"})), "an operator that is not known");
+}
+
+/// As in kube-scheduler since 1.35, where the feature `TaintTolerationComparisonOperators` is enabled.
+#[test]
+fn a_toleration_compares_numbers_with_the_value_of_a_taint() {
+    let tolerates = |taint: &str, operator: &str, value: &str| {
+        let node = node("a", 1).set("/spec/taints", json!([{"key": "k", "value": taint, "effect": "NoSchedule"}]));
+        let toleration = json!([{"key": "k", "operator": operator, "value": value}]);
+        fits(node, &[], pod("p").set("/spec/tolerations", toleration)).is_ok()
+    };
+    for (taint, operator, value, expected) in [
+        ("950", "Gt", "900", true),
+        ("900", "Gt", "900", false),
+        ("1000", "Gt", "900", true),
+        ("-5", "Lt", "0", true),
+        ("0", "Lt", "0", false),
+        ("950", "Lt", "900", false),
+        ("0950", "Gt", "900", false),
+        ("+950", "Gt", "900", false),
+        ("950", "Gt", "0900", false),
+        ("", "Lt", "900", false),
+        ("high", "Gt", "900", false),
+        ("9223372036854775808", "Gt", "900", false),
+    ] {
+        assert_eq!(tolerates(taint, operator, value), expected, "{taint} {operator} {value}");
+    }
 }
 
 #[test]
