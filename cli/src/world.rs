@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -197,6 +197,16 @@ impl World {
             ("storage.k8s.io/v1", "StorageClass") => {
                 let class: StorageClass = read(item, &self.source)?;
                 self.cluster.upsert_storage_class(&class);
+                Ok(())
+            }
+            ("storage.k8s.io/v1", "CSIDriver") => {
+                let driver: CSIDriver = read(item, &self.source)?;
+                self.cluster.upsert_csi_driver(&driver);
+                Ok(())
+            }
+            ("storage.k8s.io/v1", "CSINode") => {
+                let node: CSINode = read(item, &self.source)?;
+                self.cluster.upsert_csi_node(&node);
                 Ok(())
             }
             ("resource.k8s.io/v1", "DeviceClass") => {

@@ -13,7 +13,7 @@ use giveway_planner::Cluster;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use maximal::{alone, both, set};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -73,12 +73,31 @@ fn every_field_of_other_objects_that_the_planner_reads_is_in_the_table() {
 #[test]
 fn every_field_of_volumes_that_the_planner_reads_is_in_the_table() {
     let mut volume = maximal::of::<PersistentVolume>();
-    set(&mut volume, &json!({"apiVersion": "v1", "kind": "PersistentVolume"}));
-    same::<PersistentVolume>(&volume, |cluster, object| {
-        cluster.upsert_volume(object);
-    });
+    let zone = json!({"topology.kubernetes.io/zone": "east", "failure-domain.beta.kubernetes.io/region": "r"});
+    let spec = json!({"volumeMode": "Block", "accessModes": ["ReadWriteOncePod"], "capacity": {"storage": "3Gi"},
+        "storageClassName": "local", "volumeAttributesClassName": null});
+    let more = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"labels": zone},
+        "spec": spec, "status": {"phase": "Available"}});
+    set(&mut volume, &more);
+    // Taken, being deleted, and free.
+    for more in [
+        json!({}),
+        json!({"spec": {"claimRef": null}}),
+        json!({"metadata": {"deletionTimestamp": null}, "spec": {"claimRef": null}}),
+    ] {
+        set(&mut volume, &more);
+        same::<PersistentVolume>(&volume, |cluster, object| {
+            cluster.upsert_volume(object);
+        });
+    }
     let mut claim = maximal::of::<PersistentVolumeClaim>();
-    set(&mut claim, &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Bound"}}));
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
+    let metadata = json!({"annotations": {"volume.kubernetes.io/selected-node": "n1"}, "ownerReferences": [owner]});
+    let spec = json!({"volumeMode": "Block", "accessModes": ["ReadWriteOncePod"],
+        "resources": {"requests": {"storage": "3Gi"}}});
+    let more = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec,
+        "status": {"phase": "Bound"}});
+    set(&mut claim, &more);
     same::<PersistentVolumeClaim>(&claim, |cluster, object| {
         cluster.upsert_claim(object);
     });
@@ -88,6 +107,16 @@ fn every_field_of_volumes_that_the_planner_reads_is_in_the_table() {
     set(&mut class, &more);
     same::<StorageClass>(&class, |cluster, object| {
         cluster.upsert_storage_class(object);
+    });
+    let mut driver = maximal::of::<CSIDriver>();
+    set(&mut driver, &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver"}));
+    same::<CSIDriver>(&driver, |cluster, object| {
+        cluster.upsert_csi_driver(object);
+    });
+    let mut node = maximal::of::<CSINode>();
+    set(&mut node, &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode"}));
+    same::<CSINode>(&node, |cluster, object| {
+        cluster.upsert_csi_node(object);
     });
 }
 

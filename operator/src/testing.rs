@@ -32,6 +32,8 @@ impl World {
         model.apply(Input::Volume(Update::Replaced(vec![])));
         model.apply(Input::Claim(Update::Replaced(vec![])));
         model.apply(Input::StorageClass(Update::Replaced(vec![])));
+        model.apply(Input::CsiDriver(Update::Replaced(vec![])));
+        model.apply(Input::CsiNode(Update::Replaced(vec![])));
         model.apply(Input::DeviceClass(Update::Replaced(vec![])));
         model.apply(Input::Preemption(Update::Replaced(vec![])));
         model.apply(Input::Switch(Update::Replaced(vec![])));

@@ -13,7 +13,7 @@ use giveway_crds::{PodGroup, Preemption, Workload, keys};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use std::sync::OnceLock;
@@ -142,19 +142,39 @@ pub static NODE: Kind = Kind::new(
 /// PersistentVolumes.
 pub static VOLUME: Kind = Kind::new(
     ("v1", "PersistentVolume", "persistentvolumes"),
-    concat!("metadata(name@value) spec(nodeAffinity(required(", node_terms!(), ")))"),
+    concat!(
+        "metadata(name@value labels@labels deletionTimestamp=) spec(nodeAffinity(required(",
+        node_terms!(),
+        ")) storageClassName@value capacity= accessModes= volumeMode= volumeAttributesClassName@value claimRef(namespace@namespace name@value) \
+         csi(driver=)) status(phase=)"
+    ),
 );
 
 /// PersistentVolumeClaims.
 pub static CLAIM: Kind = Kind::new(
     ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    "metadata(name@value namespace@namespace deletionTimestamp=) spec(volumeName@value storageClassName@value) status(phase=)",
+    concat!(
+        "metadata(name@value namespace@namespace deletionTimestamp= annotations(volume.kubernetes.io/selected-node@node) ",
+        owners!(),
+        ") spec(volumeName@value storageClassName@value accessModes= volumeMode= volumeAttributesClassName@value \
+         selector(none) resources(requests=)) status(phase=)"
+    ),
 );
 
 /// StorageClasses.
 pub static STORAGE_CLASS: Kind = Kind::new(
     ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
-    "metadata(name@value) volumeBindingMode= allowedTopologies(matchLabelExpressions@rules(key values))",
+    "metadata(name@value) provisioner= volumeBindingMode= allowedTopologies(matchLabelExpressions@rules(key values))",
+);
+
+/// CSIDrivers. Names of drivers are kept: those of most clusters are public.
+pub static CSI_DRIVER: Kind =
+    Kind::new(("storage.k8s.io/v1", "CSIDriver", "csidrivers"), "metadata(name=) spec(storageCapacity)");
+
+/// CSINodes.
+pub static CSI_NODE: Kind = Kind::new(
+    ("storage.k8s.io/v1", "CSINode", "csinodes"),
+    "metadata(name@node) spec(drivers(name= allocatable(count)))",
 );
 
 /// DeviceClasses. The name is part of the name of a resource, and names of resources are kept.
@@ -254,12 +274,14 @@ pub static NATIVE_GROUPS: [Kind; 4] = [
 ];
 
 /// The kinds that a snapshot has, besides native groups, in the order in which they are listed.
-pub static IN_SNAPSHOTS: [&Kind; 13] = [
+pub static IN_SNAPSHOTS: [&Kind; 15] = [
     &NODE,
     &POD,
     &VOLUME,
     &CLAIM,
     &STORAGE_CLASS,
+    &CSI_DRIVER,
+    &CSI_NODE,
     &DEVICE_CLASS,
     &NAMESPACE,
     &POLICY,
@@ -360,6 +382,8 @@ kept! {
     PersistentVolume => &VOLUME;
     PersistentVolumeClaim => &CLAIM;
     StorageClass => &STORAGE_CLASS;
+    CSIDriver => &CSI_DRIVER;
+    CSINode => &CSI_NODE;
     Namespace => &NAMESPACE;
     PodGroup => &POD_GROUP;
     // All versions have the same fields.

@@ -97,6 +97,8 @@ impl World {
             Input::Volume(Update::Replaced(vec![])),
             Input::Claim(Update::Replaced(vec![])),
             Input::StorageClass(Update::Replaced(vec![])),
+            Input::CsiDriver(Update::Replaced(vec![])),
+            Input::CsiNode(Update::Replaced(vec![])),
             Input::DeviceClass(Update::Replaced(vec![])),
             Input::Preemption(Update::Replaced(vec![])),
         ] {

@@ -294,8 +294,10 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
 
 /// Returns the resource requests of a pod as quantities.
 fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
-    let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
+    // Limits of volumes are counted like resources, but no pod can request them.
+    let offered = pod.requests.iter().filter(|(id, _)| !model.cluster.is_counted(*id));
     offered
+        .map(|(id, amount)| (model.cluster.resource_name(id), amount))
         .chain(pod.requests.unoffered())
         .filter(|(name, _)| !name.is_empty() && *name != "pods")
         .map(|(name, amount)| (name.to_owned(), quantity::format(name, amount)))

@@ -80,6 +80,8 @@ pub fn start(
     tasks.spawn(follow_kind(feed(), all(), Input::Volume));
     tasks.spawn(follow_kind(feed(), all(), Input::Claim));
     tasks.spawn(follow_kind(feed(), all(), Input::StorageClass));
+    tasks.spawn(follow_kind(feed(), all(), Input::CsiDriver));
+    tasks.spawn(follow_kind(feed(), all(), Input::CsiNode));
     tasks.spawn(follow_kind(feed(), all(), Input::DeviceClass));
     tasks.spawn(requests(feed(), provisioning));
     let switch = Api::namespaced(client.clone(), namespace);

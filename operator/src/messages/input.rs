@@ -9,7 +9,7 @@ use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use kube::ResourceExt;
 
 /// A change of the objects of one kind.
@@ -54,6 +54,10 @@ pub enum Input {
     Claim(Update<PersistentVolumeClaim>),
     /// StorageClasses.
     StorageClass(Update<StorageClass>),
+    /// CSIDrivers, which say whether the capacity of storage is limited.
+    CsiDriver(Update<CSIDriver>),
+    /// CSINodes, which say how many volumes a node can attach.
+    CsiNode(Update<CSINode>),
     /// DeviceClasses.
     DeviceClass(Update<DeviceClass>),
     /// ProvisioningRequests; an empty list if they are not used.
@@ -83,6 +87,8 @@ impl Input {
             Self::Volume(_) => "PersistentVolume",
             Self::Claim(_) => "PersistentVolumeClaim",
             Self::StorageClass(_) => "StorageClass",
+            Self::CsiDriver(_) => "CSIDriver",
+            Self::CsiNode(_) => "CSINode",
             Self::DeviceClass(_) => "DeviceClass",
             Self::Request(_) => "ProvisioningRequest",
             Self::Switch(_) => "ConfigMap",

@@ -115,6 +115,28 @@ impl Model {
                     })
                 },
             ),
+            Input::CsiDriver(update) => self.each(
+                "CSIDriver",
+                update,
+                |m| m.cluster.csi_drivers().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, driver| {
+                    Ok(match driver {
+                        Some(driver) => m.cluster.upsert_csi_driver(&driver),
+                        None => m.cluster.remove_csi_driver(&key.name),
+                    })
+                },
+            ),
+            Input::CsiNode(update) => self.each(
+                "CSINode",
+                update,
+                |m| m.cluster.csi_nodes().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, node| {
+                    Ok(match node {
+                        Some(node) => m.cluster.upsert_csi_node(&node),
+                        None => m.cluster.remove_csi_node(&key.name),
+                    })
+                },
+            ),
             Input::DeviceClass(update) => self.each(
                 "DeviceClass",
                 update,

@@ -40,7 +40,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of watched kinds.
-const KINDS: usize = 15;
+const KINDS: usize = 17;
 /// The kind that only a leader watches.
 const STORED_PLANS: &str = "Preemption";
 

@@ -259,6 +259,8 @@ impl Driven {
             Input::Volume(Update::Replaced(vec![])),
             Input::Claim(Update::Replaced(vec![])),
             Input::StorageClass(Update::Replaced(vec![])),
+            Input::CsiDriver(Update::Replaced(vec![])),
+            Input::CsiNode(Update::Replaced(vec![])),
             Input::DeviceClass(Update::Replaced(vec![])),
         ];
         lists.extend(Kind::OF_CLUSTER.map(|kind| kind.input(&self.listed(kind))));

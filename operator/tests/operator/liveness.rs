@@ -109,6 +109,8 @@ fn lists() -> Vec<Input> {
         Input::Volume(Update::Replaced(vec![])),
         Input::Claim(Update::Replaced(vec![])),
         Input::StorageClass(Update::Replaced(vec![])),
+        Input::CsiDriver(Update::Replaced(vec![])),
+        Input::CsiNode(Update::Replaced(vec![])),
         Input::DeviceClass(Update::Replaced(vec![])),
         Input::Switch(Update::Replaced(vec![])),
         Input::Preemption(Update::Replaced(vec![])),

@@ -18,6 +18,8 @@ pub enum Refusal {
     Volumes,
     /// A port of the node is taken.
     Ports,
+    /// Another pod uses a claim that only one pod may use (`ReadWriteOncePod`).
+    ClaimInUse,
     /// The node has too little of this resource.
     Insufficient(ResourceId),
     /// No pod there matches the pod's affinity.
@@ -37,6 +39,9 @@ impl fmt::Display for Refusal {
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
             Self::Volumes => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
             Self::Ports => f.write_str("node(s) didn't have free ports for the requested pod ports"),
+            Self::ClaimInUse => f.write_str(
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            ),
             Self::Insufficient(_) => f.write_str("node(s) had insufficient resources"),
             Self::Affinity => f.write_str("node(s) didn't match pod affinity rules"),
             Self::AntiAffinity => f.write_str("node(s) didn't satisfy pod anti-affinity rules"),
@@ -55,6 +60,7 @@ impl Refusal {
             Self::NodeAffinity => "the node doesn't match its node affinity/selector".to_owned(),
             Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
+            Self::ClaimInUse => "another pod uses one of its claims, which only one pod may use".to_owned(),
             Self::Insufficient(id) => format!("insufficient {}", name(*id)),
             Self::Affinity => "no pod there matches its pod affinity".to_owned(),
             Self::AntiAffinity => "pod anti-affinity keeps it away".to_owned(),

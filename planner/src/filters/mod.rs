@@ -4,6 +4,7 @@
 //! is the free capacity under an assumption (some pods removed, others placed). Filters that depend on the node alone are run once per
 //! class of pods ([`unsuitable`]); the others use the occupancy.
 
+mod exclusive;
 mod kinds;
 mod labels;
 mod neighbours;
@@ -13,7 +14,6 @@ mod nodes;
 mod occupancy;
 mod pins;
 mod pod_affinity;
-mod ports;
 mod resources;
 mod spread;
 mod taints;
@@ -37,6 +37,7 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))
         .or_else(|| volumes::refuse(pod, node))
+        .or_else(|| exclusive::refuse(pod, node))
 }
 
 /// The same for a pod like this one that is not bound yet.
@@ -45,4 +46,5 @@ pub(crate) fn unsuitable_if_unbound(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))
         .or_else(|| volumes::refuse(pod, node))
+        .or_else(|| exclusive::refuse(pod, node))
 }

@@ -3,7 +3,7 @@
 
 use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector, Slack};
 use super::nodes::{Held, Nodes, Rank};
-use super::{ports, resources};
+use super::{exclusive, resources};
 use crate::api::Refusal;
 use crate::model::{Cluster, Free, NodeIndex, Pod, PodIndex, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ pub(crate) struct Occupancy<'a> {
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
     free: Free,
-    /// Pods with host ports, if a member has host ports.
-    with_ports: Option<BTreeMap<NodeIndex, Vec<PodIndex>>>,
+    /// Pods with host ports or claims for one pod, if a member has one.
+    with_exclusive: Option<BTreeMap<NodeIndex, Vec<PodIndex>>>,
     /// Counts for inter-pod constraints, if there are any.
     neighbours: Option<Neighbours<'a>>,
     /// Nominated pods, which are not bound but occupy capacity of their nominated nodes.
@@ -26,18 +26,19 @@ impl<'a> Occupancy<'a> {
     /// Returns the occupancy with every bound pod and these nominations, for members without inter-pod constraints.
     pub(crate) fn of_amounts(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &[Held]) -> Self {
         let free = cluster.free().clone();
-        let mut occupancy = Self { cluster, nodes, free, with_ports: None, neighbours: None, held: BTreeSet::new() };
+        let mut occupancy =
+            Self { cluster, nodes, free, with_exclusive: None, neighbours: None, held: BTreeSet::new() };
         occupancy.hold(held);
         occupancy
     }
 
     /// The same for `members` with any constraints, which will be placed.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex], held: &[Held]) -> Self {
-        let takes_ports =
-            |member: &PodIndex| cluster.pod_at(*member).is_some_and(|pod| !pod.constraints.ports.is_empty());
-        let with_ports = members.iter().any(takes_ports).then(|| {
+        let is_exclusive =
+            |member: &PodIndex| cluster.pod_at(*member).is_some_and(|pod| !pod.constraints.exclusive.is_empty());
+        let with_exclusive = members.iter().any(is_exclusive).then(|| {
             let mut list: BTreeMap<NodeIndex, Vec<PodIndex>> = BTreeMap::new();
-            for (index, _) in cluster.with_ports() {
+            for (index, _) in cluster.with_exclusive() {
                 if let Some(node) = cluster.row(index).node {
                     list.entry(node).or_default().push(index);
                 }
@@ -47,7 +48,7 @@ impl<'a> Occupancy<'a> {
         let waiting: Vec<PodIndex> = held.iter().map(|(pod, _)| *pod).collect();
         let neighbours = Neighbours::new(cluster, nodes, members, &waiting);
         let free = cluster.free().clone();
-        let mut occupancy = Self { cluster, nodes, free, with_ports, neighbours, held: BTreeSet::new() };
+        let mut occupancy = Self { cluster, nodes, free, with_exclusive, neighbours, held: BTreeSet::new() };
         occupancy.hold(held);
         occupancy
     }
@@ -84,8 +85,8 @@ impl<'a> Occupancy<'a> {
         for (id, amount) in class.requests.iter() {
             row[usize::from(id)] += sign * amount;
         }
-        if let Some(list) = &mut self.with_ports
-            && !class.constraints.ports.is_empty()
+        if let Some(list) = &mut self.with_exclusive
+            && !class.constraints.exclusive.is_empty()
         {
             let pods = list.entry(node).or_default();
             pods.retain(|other| *other != index);
@@ -188,7 +189,7 @@ impl<'a> Occupancy<'a> {
     /// Returns true if only amounts decide how many members like this one fit on a node that inter-pod constraints admit: none has a host
     /// port.
     pub(crate) fn counts_amounts(&self, member: PodIndex) -> bool {
-        self.cluster.pod_at(member).is_some_and(|pod| pod.constraints.ports.is_empty())
+        self.cluster.pod_at(member).is_some_and(|pod| pod.constraints.exclusive.is_empty())
     }
 
     /// Returns true if only amounts decide where a member fits: it has no host port, and no inter-pod constraint concerns it.
@@ -264,15 +265,17 @@ impl<'a> Occupancy<'a> {
         if let Some(id) = resources::lacking(&pod.requests, self.free(rank)) {
             return Some(Refusal::Insufficient(id));
         }
-        self.meets_port(None, pod, rank).then_some(Refusal::Ports)
+        self.conflict(None, pod, rank)
     }
 
-    /// Returns true if a pod on a node, other than `itself`, uses a host port of this pod.
-    fn meets_port(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> bool {
-        let there = self.with_ports.as_ref().and_then(|list| list.get(&self.nodes.index(rank)));
+    /// Returns why a pod on a node, other than `itself`, excludes this pod: by a host port or a claim for one pod.
+    fn conflict(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> Option<Refusal> {
+        if pod.constraints.exclusive.is_empty() {
+            return None;
+        }
+        let there = self.with_exclusive.as_ref().and_then(|list| list.get(&self.nodes.index(rank)));
         let mut others = there.into_iter().flatten().filter(|other| Some(**other) != itself);
-        !pod.constraints.ports.is_empty()
-            && others.any(|other| self.cluster.pod_at(*other).is_some_and(|other| ports::conflict(pod, other)))
+        others.find_map(|other| exclusive::conflict(pod, self.cluster.pod_at(*other)?))
     }
 
     /// Every resource of which a node has too little for a pod.
@@ -285,7 +288,7 @@ impl<'a> Occupancy<'a> {
     /// ports or anti-affinity counts at most once.
     pub(crate) fn capacity_here(&self, member: PodIndex, rank: Rank, limit: usize) -> usize {
         let Some(pod) = self.cluster.pod_at(member) else { return 0 };
-        if !pod.constraints.ports.is_empty() || !pod.constraints.anti_affinity.is_empty() {
+        if !pod.constraints.exclusive.is_empty() || !pod.constraints.anti_affinity.is_empty() {
             return usize::from(limit > 0 && self.refuse_here(member, rank).is_none());
         }
         resources::how_many(&pod.requests, self.free(rank), limit)
@@ -302,7 +305,8 @@ impl<'a> Occupancy<'a> {
         placed.iter().filter(|(_, rank)| touched(*rank)).all(|(index, rank)| {
             let Some(pod) = self.cluster.pod_at(*index) else { return false };
             let free = self.free(*rank);
-            pod.requests.iter().all(|(id, _)| free[usize::from(id)] >= 0) && !self.meets_port(Some(*index), pod, *rank)
+            pod.requests.iter().all(|(id, _)| free[usize::from(id)] >= 0)
+                && self.conflict(Some(*index), pod, *rank).is_none()
         })
     }
 

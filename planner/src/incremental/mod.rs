@@ -35,7 +35,7 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     let class = cluster.class(id)?;
     let constraints = &class.constraints;
     if demand.members.iter().any(|member| cluster.row(*member).class != id)
-        || !constraints.ports.is_empty()
+        || !constraints.exclusive.is_empty()
         || !constraints.affinity.is_empty()
         || !constraints.spread.is_empty()
     {

@@ -1,10 +1,12 @@
 //! Scheduling constraints of a pod besides resources.
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
+use super::key::ObjectKey;
 use super::node::Taint;
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
 };
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// The constraints of a pod, as far as the planner knows them.
@@ -16,8 +18,8 @@ pub(crate) struct Constraints {
     pub(crate) node_affinity: Option<Vec<NodeTerm>>,
     /// Tolerations.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Host ports of the pod, ascending.
-    pub(crate) ports: Vec<HostPort>,
+    /// Host ports of the pod, ascending, and then claims that only one pod may use, which the model adds.
+    pub(crate) exclusive: Vec<Exclusive>,
     /// Required pod affinity.
     pub(crate) affinity: Vec<AffinityTerm>,
     /// Required pod anti-affinity.
@@ -26,6 +28,8 @@ pub(crate) struct Constraints {
     pub(crate) spread: Vec<SpreadConstraint>,
     /// The nodes that can attach its volumes, a list for each that is pinned; the model fills it in.
     pub(crate) volumes: Vec<Pin>,
+    /// The node of another pod that uses such a claim: the pod fits on no other node, and there only without that pod. The model fills it in.
+    pub(crate) user_on: Option<SmolStr>,
 }
 
 /// Any of these terms must hold for a node; several such lists must hold together.
@@ -131,15 +135,30 @@ impl Toleration {
     }
 }
 
-/// A port of the node.
+/// Something that two pods on a node cannot both have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HostPort {
-    /// Port number. It comes first, so that ports are in its order.
-    pub(crate) port: i32,
-    /// Address; empty and `0.0.0.0` mean every address.
-    pub(crate) ip: String,
-    /// `TCP`, `UDP` or `SCTP`.
-    pub(crate) protocol: String,
+pub(crate) enum Exclusive {
+    /// A port of the node.
+    Port {
+        /// Port number. It comes first, so that ports are in its order.
+        port: i32,
+        /// Address; empty and `0.0.0.0` mean every address.
+        ip: String,
+        /// `TCP`, `UDP` or `SCTP`.
+        protocol: String,
+    },
+    /// A claim with the access mode `ReadWriteOncePod`.
+    Claim(ObjectKey),
+}
+
+impl Exclusive {
+    /// Port number; `None` for a claim, which comes after all ports.
+    pub(crate) fn port(&self) -> Option<i32> {
+        match self {
+            Self::Port { port, .. } => Some(*port),
+            Self::Claim(_) => None,
+        }
+    }
 }
 
 impl Constraints {
@@ -163,11 +182,12 @@ impl Constraints {
                     })
                 })
                 .collect(),
-            ports: host_ports(spec),
+            exclusive: host_ports(spec),
             affinity: affinity::required_affinity(spec, namespace, labels),
             anti_affinity: affinity::required_anti_affinity(spec, namespace, labels),
             spread: affinity::spread(spec, labels),
             volumes: Vec::new(),
+            user_on: None,
         }
     }
 
@@ -201,18 +221,18 @@ fn requirement(from: &NodeSelectorRequirement) -> Requirement {
 
 /// Returns the host ports of containers and sidecars, as the scheduler's NodePorts filter counts them. With `hostNetwork` every port is a
 /// host port; the API server fills that in for pods, but not for templates.
-fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
+fn host_ports(spec: &PodSpec) -> Vec<Exclusive> {
     let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
     let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
     let on_node = spec.host_network == Some(true);
     let number = |port: &ContainerPort| port.host_port.or(on_node.then_some(port.container_port)).filter(|p| *p > 0);
-    let mut ports: Vec<HostPort> = spec
+    let mut ports: Vec<Exclusive> = spec
         .containers
         .iter()
         .chain(sidecars)
         .flat_map(|container| container.ports.iter().flatten())
         .filter_map(|port| {
-            Some(HostPort {
+            Some(Exclusive::Port {
                 ip: port.host_ip.clone().unwrap_or_default(),
                 protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
                 port: number(port)?,

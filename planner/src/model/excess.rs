@@ -30,7 +30,7 @@ impl Constraints {
             (self.anti_affinity.len(), TERMS, "terms of pod anti-affinity"),
             (self.label_rules(), LABEL_RULES, "rules on labels of other pods"),
             (self.spread.len(), SPREADS, "topology spread constraints"),
-            (self.ports.len(), PORTS, "host ports"),
+            (self.exclusive.len(), PORTS, "host ports and claims for one pod"),
             (self.tolerations.len(), TOLERATIONS, "tolerations"),
         ];
         let (count, most, what) = counted.into_iter().find(|(count, most, _)| count > most)?;

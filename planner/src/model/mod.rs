@@ -46,7 +46,7 @@ pub use unit_kind::UnitKind;
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
 pub(crate) use cluster::Free;
-pub(crate) use constraints::{Constraints, HostPort, NodeTerm, Requirement};
+pub(crate) use constraints::{Constraints, Exclusive, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::CacheSlot;
 pub(crate) use selector::Selector;

@@ -64,8 +64,8 @@ pub struct Pod {
     pub created: Option<i64>,
     /// Whether it is a mirror pod.
     pub mirror: bool,
-    /// The claims of its volumes, by name.
-    pub(super) claims: Vec<SmolStr>,
+    /// The claims of its volumes.
+    pub(super) claims: Vec<PodClaim>,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
     /// What it shares with the pods of its owner.
@@ -78,6 +78,14 @@ impl Deref for Pod {
     fn deref(&self) -> &Origin {
         &self.origin
     }
+}
+
+/// A PersistentVolumeClaim that a pod uses, in its own namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodClaim {
+    pub(super) name: SmolStr,
+    /// Whether it is made for an ephemeral volume of the pod, and must belong to the pod.
+    pub(super) ephemeral: bool,
 }
 
 /// Phase of a pod.
@@ -287,14 +295,16 @@ impl Pod {
     }
 }
 
-/// The claims of a pod's volumes; that of an ephemeral volume is named after pod and volume.
-fn claims(spec: &PodSpec, pod: &str) -> Vec<SmolStr> {
+/// The claims of a pod's volumes, each once; that of an ephemeral volume is named after pod and volume.
+fn claims(spec: &PodSpec, pod: &str) -> Vec<PodClaim> {
     let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(claim), _) => Some(SmolStr::new(&claim.claim_name)),
-        (None, Some(_)) => Some(SmolStr::from(format!("{pod}-{}", volume.name))),
+        (Some(claim), _) => Some(PodClaim { name: SmolStr::new(&claim.claim_name), ephemeral: false }),
+        (None, Some(_)) => Some(PodClaim { name: SmolStr::from(format!("{pod}-{}", volume.name)), ephemeral: true }),
         (None, None) => None,
     };
-    spec.volumes.iter().flatten().filter_map(claim).collect()
+    let mut names = BTreeSet::new();
+    let claims = spec.volumes.iter().flatten().filter_map(claim);
+    claims.filter(|claim| names.insert(claim.name.clone())).collect()
 }
 
 /// A time in ns since the epoch; `None` when it does not fit, three centuries from now.

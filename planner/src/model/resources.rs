@@ -82,6 +82,18 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
+    /// Returns the amounts with these of what the model counts, instead of those for which `is_counted` returns true.
+    pub(super) fn with_counted(
+        &self,
+        is_counted: impl Fn(ResourceId) -> bool,
+        counted: impl IntoIterator<Item = (ResourceId, i128)>,
+    ) -> Self {
+        let mut amounts: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| !is_counted(*id)).collect();
+        amounts.extend(counted);
+        amounts.sort_unstable();
+        Self { amounts, unnumbered: self.unnumbered.clone() }
+    }
+
     fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {
         if unnumbered.iter().any(|entry| !entry.served) {
             amounts.push((UNOFFERED, 1));

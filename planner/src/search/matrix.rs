@@ -60,7 +60,7 @@ impl Matrix {
     ) -> Option<Self> {
         let [class] = problem.classes.as_slice() else { return None };
         let pod = problem.cluster.pod_at(*class.members.first()?)?;
-        if room.looks_around() || !pod.constraints.ports.is_empty() {
+        if room.looks_around() || !pod.constraints.exclusive.is_empty() {
             return None;
         }
         // In an order that does not depend on when resources were first seen: prices are sums that are rounded.

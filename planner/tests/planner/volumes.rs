@@ -121,32 +121,317 @@ fn no_pod_is_evicted_for_a_claim_with_an_unknown_node_and_the_sentence_names_it(
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which was not found"));
 }
 
+/// A class whose volumes are made in one zone, or anywhere, when kube-scheduler has chosen the node.
+fn class(cluster: &mut Cluster, zone: Option<&str>, provisioner: &str) -> bool {
+    let topology = |zone: &str| json!([{"matchLabelExpressions": [{"key": "zone", "values": [zone]}]}]);
+    cluster.upsert_storage_class(&read(json!({"metadata": {"name": "standard"}, "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": zone.map(topology)})))
+}
+
 #[test]
-fn a_claim_that_waits_for_its_first_consumer_keeps_to_the_topologies_of_its_class() {
+fn a_volume_that_is_made_for_its_first_consumer_is_feasible_where_its_class_allows() {
     let mut cluster = full(&["data"]);
-    claim(&mut cluster, "data", None, "zonal");
-    for (name, zone) in [("a", "east"), ("b", "west"), ("c", "west")] {
-        add(&mut cluster, &node(name, if name == "b" { 1 } else { 2 }).label("zone", zone));
+    claim(&mut cluster, "data", None, "standard");
+    for (name, zone) in [("a", "east"), ("b", "west")] {
+        add(&mut cluster, &node(name, 1).label("zone", zone));
     }
-    let class = |zone: &str, mode: &str| {
-        let topology = json!({"matchLabelExpressions": [{"key": "zone", "values": [zone]}]});
-        read(json!({"metadata": {"name": "zonal"}, "provisioner": "x", "volumeBindingMode": mode,
-            "allowedTopologies": [topology]}))
-    };
-    let place = |cluster: &Cluster| match decide(cluster, &for_pod("p")) {
-        Decision::Fits { placements, .. } => placements[0].node.to_string(),
-        other => panic!("{other:?}"),
-    };
-    assert!(cluster.upsert_storage_class(&class("west", "WaitForFirstConsumer")));
-    assert!(!cluster.upsert_storage_class(&class("west", "WaitForFirstConsumer")));
-    assert_eq!(place(&cluster), "c");
-    assert!(cluster.upsert_storage_class(&class("east", "WaitForFirstConsumer")));
-    assert_eq!(place(&cluster), "a");
-    assert!(cluster.upsert_storage_class(&class("nowhere", "WaitForFirstConsumer")));
+    assert!(why(decide(&cluster, &for_pod("p"))).contains("claim data, which is bound to no volume yet"), "no class");
+    for (zone, victim) in [("west", "on-b"), ("east", "on-a")] {
+        assert!(class(&mut cluster, Some(zone), "csi.example.com"));
+        assert!(!class(&mut cluster, Some(zone), "csi.example.com"), "the same again is no change");
+        for strategy in Strategy::ALL {
+            let context = Context { strategy, ..Context::default() };
+            assert_eq!(victims(&planned(plan(&cluster, &for_pod("p"), &context))), [victim]);
+        }
+    }
+    assert!(class(&mut cluster, Some("nowhere"), "csi.example.com"));
+    assert!(
+        shortfall(decide(&cluster, &for_pod("p"))).contains("2 node(s) didn't match PersistentVolume's node affinity.")
+    );
+    assert!(class(&mut cluster, None, "csi.example.com"));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
+    let immediate = json!({"metadata": {"name": "standard"}, "provisioner": "x", "volumeBindingMode": "Immediate"});
+    assert!(cluster.upsert_storage_class(&read(immediate)));
     assert!(why(decide(&cluster, &for_pod("p"))).contains("claim data, which is bound to no volume yet"));
-    assert!(cluster.upsert_storage_class(&class("nowhere", "Immediate")));
-    assert_eq!(place(&cluster), "a");
-    assert!(cluster.remove_storage_class("zonal") && !cluster.remove_storage_class("zonal"));
+    assert!(cluster.remove_storage_class("standard") && !cluster.remove_storage_class("standard"));
+}
+
+#[test]
+fn a_gang_whose_volumes_are_made_for_it_evicts_and_is_not_ungated_without_capacity() {
+    let mut cluster = full(&[]);
+    class(&mut cluster, None, "csi.example.com");
+    for (at, member) in waiting_gang("g", 50, 2).into_iter().enumerate() {
+        let name = format!("data-{at}");
+        claim(&mut cluster, &name, None, "standard");
+        add(&mut cluster, &if member.0["kind"] == "Pod" { with_claims(member, &[name.as_str()]) } else { member });
+    }
+    let plan = planned(decide(&cluster, &for_group("g")));
+    assert_eq!((victims(&plan), plan.placements.len()), (vec!["on-a", "on-b"], 2));
+    add(&mut cluster, &pod("on-a").priority(60).on("a"));
+    assert!(matches!(decide(&cluster, &for_group("g")), Decision::Unschedulable(_)), "it stays gated");
+}
+
+#[test]
+fn a_volume_that_is_being_made_pins_its_pod_to_the_selected_node() {
+    let mut cluster = full(&["data"]);
+    class(&mut cluster, None, "csi.example.com");
+    let selected = |node: &str| {
+        read(json!({"metadata": {"namespace": NAMESPACE, "name": "data",
+            "annotations": {"volume.kubernetes.io/selected-node": node}}, "spec": {"storageClassName": "standard"}}))
+    };
+    for (node, victim) in [("a", "on-a"), ("b", "on-b")] {
+        cluster.upsert_claim(&selected(node));
+        assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), [victim]);
+    }
+}
+
+#[test]
+fn no_pod_is_evicted_for_a_volume_whose_driver_must_have_free_storage() {
+    let mut cluster = full(&["data"]);
+    claim(&mut cluster, "data", None, "standard");
+    class(&mut cluster, None, "csi.example.com");
+    let driver =
+        |reports: bool| read(json!({"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": reports}}));
+    assert!(!cluster.upsert_csi_driver(&driver(false)));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
+    assert!(cluster.upsert_csi_driver(&driver(true)) && !cluster.upsert_csi_driver(&driver(true)));
+    assert_eq!(
+        why(decide(&cluster, &for_pod("p"))),
+        format!(
+            "Where it can run depends on what is not known here: claim data, for which driver csi.example.com needs free \
+             storage. {LEFT}"
+        )
+    );
+    assert_eq!(cluster.csi_drivers().collect::<Vec<_>>(), ["csi.example.com"]);
+    assert!(cluster.remove_csi_driver("csi.example.com") && !cluster.remove_csi_driver("csi.example.com"));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
+}
+
+/// Adds a local volume of class `standard`, with this size in GiB.
+fn local(cluster: &mut Cluster, name: &str, host: &str, size: usize, phase: &str) -> bool {
+    let rule = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [host]});
+    let required = json!({"nodeSelectorTerms": [{"matchExpressions": [rule]}]});
+    cluster.upsert_volume(&read(json!({"metadata": {"name": name}, "status": {"phase": phase},
+        "spec": {"nodeAffinity": {"required": required}, "capacity": {"storage": format!("{size}Gi")},
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "standard"}})))
+}
+
+fn local_claim(cluster: &mut Cluster, name: &str, size: usize) {
+    cluster.upsert_claim(&read(json!({"metadata": {"namespace": NAMESPACE, "name": name},
+        "spec": {"storageClassName": "standard", "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": format!("{size}Gi")}}}})));
+}
+
+#[test]
+fn without_a_provisioner_a_claim_needs_a_free_volume_on_the_node() {
+    let mut cluster = full(&["data"]);
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 1).label("kubernetes.io/hostname", &format!("host-{name}")));
+    }
+    class(&mut cluster, None, "kubernetes.io/no-provisioner");
+    local_claim(&mut cluster, "data", 10);
+    let nowhere = "2 node(s) didn't match PersistentVolume's node affinity.";
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains(nowhere), "no volume is free");
+    assert!(local(&mut cluster, "small", "host-a", 5, "Available"));
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains(nowhere), "none is large enough");
+    assert!(cluster.remove_volume("small"));
+    assert!(local(&mut cluster, "pv", "host-b", 10, "Available"));
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-b"]);
+    add(&mut cluster, &pod("on-b").priority(9).on("b"));
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("Missing 1 cpu"));
+    // Volumes that differ: which of them it gets is not known.
+    assert!(local(&mut cluster, "small", "host-a", 5, "Available"));
+    assert!(
+        why(decide(&cluster, &for_pod("p"))).contains("to which not every free volume of class standard can be bound")
+    );
+    assert!(local(&mut cluster, "small", "host-a", 5, "Bound"));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Unschedulable(_)));
+    assert!(local(&mut cluster, "pv", "host-b", 10, "Released"));
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains(nowhere));
+}
+
+#[test]
+fn a_volume_that_names_the_claim_is_the_one_that_it_gets() {
+    let mut cluster = full(&["data"]);
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 1).label("kubernetes.io/hostname", name));
+    }
+    class(&mut cluster, None, "kubernetes.io/no-provisioner");
+    local_claim(&mut cluster, "data", 10);
+    let chosen = |host: &str| {
+        let rule = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [host]});
+        let required = json!({"nodeSelectorTerms": [{"matchExpressions": [rule]}]});
+        let claim = json!({"namespace": NAMESPACE, "name": "data"});
+        read(json!({"metadata": {"name": "pv"}, "status": {"phase": "Available"},
+            "spec": {"nodeAffinity": {"required": required}, "claimRef": claim, "storageClassName": "standard"}}))
+    };
+    for (host, victim) in [("a", "on-a"), ("b", "on-b")] {
+        assert!(cluster.upsert_volume(&chosen(host)));
+        assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), [victim]);
+    }
+    assert!(cluster.remove_volume("pv"));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Unschedulable(_)));
+}
+
+#[test]
+fn each_member_takes_a_free_volume_of_its_own() {
+    let mut cluster = full(&[]);
+    class(&mut cluster, None, "kubernetes.io/no-provisioner");
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 2).label("kubernetes.io/hostname", name));
+    }
+    local(&mut cluster, "one", "a", 10, "Available");
+    for (at, member) in waiting_gang("g", 50, 2).into_iter().enumerate() {
+        let name = format!("data-{at}");
+        local_claim(&mut cluster, &name, 10);
+        add(&mut cluster, &if member.0["kind"] == "Pod" { with_claims(member, &[name.as_str()]) } else { member });
+    }
+    let said = shortfall(decide(&cluster, &for_group("g")));
+    assert!(said.contains("Missing 1 cpu, 1 free volumes (class standard)."), "{said}");
+    local(&mut cluster, "two", "b", 10, "Available");
+    match decide(&cluster, &for_group("g")) {
+        Decision::Fits { placements, .. } => {
+            assert_eq!(placements.iter().map(|placement| placement.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    cluster.remove_volume("two");
+    local(&mut cluster, "three", "a", 10, "Available");
+    assert_eq!(victims(&planned(decide(&cluster, &for_group("g")))), ["on-a"]);
+}
+
+#[test]
+fn zone_labels_of_a_volume_are_compared_with_those_of_the_node() {
+    let zone = "topology.kubernetes.io/zone";
+    let old = "failure-domain.beta.kubernetes.io/zone";
+    let fits = |labels: Value, node_labels: &[(&str, &str)]| {
+        let labelled = node_labels.iter().fold(node("a", 1), |node, (key, value)| node.label(key, value));
+        let mut cluster = cluster(&[labelled, with_claims(pod("p"), &["data"])]);
+        cluster.upsert_volume(&read(json!({"metadata": {"name": "pv", "labels": labels}, "spec": {}})));
+        claim(&mut cluster, "data", Some("pv"), "");
+        matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. })
+    };
+    assert!(fits(json!({zone: "east"}), &[(zone, "east")]));
+    assert!(!fits(json!({zone: "east"}), &[(zone, "west")]));
+    assert!(fits(json!({zone: "east__west"}), &[(zone, "west")]), "several zones");
+    assert!(fits(json!({zone: "east"}), &[]), "a node without labels of zones");
+    assert!(!fits(json!({zone: "east"}), &[("topology.kubernetes.io/region", "r")]));
+    assert!(fits(json!({old: "east"}), &[(zone, "east")]), "the newer label instead");
+    assert!(!fits(json!({old: "east"}), &[(old, "west"), (zone, "east")]));
+    assert!(!fits(json!({zone: "east"}), &[(old, "east")]), "not the other way round");
+    let both = json!({zone: "east", "topology.kubernetes.io/region": "r"});
+    assert!(fits(both.clone(), &[(zone, "east"), ("topology.kubernetes.io/region", "r")]));
+    assert!(!fits(both, &[(zone, "east"), ("topology.kubernetes.io/region", "s")]));
+}
+
+/// A claim that only one pod may use, bound to a volume that every node can attach.
+fn claim_for_one_pod(cluster: &mut Cluster, name: &str) {
+    cluster.upsert_volume(&read(json!({"metadata": {"name": "nfs"}, "spec": {}})));
+    cluster
+        .upsert_claim(&read(json!({"metadata": {"namespace": NAMESPACE, "name": name}, "status": {"phase": "Bound"},
+        "spec": {"volumeName": "nfs", "accessModes": ["ReadWriteOncePod"]}})));
+}
+
+#[test]
+fn the_pod_that_uses_a_claim_for_one_pod_is_evicted_for_the_next_one() {
+    let mut cluster = full(&["data"]);
+    claim_for_one_pod(&mut cluster, "data");
+    add(&mut cluster, &node("c", 4));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "no pod uses it");
+    add(&mut cluster, &with_claims(pod("on-b").on("b"), &["data"]));
+    for strategy in Strategy::ALL {
+        let plan = planned(plan(&cluster, &for_pod("p"), &Context { strategy, ..Context::default() }));
+        assert_eq!((victims(&plan), plan.placements[0].node.as_str()), (vec!["on-b"], "b"));
+    }
+    add(&mut cluster, &with_claims(pod("on-b").priority(9).on("b"), &["data"]));
+    let said = shortfall(decide(&cluster, &for_pod("p")));
+    let reason = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    assert!(said.contains(&format!("2 {reason}")), "{said}");
+    add(&mut cluster, &with_claims(pod("on-b").on("b").terminating(), &["data"]));
+    let plan = planned(decide(&cluster, &for_pod("p")));
+    assert_eq!((plan.victims.len(), plan.awaited.as_slice()), (0, &[key("on-b")][..]), "it is waited for");
+    cluster.remove_pod(&key("on-b"));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "it is free again");
+    add(&mut cluster, &with_claims(pod("q").priority(9), &["data"]));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "by everything that is known");
+    cluster.remove_node("c");
+    add(&mut cluster, &pod("on-b").on("b"));
+    let several = "claim data, which several pending pods need and one pod can use";
+    assert!(why(decide(&cluster, &for_pod("p"))).contains(several));
+    cluster.remove_pod(&key("q"));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
+}
+
+/// The limits of CSI drivers on a node.
+fn limit(cluster: &mut Cluster, node: &str, count: Option<usize>) -> bool {
+    let driver = json!({"name": "csi.example.com", "nodeID": node, "allocatable": {"count": count}});
+    cluster.upsert_csi_node(&read(json!({"metadata": {"name": node}, "spec": {"drivers": [driver]}})))
+}
+
+/// A claim that is bound to a volume of a CSI driver.
+fn csi_claim(cluster: &mut Cluster, name: &str) {
+    let source = json!({"driver": "csi.example.com", "volumeHandle": name});
+    cluster.upsert_volume(&read(json!({"metadata": {"name": name}, "spec": {"csi": source}})));
+    claim(cluster, name, Some(name), "");
+}
+
+#[test]
+fn no_more_volumes_are_attached_to_a_node_than_its_limit() {
+    let mut cluster = full(&["data"]);
+    ["data", "a1", "b1"].iter().for_each(|name| csi_claim(&mut cluster, name));
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 4));
+    }
+    add(&mut cluster, &with_claims(pod("on-a").on("a"), &["a1"]));
+    add(&mut cluster, &with_claims(pod("on-b").priority(-1).on("b"), &["b1"]));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "no limit is known");
+    assert!(limit(&mut cluster, "a", Some(1)) && !limit(&mut cluster, "a", Some(1)));
+    match decide(&cluster, &for_pod("p")) {
+        Decision::Fits { placements, .. } => assert_eq!(placements[0].node, "b"),
+        other => panic!("{other:?}"),
+    }
+    assert!(limit(&mut cluster, "b", Some(1)));
+    for strategy in Strategy::ALL {
+        let context = Context { strategy, ..Context::default() };
+        assert_eq!(victims(&planned(plan(&cluster, &for_pod("p"), &context))), ["on-b"]);
+    }
+    for name in ["on-a", "on-b"] {
+        let (claim, on) = if name == "on-a" { ("a1", "a") } else { ("b1", "b") };
+        add(&mut cluster, &with_claims(pod(name).priority(9).on(on), &[claim]));
+    }
+    let said = shortfall(decide(&cluster, &for_pod("p")));
+    assert!(said.contains("Missing 1 attachable volumes (csi.example.com)."), "{said}");
+    add(&mut cluster, &node("c", 1));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "a node without limits");
+    cluster.remove_node("c");
+    assert!(limit(&mut cluster, "b", Some(2)));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }));
+    assert!(limit(&mut cluster, "b", Some(0)));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Unschedulable(_)));
+    assert_eq!(cluster.csi_nodes().collect::<Vec<_>>(), ["a", "b"]);
+    assert!(limit(&mut cluster, "b", None), "the driver states no limit any more");
+    assert!(cluster.remove_csi_node("a") && !cluster.remove_csi_node("a"));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }));
+}
+
+#[test]
+fn volumes_that_are_made_for_a_pod_count_for_the_limit_of_their_driver() {
+    let mut cluster = full(&[]);
+    class(&mut cluster, None, "csi.example.com");
+    limit(&mut cluster, "a", Some(1));
+    limit(&mut cluster, "b", Some(0));
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 4));
+    }
+    for (at, member) in waiting_gang("g", 50, 2).into_iter().enumerate() {
+        let name = format!("data-{at}");
+        claim(&mut cluster, &name, None, "standard");
+        add(&mut cluster, &if member.0["kind"] == "Pod" { with_claims(member, &[name.as_str()]) } else { member });
+    }
+    let said = shortfall(decide(&cluster, &for_group("g")));
+    assert!(said.starts_with("2 pods needed, 1 fits now. Missing 1 attachable volumes (csi.example.com)."), "{said}");
+    assert!(limit(&mut cluster, "a", Some(2)));
+    assert!(matches!(decide(&cluster, &for_group("g")), Decision::Fits { .. }));
 }
 
 #[test]
@@ -185,7 +470,18 @@ fn the_claim_of_an_ephemeral_volume_has_the_names_of_pod_and_volume() {
     assert!(why(decide(&cluster, &for_pod("p"))).contains("claim p-tmp, which was not found"));
     volume(&mut cluster, "pv", &["b"]);
     claim(&mut cluster, "p-tmp", Some("pv"), "");
+    assert!(why(decide(&cluster, &for_pod("p"))).contains("claim p-tmp, which belongs to another object than the pod"));
+    let owned = |spec: Value, phase: &str| {
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": true});
+        let metadata = json!({"namespace": NAMESPACE, "name": "p-tmp", "ownerReferences": [owner]});
+        read(json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}}))
+    };
+    cluster.upsert_claim(&owned(json!({"volumeName": "pv", "storageClassName": ""}), "Bound"));
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-b"]);
+    // As the controller creates it, before kube-scheduler has chosen a node.
+    class(&mut cluster, None, "csi.example.com");
+    cluster.upsert_claim(&owned(json!({"storageClassName": "standard"}), "Pending"));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
 }
 
 #[test]
@@ -231,7 +527,7 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
     );
     add(&mut cluster, &node("c", 1));
     assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "by everything that is known");
-    // A node that offers it makes it an amount like any other.
+    // On a node that offers it, it is an amount like any other.
     add(&mut cluster, &node("d", 1).offers("example.com/gpu", "2"));
     match decide(&cluster, &for_pod("p")) {
         Decision::Fits { placements, .. } => assert_eq!(placements[0].node, "d"),

@@ -35,7 +35,7 @@ metadata: {name: reader}
 rules:
 - apiGroups: ['', policy, scheduling.k8s.io, storage.k8s.io, resource.k8s.io, scheduling.giveway.dev]
   resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads,
-    persistentvolumes, persistentvolumeclaims, storageclasses, deviceclasses]
+    persistentvolumes, persistentvolumeclaims, storageclasses, csidrivers, csinodes, deviceclasses]
   verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies]

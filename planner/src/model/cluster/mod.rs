@@ -2,6 +2,7 @@
 //! all of them updated with every change of an object.
 
 mod budgets;
+mod devices;
 mod free;
 mod groups;
 mod namespaces;
@@ -12,6 +13,7 @@ mod protection;
 mod repelling;
 mod reservations;
 mod resources;
+mod settling;
 mod special;
 mod storage;
 mod units;
@@ -29,6 +31,7 @@ use super::selector::Selector;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::CacheSlot;
+use devices::Devices;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
 pub use namespaces::not_served;
@@ -40,7 +43,7 @@ use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use storage::Storage;
+use storage::{CountedIds, Storage};
 use units::Levels;
 
 /// Everything the planner knows of the cluster.
@@ -83,6 +86,9 @@ pub struct Cluster {
     repelling: Repelling,
     reservations: Reservations,
     storage: Storage,
+    devices: Devices,
+    /// The numbers of what the model counts on nodes, beside what nodes offer themselves.
+    counted: CountedIds,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     shelter: Shelter,

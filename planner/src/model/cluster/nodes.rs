@@ -14,17 +14,25 @@ impl Cluster {
     /// A quantity cannot be read; the node is then not in the model.
     pub fn upsert_node(&mut self, object: &NodeObject) -> Result<bool, ModelError> {
         let numbered = self.names.len();
-        let node = match Node::from_object(object, &mut self.names) {
-            Ok(node) => Arc::new(node),
+        let mut node = match Node::from_object(object, &mut self.names) {
+            Ok(node) => node,
             Err(error) => {
                 self.remove_node(&error.object);
                 return Err(error);
             }
         };
+        self.count_on(&mut node);
         let index = self.node_slot(&node.name);
-        let Some(slot) = self.nodes.get_mut(index) else { return Ok(false) };
+        let changed = self.put_node(index, Arc::new(node));
+        self.number_askers(numbered);
+        Ok(changed)
+    }
+
+    /// Stores a node. Returns true if it differs from the stored version.
+    pub(super) fn put_node(&mut self, index: NodeIndex, node: Arc<Node>) -> bool {
+        let Some(slot) = self.nodes.get_mut(index) else { return false };
         if slot.node.as_ref() == Some(&node) {
-            return Ok(false);
+            return false;
         }
         let old = slot.node.replace(Arc::clone(&node));
         self.changes.note(if old.is_some() { Change::Node(index) } else { Change::Nodes });
@@ -34,8 +42,7 @@ impl Cluster {
         self.offer(&node.allocatable, 1);
         self.rank_node(index, node);
         self.set_free(index);
-        self.number_askers(numbered);
-        Ok(true)
+        true
     }
 
     /// Removes a node. Returns whether it was there.

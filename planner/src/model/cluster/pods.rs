@@ -37,14 +37,19 @@ impl Cluster {
     /// Stores a pod. Returns true if it differs from the stored version.
     fn take_in(&mut self, mut pod: Pod) -> bool {
         self.settle(&mut pod);
+        let claims = self.one_pod_claims(&pod);
         match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
             Some((_, known)) if *known == pod => return false,
-            Some((index, known)) if known.differs_only_in_progress(&pod) => self.go_on(index, pod),
+            Some((index, known)) if known.differs_only_in_progress(&pod) => {
+                self.go_on(index, pod);
+                self.note_claims(index);
+            }
             _ => {
                 self.remove_pod(&pod.key);
                 self.insert_pod(pod);
             }
         }
+        self.settle_users(claims);
         true
     }
 
@@ -98,6 +103,14 @@ impl Cluster {
 
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
+        let claims = self.pod(key).map(|pod| self.one_pod_claims(pod));
+        let was_there = self.drop_pod(key);
+        claims.into_iter().for_each(|claims| self.settle_users(claims));
+        was_there
+    }
+
+    /// Removes a pod that may be added again, without a look at the pods that use its claims.
+    pub(super) fn drop_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
         let kind = self.row(index).class;
         self.forget_reservation(index);

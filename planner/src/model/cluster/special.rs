@@ -1,4 +1,4 @@
-//! The few pods that every decision has to read: those without a node, those that are leaving, and those with host ports. Without these
+//! The few pods that every decision has to read: those without a node, those that are leaving, and those with host ports or claims for one pod. Without these
 //! lists every decision would read every pod.
 
 use super::{Cluster, PodSlot};
@@ -13,8 +13,8 @@ pub(super) struct Special {
     unbound: BTreeMap<ObjectKey, PodIndex>,
     /// On a node, and leaving it.
     leaving: BTreeSet<PodIndex>,
-    /// On a node, with host ports.
-    with_ports: BTreeSet<PodIndex>,
+    /// On a node, with host ports or claims for one pod.
+    with_exclusive: BTreeSet<PodIndex>,
     /// Every pod, by a hash of its UID.
     uids: BTreeSet<(u64, PodIndex)>,
 }
@@ -25,9 +25,9 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns on which lists a pod is: unbound, leaving, with host ports.
+/// Returns on which lists a pod is: unbound, leaving, with host ports or claims for one pod.
 fn lists(pod: &Pod, on_node: bool) -> [bool; 3] {
-    [pod.live() && !pod.bound(), on_node && pod.leaves, on_node && !pod.constraints.ports.is_empty()]
+    [pod.live() && !pod.bound(), on_node && pod.leaves, on_node && !pod.constraints.exclusive.is_empty()]
 }
 
 impl Special {
@@ -55,7 +55,7 @@ impl Special {
         } else {
             self.unbound.remove(key);
         }
-        for (list, listed) in [(&mut self.leaving, leaving), (&mut self.with_ports, ports)] {
+        for (list, listed) in [(&mut self.leaving, leaving), (&mut self.with_exclusive, ports)] {
             let _ = if listed { list.insert(index) } else { list.remove(&index) };
         }
     }
@@ -77,9 +77,9 @@ impl Cluster {
         self.leaving().map(|(_, pod)| pod)
     }
 
-    /// Bound pods with host ports.
-    pub(crate) fn with_ports(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
-        self.with_pods(&self.special.with_ports)
+    /// Bound pods with host ports or claims that only one pod may use.
+    pub(crate) fn with_exclusive(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
+        self.with_pods(&self.special.with_exclusive)
     }
 
     /// The pod with a UID.

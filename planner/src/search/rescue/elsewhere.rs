@@ -30,7 +30,7 @@ impl<'a> Elsewhere<'a> {
     pub(crate) fn has_place(&mut self, index: PodIndex, without: Rank) -> bool {
         let Some(pod) = self.cluster.pod_at(index) else { return false };
         let kind = self.cluster.row(index).class;
-        let alone = pod.constraints.ports.is_empty()
+        let alone = pod.constraints.exclusive.is_empty()
             && !pod.constraints.looks_at_other_nodes()
             && !repelled(self.cluster, &[index], kind, self.held.iter().map(|(pod, _)| *pod));
         let open = match self.open.get(&kind).filter(|_| alone) {

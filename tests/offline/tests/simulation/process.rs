@@ -147,7 +147,7 @@ pub fn namespace(protected: bool) -> Input {
 }
 
 /// Returns empty lists of the kinds that the simulation does not have.
-fn unused() -> [Input; 10] {
+fn unused() -> [Input; 12] {
     [
         Input::Switch(Update::Replaced(Vec::new())),
         Input::NativeGroup(Update::Replaced(Vec::new())),
@@ -158,6 +158,8 @@ fn unused() -> [Input; 10] {
         Input::Volume(Update::Replaced(Vec::new())),
         Input::Claim(Update::Replaced(Vec::new())),
         Input::StorageClass(Update::Replaced(Vec::new())),
+        Input::CsiDriver(Update::Replaced(Vec::new())),
+        Input::CsiNode(Update::Replaced(Vec::new())),
         Input::DeviceClass(Update::Replaced(Vec::new())),
     ]
 }

@@ -1,0 +1,34 @@
+//! Filters: ports of the node that are taken (kube-scheduler's NodePorts), and claims that another pod uses and only one pod may use
+//! (`ReadWriteOncePod`, kube-scheduler's VolumeRestrictions).
+
+use crate::api::Refusal;
+use crate::model::{Exclusive, Node, Pod};
+
+/// Returns why two pods cannot be on one node; `None` if they can. Each port is looked up, because a pod may list thousands.
+pub(super) fn conflict(one: &Pod, other: &Pod) -> Option<Refusal> {
+    let there = &other.constraints.exclusive;
+    one.constraints.exclusive.iter().find_map(|own| match own {
+        Exclusive::Port { port, .. } => {
+            let from = there.partition_point(|taken| taken.port().is_some_and(|taken| taken < *port));
+            let mut equal = there[from..].iter().take_while(|taken| taken.port() == Some(*port));
+            equal.any(|taken| is_same_port(own, taken)).then_some(Refusal::Ports)
+        }
+        Exclusive::Claim(_) => there.binary_search(own).is_ok().then_some(Refusal::ClaimInUse),
+    })
+}
+
+fn is_same_port(own: &Exclusive, taken: &Exclusive) -> bool {
+    let every = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
+    match (own, taken) {
+        (Exclusive::Port { ip, protocol, .. }, Exclusive::Port { ip: taken_ip, protocol: taken, .. }) => {
+            protocol == taken && (every(ip) || every(taken_ip) || ip == taken_ip)
+        }
+        _ => false,
+    }
+}
+
+/// Returns why a node is infeasible whatever is evicted there: a claim is used on another node.
+pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    let user_on = pod.constraints.user_on.as_ref()?;
+    (*user_on != node.name).then_some(Refusal::ClaimInUse)
+}

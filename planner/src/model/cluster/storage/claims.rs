@@ -1,0 +1,173 @@
+//! What the claims of a pod require of a node, and what is not known about that (design, section 4, "Unknown is not infeasible").
+
+use super::{Cluster, Counted, Users};
+use crate::model::constraints::{Exclusive, Pin};
+use crate::model::pod::PodClaim;
+use crate::model::storage::{StorageClass, VolumeClaim, only};
+use crate::model::{ObjectKey, Pod, PodIndex, ResourceId};
+use smol_str::SmolStr;
+use std::collections::BTreeMap;
+
+/// What the claims of a pod require.
+#[derive(Default)]
+pub(in crate::model::cluster) struct Required {
+    /// Lists of nodes; each of them must contain the node.
+    pub(in crate::model::cluster) pins: Vec<Pin>,
+    /// Claims that no other pod may use.
+    pub(in crate::model::cluster) exclusive: Vec<Exclusive>,
+    /// The node of the pod that uses one of these claims.
+    pub(in crate::model::cluster) user_on: Option<SmolStr>,
+    /// What is counted as a resource.
+    pub(in crate::model::cluster) counted: BTreeMap<ResourceId, i128>,
+    /// What is not known, as words that complete "it depends on".
+    pub(in crate::model::cluster) unknown: Vec<String>,
+}
+
+impl Required {
+    fn count(&mut self, id: Option<ResourceId>) {
+        if let Some(id) = id {
+            *self.counted.entry(id).or_default() += 1;
+        }
+    }
+}
+
+/// The pods that use a claim that only one pod may use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct OnePod {
+    /// The pod on a node that uses it.
+    user: Option<PodIndex>,
+    /// Whether several pending pods need it.
+    contested: bool,
+}
+
+/// The claims of a pod that only one pod may use, with their states.
+pub(in crate::model::cluster) struct OnePodClaims(Vec<(ObjectKey, OnePod)>);
+
+impl Cluster {
+    /// Returns what the claims of a pod require.
+    pub(in crate::model::cluster) fn required_by_claims(&self, pod: &Pod) -> Required {
+        let mut required = Required::default();
+        for of in &pod.claims {
+            let key = ObjectKey::new(&pod.key.namespace, &of.name);
+            let mut says = |what: String| required.unknown.push(format!("claim {}, {what}", of.name));
+            let Some(claim) = self.storage.claims.get(&key) else {
+                says("which was not found".to_owned());
+                continue;
+            };
+            if claim.deleting {
+                says("which is being deleted".to_owned());
+            }
+            if of.ephemeral && claim.controller.as_ref() != Some(&pod.uid) {
+                says("which belongs to another object than the pod".to_owned());
+            }
+            if claim.one_pod && !of.ephemeral {
+                self.one_pod_claim(&key, pod, &mut required);
+            }
+            self.volume_of(of, (&key, claim), &mut required);
+            let driver = self.storage.driver_of(claim);
+            required.count(driver.and_then(|driver| self.counted_id(&Counted::Attachments(driver.into()))));
+        }
+        // Sorted, so that pods with the same pins are in one equivalence class regardless of the order of their volumes.
+        required.pins.sort();
+        required.pins.dedup();
+        required
+    }
+
+    /// What a claim requires because of its volume, or of the volume that it will get.
+    fn volume_of(&self, of: &PodClaim, (key, claim): (&ObjectKey, &VolumeClaim), required: &mut Required) {
+        let mut says = |what: String| required.unknown.push(format!("claim {}, {what}", of.name));
+        let Some(volume) = &claim.volume else {
+            match claim.class.as_ref().and_then(|name| Some((name, self.storage.classes.get(name)?))) {
+                Some((name, class)) if class.waits => match self.storage.reserved_for(key) {
+                    // kube-scheduler has chosen it, or an administrator has.
+                    Some(volume) => required.pins.extend(volume.pin.clone()),
+                    None => self.volume_to_be(of, claim, (name, class), required),
+                },
+                // The controller of volumes binds it, whatever kube-scheduler does.
+                _ => says("which is bound to no volume yet".to_owned()),
+            }
+            return;
+        };
+        let Some(volume_object) = self.storage.volumes.get(volume) else {
+            return says(format!("whose volume {volume} was not found"));
+        };
+        if !claim.bound {
+            says(format!("which is not bound to volume {volume} yet"));
+        }
+        required.pins.extend(volume_object.pin.clone());
+        required.pins.extend(volume_object.zones.clone().filter(|_| !of.ephemeral));
+    }
+
+    /// The same for a claim that gets its volume when kube-scheduler has chosen the node.
+    fn volume_to_be(
+        &self,
+        of: &PodClaim,
+        claim: &VolumeClaim,
+        (name, class): (&SmolStr, &StorageClass),
+        required: &mut Required,
+    ) {
+        let mut says = |what: String| required.unknown.push(format!("claim {}, {what}", of.name));
+        let free = self.storage.free.get(name);
+        if let Some(node) = &claim.selected_node {
+            required.pins.push(only(node));
+        }
+        if let Some(driver) = &class.provisioner {
+            required.pins.extend(class.pin.clone());
+            if self.storage.capacity_drivers.contains(driver) {
+                says(format!("for which driver {driver} needs free storage"));
+            } else if class.pin.is_some() && free.is_some() {
+                says(format!("which may be bound to a volume of class {name} that is free elsewhere"));
+            }
+            return;
+        }
+        let shapes = || free.into_iter().flat_map(|free| free.shapes.keys());
+        let matching = shapes().filter(|(shape, _)| claim.shape.fits_in(shape)).count();
+        let counted = self.counted_id(&Counted::FreeVolumes(name.clone()));
+        if matching == 0 {
+            // No node.
+            required.pins.push(Pin::new());
+        } else if claim.selective || matching < shapes().count() || shapes().any(|(_, on_one_host)| !on_one_host) {
+            says(format!("to which not every free volume of class {name} can be bound"));
+        } else {
+            required.count(counted);
+        }
+    }
+
+    /// What a claim with the access mode `ReadWriteOncePod` requires because of the other pods that use it.
+    fn one_pod_claim(&self, key: &ObjectKey, pod: &Pod, required: &mut Required) {
+        let OnePod { user, contested } = self.one_pod(key);
+        required.exclusive.push(Exclusive::Claim(key.clone()));
+        let user = user.and_then(|index| self.pod_at(index));
+        match user.filter(|user| user.key != pod.key) {
+            Some(other) => required.user_on.clone_from(&other.node),
+            None if contested && !pod.bound() => {
+                let what = format!("claim {}, which several pending pods need and one pod can use", key.name);
+                required.unknown.push(what);
+            }
+            None => {}
+        }
+    }
+
+    fn one_pod(&self, key: &ObjectKey) -> OnePod {
+        let Some(Users { bound, waiting, .. }) = self.storage.users.get(key) else {
+            return OnePod { user: None, contested: false };
+        };
+        OnePod { user: bound.first().copied(), contested: waiting.len() > 1 }
+    }
+
+    /// Returns the claims of a pod that only one pod may use, before the pod is added, changed or removed.
+    pub(in crate::model::cluster) fn one_pod_claims(&self, pod: &Pod) -> OnePodClaims {
+        let keys = pod.claims.iter().map(|claim| ObjectKey::new(&pod.key.namespace, &claim.name));
+        let only = keys.filter(|key| self.storage.claims.get(key).is_some_and(|claim| claim.one_pod));
+        OnePodClaims(only.map(|key| (key.clone(), self.one_pod(&key))).collect())
+    }
+
+    /// Computes again what these claims mean for the pods that use them, if that changed.
+    pub(in crate::model::cluster) fn settle_users(&mut self, OnePodClaims(before): OnePodClaims) {
+        for (key, before) in before {
+            if self.one_pod(&key) != before {
+                self.claim_changed(&key);
+            }
+        }
+    }
+}
