@@ -3,16 +3,13 @@
 use super::assembly::decision;
 use super::domains;
 use super::question::Question;
+use super::unknown::unknown;
 use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
 use crate::incremental::{self, Prospects};
 use crate::model::Cluster;
 use crate::problem::{Demand, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
-use std::collections::BTreeSet;
-
-/// Upper bound on the unknown requirements that a sentence lists.
-const MOST_UNKNOWN: usize = 8;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
@@ -27,14 +24,6 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Some(unknown) => without_eviction(cluster, demand, context, unknown),
         None => by_what_is_known(cluster, &demand, context),
     }
-}
-
-/// Returns the unknown requirements of the members; `None` if all requirements are known.
-fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
-    let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
-    let why: BTreeSet<&String> = pods().flat_map(|pod| &pod.unknown).take(MOST_UNKNOWN).collect();
-    let members = || pods().map(|pod| pod.key.clone()).collect();
-    (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().cloned().collect() })
 }
 
 /// Returns the first member whose constraints exceed an upper bound, as an unknown requirement.

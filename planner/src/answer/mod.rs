@@ -12,6 +12,7 @@ mod rescue;
 mod shortfall;
 mod spared;
 mod still_fits;
+mod unknown;
 mod verify;
 
 pub use decide::plan;

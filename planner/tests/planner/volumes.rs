@@ -544,6 +544,24 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
 }
 
 #[test]
+fn no_pod_is_evicted_where_a_resource_is_offered_if_another_suitable_node_may_serve_it_by_devices() {
+    let mut cluster = cluster(&[node("n1", 4).offers("example.com/gpu", "1"), node("n2", 4)]);
+    add(&mut cluster, &pod("low").asks("example.com/gpu", "1").on("n1"));
+    add(&mut cluster, &pod("p").priority(9).asks("example.com/gpu", "1"));
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"], "no class serves it");
+    cluster.upsert_device_class("gpus", Some("example.com/gpu"));
+    let unknown = "devices for example.com/gpu (dynamic resource allocation) on nodes that offer none of it themselves";
+    let says = format!("Where it can run depends on what is not known here: {unknown}. {LEFT}");
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says);
+    add(&mut cluster, &node("n2", 4).offers("example.com/gpu", "0"));
+    assert_eq!(why(decide(&cluster, &for_pod("p"))), says, "a node that offers 0 of it");
+    add(&mut cluster, &node("n2", 4).set("/spec/unschedulable", json!(true)));
+    assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"], "a node that is not suitable");
+    add(&mut cluster, &node("n2", 4).offers("example.com/gpu", "1"));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }));
+}
+
+#[test]
 fn a_gang_within_a_domain_is_not_released_for_what_is_not_known_and_its_sentence_says_so() {
     let mut all = vec![node("a", 1).label("rack", "r1"), node("b", 1).label("rack", "r2")];
     all.extend([pod("on-a").on("a"), pod("on-b").on("b")]);

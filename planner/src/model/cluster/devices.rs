@@ -1,7 +1,7 @@
 //! Devices of dynamic resource allocation: which extended resources DeviceClasses serve.
 
 use super::Cluster;
-use crate::model::{Pod, PodIndex};
+use crate::model::{Pod, PodIndex, ResourceId};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
@@ -69,5 +69,10 @@ impl Cluster {
     /// Names of the device classes that are known.
     pub fn device_classes(&self) -> impl Iterator<Item = &SmolStr> {
         self.devices.classes.keys()
+    }
+
+    /// Returns true if a DeviceClass serves a resource, so that a node that offers none of it may provide it by devices.
+    pub(crate) fn is_served(&self, id: ResourceId) -> bool {
+        !self.devices.served.is_empty() && self.devices.serves(self.resource_name(id))
     }
 }
