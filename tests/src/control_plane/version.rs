@@ -26,6 +26,9 @@ impl Version {
     /// First version with pod-level resources without a feature gate.
     const WITH_POD_RESOURCES: Self = Self(34);
 
+    /// First version whose kube-scheduler allocates devices for extended resources without a feature gate.
+    const WITH_RESOURCES_BY_DEVICES: Self = Self(36);
+
     /// Returns the version in the environment, or the newest one.
     ///
     /// # Errors
@@ -45,6 +48,11 @@ impl Version {
     /// Returns true if it has pod-level resources.
     pub fn has_pod_resources(self) -> bool {
         self >= Self::WITH_POD_RESOURCES
+    }
+
+    /// Returns true if DeviceClasses serve extended resources.
+    pub fn has_resources_by_devices(self) -> bool {
+        self >= Self::WITH_RESOURCES_BY_DEVICES
     }
 
     /// Returns the path of its API server, controller manager or scheduler.
