@@ -7,19 +7,25 @@ use crate::model::{Pod, PodIndex};
 impl Cluster {
     /// Fills in what depends on other objects.
     pub(super) fn settle(&self, pod: &mut Pod) {
-        if pod.requests.unnumbered().next().is_some() {
-            pod.requests = pod.requests.renumbered(&self.names, |name| self.devices.serves(name));
+        let (mut requests, mut constraints) = (pod.requests.clone(), pod.constraints.clone());
+        if requests.unnumbered().next().is_some() {
+            requests = requests.renumbered(&self.names, |name| self.devices.serves(name));
         }
         let mut required = self.required_by_claims(pod);
         self.devices.unknown(pod, &mut required.unknown);
         pod.unknown = required.unknown;
-        pod.constraints.volumes = required.pins;
-        pod.constraints.user_on = required.user_on;
-        pod.constraints.exclusive.retain(|exclusive| exclusive.port().is_some());
-        pod.constraints.exclusive.extend(required.exclusive);
-        pod.constraints.exclusive.sort();
+        constraints.volumes = required.pins;
+        constraints.user_on = required.user_on;
+        constraints.exclusive.retain(|exclusive| exclusive.port().is_some());
+        constraints.exclusive.extend(required.exclusive);
+        constraints.exclusive.sort();
         if !pod.claims.is_empty() && !self.counted.is_empty() {
-            pod.requests = pod.requests.with_counted(|id| self.counted.contains(id), required.counted);
+            requests = requests.with_counted(|id| self.counted.contains(id), required.counted);
+        }
+        // The class is shared with other pods unless something differs.
+        if requests != pod.requests || constraints != pod.constraints {
+            let class = pod.class_mut();
+            (class.requests, class.constraints) = (requests, constraints);
         }
     }
 
