@@ -271,8 +271,16 @@ mod tests {
     #[test]
     fn a_phase_is_converted_to_a_number_and_back() {
         let time = Duration::from_millis(123_456);
-        let (unfinished, silent, reserved) = (ConnectionPhase::Unfinished(time), ConnectionPhase::Silent(time), ConnectionPhase::Reserved(time));
-        let phases = [unfinished, silent, reserved, ConnectionPhase::Idle(time), ConnectionPhase::Busy, ConnectionPhase::Dismissed];
+        let (unfinished, silent, reserved) =
+            (ConnectionPhase::Unfinished(time), ConnectionPhase::Silent(time), ConnectionPhase::Reserved(time));
+        let phases = [
+            unfinished,
+            silent,
+            reserved,
+            ConnectionPhase::Idle(time),
+            ConnectionPhase::Busy,
+            ConnectionPhase::Dismissed,
+        ];
         for phase in phases {
             assert_eq!(ConnectionPhase::from(u64::from(phase)), phase);
         }

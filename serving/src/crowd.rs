@@ -48,9 +48,9 @@ impl Crowd {
         });
         if unfinished > self.limits.unfinished {
             self.dismiss_longest(|member, phase| match phase {
-                ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => {
-                    member.source == source && self.is_past(since, GRACE)
-                }
+                ConnectionPhase::Unfinished(since)
+                | ConnectionPhase::Silent(since)
+                | ConnectionPhase::Reserved(since) => member.source == source && self.is_past(since, GRACE),
                 _ => false,
             });
         }
@@ -68,8 +68,12 @@ impl Crowd {
             for connection in members.values() {
                 let phase = connection.phase();
                 let overdue = match phase {
-                    ConnectionPhase::Unfinished(since) | ConnectionPhase::Reserved(since) => self.is_past(since, self.limits.arrival),
-                    ConnectionPhase::Silent(since) | ConnectionPhase::Idle(since) => self.is_past(since, self.limits.idle),
+                    ConnectionPhase::Unfinished(since) | ConnectionPhase::Reserved(since) => {
+                        self.is_past(since, self.limits.arrival)
+                    }
+                    ConnectionPhase::Silent(since) | ConnectionPhase::Idle(since) => {
+                        self.is_past(since, self.limits.idle)
+                    }
                     ConnectionPhase::Busy | ConnectionPhase::Dismissed => false,
                 };
                 if overdue && connection.dismiss(phase) {
@@ -82,7 +86,9 @@ impl Crowd {
     /// Frees a connection slot. Returns false if every connection is busy or within [`GRACE`].
     pub fn dismiss_for_slot(&self) -> bool {
         self.dismiss_longest(|_, phase| match phase {
-            ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => self.is_past(since, GRACE),
+            ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => {
+                self.is_past(since, GRACE)
+            }
             ConnectionPhase::Idle(_) => true,
             ConnectionPhase::Busy | ConnectionPhase::Dismissed => false,
         })
@@ -106,9 +112,10 @@ impl Crowd {
             let candidates = members.values().filter_map(|member| {
                 let phase = member.phase();
                 let since = match phase {
-                    ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) | ConnectionPhase::Idle(since) => {
-                        since
-                    }
+                    ConnectionPhase::Unfinished(since)
+                    | ConnectionPhase::Silent(since)
+                    | ConnectionPhase::Reserved(since)
+                    | ConnectionPhase::Idle(since) => since,
                     ConnectionPhase::Busy | ConnectionPhase::Dismissed => return None,
                 };
                 eligible(member, phase).then_some((!phase.is_unfinished(), since, phase, member))

@@ -114,7 +114,7 @@ pub enum Report {
     /// Of [`Command::ReadSchedulerLease`]: when the Lease was last renewed, if it exists.
     SchedulerLease(Result<Option<MicroTime>, CallError>),
     /// Of [`Command::ReadOwner`].
-    RequestingPlan {
+    Owner {
         /// The owner.
         owner: OwnerKey,
         /// What the owner specifies about its PodGroups.

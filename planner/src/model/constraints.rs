@@ -83,7 +83,7 @@ pub(crate) struct Toleration {
 }
 
 /// Operator of a toleration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Comparison {
     /// The values are equal.
     #[default]

@@ -56,7 +56,7 @@ fn a_plan_reserves_nothing_during_its_delay() {
     let mut run = rations::run(&[]);
     run.delayed(3, 10);
     let reserved = |run: &Run| {
-        let reservation = |member: &&Member| run.flight.reservation(&run.world.model.cluster, member).is_some();
+        let reservation = |member: &&PlannedMember| run.flight.reservation(&run.world.model.cluster, member).is_some();
         run.flight.members.iter().filter(reservation).count()
     };
     let clock = Clock { now: run.now, epoch_seconds: run.epoch };

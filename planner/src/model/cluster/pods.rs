@@ -245,6 +245,7 @@ mod tests {
     fn of_job(index: usize, node: &str) -> PodObject {
         let toleration =
             |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        let tolerations = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(toleration);
         let labels: Value = (0..8)
             .map(|n| (format!("example.com/label-{n}"), json!("a value of some length")))
             .chain([("batch.kubernetes.io/job-completion-index".to_owned(), json!(index.to_string()))])
@@ -255,7 +256,7 @@ mod tests {
                 "uid": format!("00000000-0000-0000-0000-{index:012}"),
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": true}]},
             "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
-                "tolerations": ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(toleration)},
+                "tolerations": tolerations},
             "status": {"phase": if node.is_empty() { "Pending" } else { "Running" }}
         }))
         .unwrap()

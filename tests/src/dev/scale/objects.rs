@@ -148,9 +148,10 @@ impl Pods {
                 "imageID": format!("registry.example/research/{name}@sha256:0123456789abcdef"), "started": true,
                 "containerID": "containerd://0123456789abcdef", "state": {"running": {"startedAt": STARTED}}})
         };
+        let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition);
         let status = json!({"status": {
             "phase": "Running", "startTime": STARTED, "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}],
-            "conditions": ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition),
+            "conditions": conditions,
             "containerStatuses": [running("trainer"), running("proxy")],
         }});
         Self { size, pod: pod.to_string(), status: status.to_string() }

@@ -64,6 +64,7 @@ fn no_verdict_on_a_forged_review_names_owners_templates_or_other_groups() {
             assert!(!text.contains(SECRET), "{}: {text}", request.object);
         }
     }
-    let refused = requests.iter().filter(|request| matches!(mutate(request, &view).outcome, VerdictOutcome::Refused(_)));
+    let refused =
+        requests.iter().filter(|request| matches!(mutate(request, &view).outcome, VerdictOutcome::Refused(_)));
     assert!(refused.count() >= 4, "the rules with messages about other objects ran");
 }
