@@ -142,7 +142,7 @@ impl Arbiter {
             }
             let preemptor = Preemptor::Group(group.clone());
             // A plan may still complete the gang, even a plan that has just completed.
-            if self.plans.flights.get(&preemptor).is_some_and(|flight| !flight.stands_still(after, clock.now)) {
+            if self.plans.flights.get(&preemptor).is_some_and(|flight| !flight.makes_no_progress(after, clock.now)) {
                 continue;
             }
             let full = match self.restraint.reason() {

@@ -103,7 +103,7 @@ impl Requests {
         self.all.entry(uid.into()).or_insert_with(|| TrackedEviction::of(pod)).may_have_worked = true;
     }
 
-    /// Drops what the watch shows by now: pods that terminate soon or do not exist. Returns true if the watch has not shown an accepted eviction
+    /// Drops what the watch already shows: pods that terminate soon or do not exist. Returns true if the watch has not shown an accepted eviction
     /// in time, so that no plan may count on it any more.
     pub fn observe(&mut self, model: &Model, now: Instant) -> bool {
         let mut any_unseen = false;

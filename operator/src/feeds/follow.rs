@@ -31,7 +31,7 @@ pub(crate) struct Feed {
 pub(crate) enum WatchOutcome {
     /// The receiver of the inputs was dropped.
     Unheard,
-    /// The cluster does not have this kind now, its list stands still, or the watch was broken for too long. Everything is listed again,
+    /// The cluster does not have this kind now, its list makes no progress, or the watch was broken for too long. Everything is listed again,
     /// perhaps in another version of the API.
     Ended,
 }

@@ -310,7 +310,7 @@ mod tests {
         let (mut observed, start) = (ObservedLease::default(), Instant::now());
         assert!(!observed.may_acquire(false, start));
         assert!(!observed.may_acquire(false, start + HEAD_START / 2));
-        assert!(observed.may_acquire(true, start + HEAD_START / 2), "it has listed the cluster by now");
+        assert!(observed.may_acquire(true, start + HEAD_START / 2), "it has already listed the cluster");
         assert!(observed.may_acquire(false, start + HEAD_START), "no other process acquired it");
         observed.free = None;
         assert!(!observed.may_acquire(false, start + 2 * HEAD_START), "another process held it in between");

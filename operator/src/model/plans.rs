@@ -271,7 +271,7 @@ mod tests {
         store(&mut plans, "dropped", over(1, 200), &["1", "2"], &[]);
         store(&mut plans, "running", json!({"state": "Evicting", "term": "t"}), &["gone", "stays"], &["gone"]);
         store(&mut plans, "begins", json!({"state": "Planned", "term": "t"}), &["gone"], &[]);
-        store(&mut plans, "told", json!({"state": "Observed", "term": "t"}), &["gone"], &[]);
+        store(&mut plans, "observed", json!({"state": "Observed", "term": "t"}), &["gone"], &[]);
         let expected = ["dropped a=1 b=0 Some(200)", "over a=1 b=2 Some(100)", "running a=1 b=1 None"];
         assert_eq!(found(&plans), expected);
         plans.to_resume();

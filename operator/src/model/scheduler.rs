@@ -56,7 +56,7 @@ pub struct SchedulerActivity {
 }
 
 impl SchedulerActivity {
-    /// Records the decisions that the model has observed by now.
+    /// Records the decisions that the model has already observed.
     pub fn note(&mut self, model: &Model, now: Instant) {
         self.observe(model.scheduler_decisions, model.scheduler_bindings, now);
         if self.counted.is_none_or(|at| now.duration_since(at) >= EVERY) {

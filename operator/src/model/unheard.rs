@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_no_victim_before_its_group_is_heard_of() {
+    fn a_pod_is_no_victim_before_its_group_is_observed() {
         let mut world = world();
         world.namespace("default");
         world.pod(TestPod::new("held", 0).of("late").gated().created(THEN));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_no_victim_before_its_namespace_is_heard_of() {
+    fn a_pod_is_no_victim_before_its_namespace_is_observed() {
         let mut world = world();
         world.pod(TestPod::new("a", 0).on("n1").created(THEN));
         assert_eq!(excluded(&mut world, THEN), ["uid-a"]);

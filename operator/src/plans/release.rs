@@ -73,7 +73,7 @@ impl Flight {
     /// Returns true if all members were ungated and, for a plan with victims, kube-scheduler has bound none of them for
     /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
     /// that time.
-    pub fn stands_still(&self, after: Duration, now: Instant) -> bool {
+    pub fn makes_no_progress(&self, after: Duration, now: Instant) -> bool {
         self.plan.state == PlanState::Releasing && (!self.evicts() || self.is_unbound_for(after, now))
     }
 

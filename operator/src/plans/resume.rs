@@ -25,7 +25,7 @@ impl Flight {
             .or_else(|| self.wrong_domain(model).map(Sentence::from))
             .or_else(|| self.must_stay(model))
             .or_else(|| unsound.first().map(|(_, why)| why.clone()))
-            .or_else(|| self.guarded_by_now(model))
+            .or_else(|| self.guarded_now(model))
             .or_else(|| self.misfit(model, context).map(Sentence::from));
         let Some(problem) = problem else { return };
         let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
@@ -119,11 +119,11 @@ impl Flight {
             && untouched
             && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));
         let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
-        grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods by now."))
+        grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods now."))
     }
 
     /// Returns the reason if the evictions of the remaining victims would violate a guaranteed budget.
-    fn guarded_by_now(&self, model: &Model) -> Option<Sentence> {
+    fn guarded_now(&self, model: &Model) -> Option<Sentence> {
         let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
         let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded));

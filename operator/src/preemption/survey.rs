@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_wait_by_reason_and_a_group_without_pods_waits_for_nothing() {
+    fn groups_wait_by_reason_and_a_group_without_pods_does_not_wait() {
         let (mut world, mut look) = (World::new(), look());
         world.node("n1", 4).group("young", 2, 10, "Pod").group("full", 1, 10, "Pod").group("empty", 1, 10, "Pod");
         world.group("bound", 1, 10, "Pod");

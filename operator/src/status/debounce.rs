@@ -26,7 +26,7 @@ impl<T: PartialEq> Debounced<T> {
         Self { wanted, since: now, changed: now }
     }
 
-    /// Notes what is wanted by now.
+    /// Notes what is wanted now.
     pub fn note(&mut self, wanted: T, now: Instant) {
         if self.wanted != wanted {
             (self.wanted, self.changed) = (wanted, now);

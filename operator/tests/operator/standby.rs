@@ -72,7 +72,7 @@ fn a_pod_that_was_preempted_and_removed_while_no_process_led_takes_its_pod_group
 }
 
 #[test]
-fn a_preemption_that_an_earlier_leader_left_alone_begins_no_departure_later() {
+fn a_preemption_on_which_an_earlier_leader_did_not_act_begins_no_departure_later() {
     let mut driven = database();
     set_budget(&mut driven, 0);
     driven.switch("observe");

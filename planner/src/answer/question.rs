@@ -265,7 +265,7 @@ impl<'q> Question<'q> {
             (false, false) => When::Now,
         };
         // What an exhausted search did not find may exist, unless upper bounds exclude it.
-        let cut_short = (self.effort.spent() || self.plain.given_up() > 0) && self.could_fit(ranks, when);
+        let cut_short = (self.effort.spent() || self.plain.exhausted_times() > 0) && self.could_fit(ranks, when);
         // The shortfall is explained even if the search has used up its effort.
         let effort = Effort::of_words();
         let mut problem = self.on(self.nodes, ranks, &effort);

@@ -29,12 +29,12 @@ pub(crate) const ON_ONE_NODE: usize = 20_000;
 pub(crate) struct Effort {
     left: Rc<Cell<usize>>,
     kept: Rc<Cell<usize>>,
-    given_up: Rc<Cell<usize>>,
+    exhausted_times: Rc<Cell<usize>>,
 }
 
 impl Effort {
     fn new(left: usize, kept: usize) -> Self {
-        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)), given_up: Rc::default() }
+        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)), exhausted_times: Rc::default() }
     }
 
     /// The effort for a decision.
@@ -85,13 +85,13 @@ impl Effort {
     }
 
     /// Notes that a search that tries everything ended before it had.
-    pub(crate) fn give_up(&self) {
-        self.given_up.set(self.given_up.get() + 1);
+    pub(crate) fn exhaust(&self) {
+        self.exhausted_times.set(self.exhausted_times.get() + 1);
     }
 
     /// Returns how many searches that try everything ended before they had: what these did not find may exist.
-    pub(crate) fn given_up(&self) -> usize {
-        self.given_up.get()
+    pub(crate) fn exhausted_times(&self) -> usize {
+        self.exhausted_times.get()
     }
 
     /// Returns true if no looks are left.

@@ -35,7 +35,7 @@ struct FirstFit<'e, 'a> {
 }
 
 /// Places members of a demand in `room`; `None` if fewer than needed were placed. Each node that a class can use takes one look, and each
-/// further look at inter-pod constraints another one; if the effort does not suffice, it [gives up](Effort::give_up).
+/// further look at inter-pod constraints another one; if the effort does not suffice, it [ends](Effort::exhaust).
 pub(crate) fn first_fit<'a>(
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
@@ -46,7 +46,7 @@ pub(crate) fn first_fit<'a>(
     let (kinds, constraints) = kinds(cluster, nodes, demand, &room);
     let looks = kinds.iter().map(|kind| kind.on.as_ref().map_or(nodes.len(), Vec::len)).sum();
     if !effort.take(looks) {
-        effort.give_up();
+        effort.exhaust();
         return None;
     }
     let suits = vec![Vec::new(); constraints];
@@ -113,7 +113,7 @@ impl FirstFit<'_, '_> {
             start = first.unwrap_or(many);
             let Some(place) = found else {
                 if around && self.effort.spent() {
-                    self.effort.give_up();
+                    self.effort.exhaust();
                 }
                 return;
             };

@@ -49,7 +49,7 @@ pub(super) fn small(problem: &Problem<'_>) -> bool {
     problem.demand.members.len() * problem.nodes.len() <= FEW
 }
 
-/// Returns true if [`pack`] finds a placement whenever one exists, unless it [gave up](crate::problem::Effort::given_up).
+/// Returns true if [`pack`] finds a placement whenever one exists, unless it [gave up](crate::problem::Effort::exhausted_times).
 pub(super) fn exact(problem: &Problem<'_>) -> bool {
     greedy_is_exact(problem) || small(problem)
 }
@@ -97,7 +97,7 @@ impl<'p> Attempt<'p, '_> {
     /// Notes that not every placement was tried, if that is so.
     fn tell_end(&self) {
         if self.tries == 0 || self.problem.effort.spent() {
-            self.problem.effort.give_up();
+            self.problem.effort.exhaust();
         }
     }
 

@@ -294,7 +294,7 @@ fn a_number_that_changes_without_a_pod_event_is_read_in_turn() {
 }
 
 #[test]
-fn a_group_that_a_user_made_or_that_is_for_another_owner_is_left_alone() {
+fn a_group_that_a_user_made_or_that_is_for_another_owner_is_not_changed() {
     let mut scene = Scene::new();
     scene.world.group("train", 2, 10, "Pod").pod(member("a", "train", "u1"));
     assert!(scene.pass().is_empty(), "nothing is even read");

@@ -298,24 +298,24 @@ fn recently_ungated_members_count_as_progress() {
     }
     run.later(60);
     run.step();
-    assert!(!run.flight.stands_still(after, run.now), "victims are leaving");
+    assert!(!run.flight.makes_no_progress(after, run.now), "victims are leaving");
     run.world.remove_pod("l1").remove_pod("l2");
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
-    assert!(!run.flight.stands_still(after, run.now), "however long the gang was partially scheduled before");
+    assert!(!run.flight.makes_no_progress(after, run.now), "however long the gang was partially scheduled before");
     for name in ["g1", "g2"] {
         run.world.pod(TestPod::new(name, 100).of("gang").unschedulable());
     }
     run.step();
     run.later(19);
     run.step();
-    assert!(!run.flight.stands_still(after, run.now));
+    assert!(!run.flight.makes_no_progress(after, run.now));
     run.later(1);
-    assert!(run.flight.stands_still(after, run.now));
-    // A plan without victims stands still at once.
+    assert!(run.flight.makes_no_progress(after, run.now));
+    // A plan without victims makes no progress at once.
     let mut free = run.flight.clone();
     free.plan.victims.clear();
     free.released = Some(SchedulerPace::UNKNOWN.begin(run.now));
-    assert!(free.stands_still(after, run.now) && !run.flight.stands_still(after * 2, run.now));
+    assert!(free.makes_no_progress(after, run.now) && !run.flight.makes_no_progress(after * 2, run.now));
 }
 
 #[test]

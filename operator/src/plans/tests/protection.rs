@@ -9,7 +9,7 @@ impl Run {
     }
 }
 
-const WHY: &str = "must stay: its namespace is protected (victims.protectedNamespaces).";
+const WHY: &str = "must not be evicted: its namespace is protected (victims.protectedNamespaces).";
 
 #[test]
 fn a_plan_without_evictions_is_cancelled() {

@@ -33,7 +33,7 @@ fn a_postponed_plan_is_replaced_once() {
 }
 
 #[test]
-fn a_plan_as_good_as_a_new_one_continues() {
+fn a_plan_that_evicts_no_more_pods_than_a_new_one_continues() {
     let mut run = postponed();
     run.world.pod(TestPod::new("other", 100).on("n4"));
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "nominate g3 n3"]);

@@ -101,7 +101,7 @@ fn a_plan_without_remaining_victims_ends_in_its_preemption_nevertheless() {
 fn a_group_in_mode_pod_group_is_disrupted_whole_or_not_at_all() {
     let mut run = resumed(PlanState::Planned);
     run.world.node("n3", 1).pod(TestPod::new("l3", 10).of("low").on("n3"));
-    assert_eq!(run.dropped(), "pod group default/low has more pods by now.");
+    assert_eq!(run.dropped(), "pod group default/low has more pods now.");
     let mut run = resumed(PlanState::Evicting);
     let single = |name: &str, node: &str| StoredVictim {
         kind: "Pod".into(),

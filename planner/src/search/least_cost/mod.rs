@@ -133,13 +133,13 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= VERY_FEW_UNITS {
-        let given_up = problem.effort.given_up();
+        let exhausted_times = problem.effort.exhausted_times();
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) =
             (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
         let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
         take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
-        if ended && packing::exact(problem) && problem.effort.given_up() == given_up {
+        if ended && packing::exact(problem) && problem.effort.exhausted_times() == exhausted_times {
             return Outcome::Proven;
         }
     }

@@ -118,7 +118,7 @@ fn another_version_of_kubernetes_is_found_by_its_tag() {
 }
 
 #[test]
-fn without_docker_it_uses_podman_and_kind_is_told() {
+fn without_docker_it_uses_podman_and_kind_uses_it_too() {
     let machine = Machine::with(&["podman", "kind", "kubectl", "helm", "kubectl-giveway"]);
     let machine = machine.answering("\"kind create \"*", "echo \"provider $KIND_EXPERIMENTAL_PROVIDER\" >>\"$CALLS\"");
     let run = up(&machine, &["kind"]);
