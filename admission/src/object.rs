@@ -7,6 +7,7 @@ use crate::verdict::Refusal;
 pub use giveway_crds::json::{Text, first_items};
 use giveway_crds::keys::PREFIX;
 use giveway_crds::kinds;
+use giveway_crds::kinds::spark::LABEL_ROLE;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -42,7 +43,7 @@ impl<'de> Deserialize<'de> for AnyText {
 }
 
 /// Labels or annotations: every value must be a string, and only those that rules read are kept: Giveway's keys,
-/// [`MIRROR`], and the labels by which pods [identify their owner](kinds).
+/// [`MIRROR`], the [role](LABEL_ROLE) of Spark's pods, and the labels by which pods [identify their owner](kinds).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -67,7 +68,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut kept = Vec::new();
                 while let Some(key) = map.next_key::<Text<'de>>()? {
-                    if key.starts_with(PREFIX) || &*key == MIRROR || kinds::reads_label(&key) {
+                    if key.starts_with(PREFIX) || [MIRROR, LABEL_ROLE].contains(&&*key) || kinds::reads_label(&key) {
                         kept.push((key, map.next_value()?));
                     } else {
                         map.next_value::<AnyText>()?;

@@ -588,6 +588,8 @@ mod tests {
             "restartPolicy",
             "status",
             "whenUnsatisfiable",
+            // Keys of quantities.
+            "cpu",
             // Times.
             "creationTimestamp",
             "deletionTimestamp",

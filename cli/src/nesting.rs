@@ -53,7 +53,9 @@ impl Scanner {
             }
             before = byte;
             if !byte.is_ascii_whitespace() {
-                last = byte;
+                // Outside of brackets, these bytes belong to a plain text.
+                let is_text = self.depth == 0 && matches!(byte, b'[' | b'{' | b',');
+                last = if is_text { b'x' } else { byte };
             }
         }
         if self.depth == 0 && self.quote.is_none() && announces_block(line) {

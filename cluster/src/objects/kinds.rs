@@ -199,7 +199,7 @@ pub static POD_GROUP: Kind = Kind::new(
     ("scheduling.giveway.dev/v1alpha1", "PodGroup", "podgroups"),
     concat!(
         "metadata(name@unit namespace@namespace uid@uid generation creationTimestamp= deletionTimestamp= \
-         -labels(app.kubernetes.io/managed-by scheduling.giveway.dev/gang) -finalizers -",
+         labels(-app.kubernetes.io/managed-by scheduling.giveway.dev/gang=) -finalizers ",
         owners!(),
         ") spec(podGroupTemplateRef(workload(workloadName@workload podGroupTemplateName@value)) \
          schedulingPolicy(basic gang(minCount)) schedulingConstraints(topology(key=)) disruptionMode= priorityClassName@class \

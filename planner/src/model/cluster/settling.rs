@@ -7,25 +7,30 @@ use crate::model::{Pod, PodIndex};
 impl Cluster {
     /// Fills in what depends on other objects.
     pub(super) fn settle(&self, pod: &mut Pod) {
-        let (mut requests, mut constraints) = (pod.requests.clone(), pod.constraints.clone());
-        if requests.unnumbered().next().is_some() {
-            requests = requests.renumbered(&self.names, |name| self.devices.serves(name));
+        if pod.requests.unnumbered().next().is_some() {
+            let requests = pod.requests.renumbered(&self.names, |name| self.devices.serves(name));
+            if requests != pod.requests {
+                pod.class_mut().requests = requests;
+            }
         }
         let mut required = self.required_by_claims(pod);
         self.devices.unknown(pod, &mut required.unknown);
         pod.unknown = required.unknown;
+        let mut constraints = pod.constraints.clone();
         constraints.volumes = required.pins;
         constraints.user_on = required.user_on;
         constraints.exclusive.retain(|exclusive| exclusive.port().is_some());
         constraints.exclusive.extend(required.exclusive);
         constraints.exclusive.sort();
-        if !pod.claims.is_empty() && !self.counted.is_empty() {
-            requests = requests.with_counted(|id| self.counted.contains(id), required.counted);
-        }
         // The class is shared with other pods unless something differs.
-        if requests != pod.requests || constraints != pod.constraints {
-            let class = pod.class_mut();
-            (class.requests, class.constraints) = (requests, constraints);
+        if constraints != pod.constraints {
+            pod.class_mut().constraints = constraints;
+        }
+        if !pod.claims.is_empty() && !self.counted.is_empty() {
+            let requests = pod.requests.with_counted(|id| self.counted.contains(id), required.counted);
+            if requests != pod.requests {
+                pod.class_mut().requests = requests;
+            }
         }
     }
 
