@@ -6,6 +6,7 @@ mod filtered;
 pub mod kinds;
 pub mod mark;
 pub mod salvaged;
+mod scalars;
 
 pub use kinds::{Kept, Kind};
 pub use salvaged::Salvaged;
