@@ -54,7 +54,7 @@ impl Arbiter {
     /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
     pub(super) fn context(&self, priority: i32) -> Context {
         let mut departing = self.plans.flights.departing(priority);
-        departing.extend(self.departures.leaving().chain(self.departures.requests.accepted()).cloned());
+        departing.extend(self.departures.departing().cloned());
         Context { departing, ..Context::default() }
     }
 
@@ -98,7 +98,7 @@ impl Arbiter {
         let mut contexts: BTreeMap<(i32, bool, bool), Context> =
             kinds.into_iter().map(|kind| (kind, context(kind))).collect();
         let mut certain = self.plans.flights.departing_for_certain();
-        certain.extend(self.departures.leaving().chain(self.departures.requests.accepted()).cloned());
+        certain.extend(self.departures.departing().cloned());
         let version = self.model.version;
         // Plans that rely on the capacity of a pod must be checked if the pod is not terminating after all.
         self.model.changes.everything |= self.departures.requests.observe(&self.model, clock.now);

@@ -154,8 +154,14 @@ impl Departures {
 
     /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
     /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
-    pub fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
+    fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
         self.members().filter(|(_, member)| !member.refused && !member.call.exhausted()).map(|(uid, _)| uid)
+    }
+
+    /// UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction was accepted,
+    /// whatever its cause, although the watch still shows them as running.
+    pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
+        self.leaving().chain(self.requests.accepted())
     }
 
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &DepartingPod)> {
@@ -176,7 +182,8 @@ impl Departures {
 
     /// Withdraws the evictions that the actuator has not sent yet.
     pub fn hold(&mut self) {
-        self.all.values_mut().for_each(Departure::withdraw);
+        let in_flight = self.all.iter_mut().filter(|((_, id), _)| self.requests.are_in_flight_for(id));
+        in_flight.for_each(|(_, departure)| departure.withdraw());
     }
 
     /// Records that the API server has rejected a departure several times in a row. Plans no longer wait until it is stored; the write is

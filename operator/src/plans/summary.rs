@@ -155,19 +155,21 @@ impl Summarized {
 impl Flights {
     /// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it.
     pub fn departing(&self, priority: i32) -> BTreeSet<SmolStr> {
-        let indexes = self.all.indexes();
-        let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
-        let victims = plans.flat_map(|summary| &summary.departing).filter(|(_, most)| priority <= *most);
-        victims.map(|(uid, _)| uid.clone()).collect()
+        self.departing_if(|_, most| priority <= most)
     }
 
     /// Returns the UIDs of the pods that plans evict, except those of plans that may still be rejected.
     pub fn departing_for_certain(&self) -> BTreeSet<SmolStr> {
+        self.departing_if(|plan, most| plan.rehearsed || most == i32::MAX)
+    }
+
+    /// Returns the UIDs of the victims that count as terminating, by their plan and the highest priority of a preemptor for which they count.
+    fn departing_if(&self, counts: impl Fn(&Summary, i32) -> bool) -> BTreeSet<SmolStr> {
         let indexes = self.all.indexes();
         let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
-        let surely =
-            plans.flat_map(|plan| plan.departing.iter().filter(|(_, most)| plan.rehearsed || *most == i32::MAX));
-        surely.map(|(uid, _)| uid.clone()).collect()
+        let counts = &counts;
+        let victims = plans.flat_map(|plan| plan.departing.iter().filter(move |(_, most)| counts(plan, *most)));
+        victims.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Returns the plans whose evictions may still begin or are in flight, and those that the next pass advances because something changed.
