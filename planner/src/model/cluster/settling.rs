@@ -16,15 +16,16 @@ impl Cluster {
         let mut required = self.required_by_claims(pod);
         self.devices.unknown(pod, &mut required.unknown);
         pod.unknown = required.unknown;
-        let mut constraints = pod.constraints.clone();
-        constraints.volumes = required.pins;
-        constraints.user_on = required.user_on;
-        constraints.exclusive.retain(|exclusive| exclusive.port().is_some());
-        constraints.exclusive.extend(required.exclusive);
-        constraints.exclusive.sort();
+        required.exclusive.sort();
+        let known = &pod.constraints;
+        let claims = known.exclusive.iter().filter(|exclusive| exclusive.port().is_none());
         // The class is shared with other pods unless something differs.
-        if constraints != pod.constraints {
-            pod.class_mut().constraints = constraints;
+        if known.volumes != required.pins || known.user_on != required.user_on || claims.ne(&required.exclusive) {
+            let constraints = &mut pod.class_mut().constraints;
+            (constraints.volumes, constraints.user_on) = (required.pins, required.user_on);
+            constraints.exclusive.retain(|exclusive| exclusive.port().is_some());
+            constraints.exclusive.extend(required.exclusive);
+            constraints.exclusive.sort();
         }
         if !pod.claims.is_empty() && !self.counted.is_empty() {
             let requests = pod.requests.with_counted(|id| self.counted.contains(id), required.counted);
