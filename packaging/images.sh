@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 . packaging/target.sh
 . packaging/registry.sh
 # Compressed bytes of an image, at most.
-limit=13000000
+limit=12000000
 serve_images
 
 for image in $images; do

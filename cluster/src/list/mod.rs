@@ -68,7 +68,7 @@ impl ListPage {
     /// The response breaks off, or is no list.
     pub async fn next<K: Kept + DeserializeOwned>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
         let text = self.text_of_next().await?;
-        text.map(|text| Salvaged::from_text(&text)).transpose().map_err(Error::SerdeError)
+        text.map(|text| serde_json::from_slice(&text)).transpose().map_err(Error::SerdeError)
     }
 
     /// Returns the next object, with the fields that the command line reads; `None` after the last one.

@@ -106,25 +106,9 @@ impl<'f> Trimmed<'f> {
         Some(Self { field, ..self })
     }
 
-    /// Returns the name of the field whose value it decodes.
-    pub(super) fn name(self) -> &'static str {
-        self.field.name
-    }
-
-    /// Returns true if it decodes the complete value.
-    pub(super) fn is_whole(self) -> bool {
-        self.field.fields.is_empty()
-    }
-
-    /// Returns true if it keeps every item of a list.
-    pub(super) fn keeps_every_item(self) -> bool {
-        self.field.types.is_empty()
-    }
-
-    /// Returns true if it keeps this item of a list.
-    pub(super) fn keeps_item(self, item: &Value) -> bool {
+    fn keeps_item(self, item: &Value) -> bool {
         let types = &self.field.types;
-        self.keeps_every_item() || item["type"].as_str().is_some_and(|of_item| types.contains(&of_item))
+        types.is_empty() || item["type"].as_str().is_some_and(|of_item| types.contains(&of_item))
     }
 }
 
@@ -132,7 +116,7 @@ impl<'de> DeserializeSeed<'de> for Trimmed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.is_whole() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
+        if self.field.fields.is_empty() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
     }
 }
 
@@ -169,7 +153,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
 }
 
 /// Reads a name, and returns what decodes the value if it is kept.
-pub(super) struct Name<'f>(pub(super) Trimmed<'f>);
+struct Name<'f>(Trimmed<'f>);
 
 impl<'de, 'f> DeserializeSeed<'de> for Name<'f> {
     type Value = Option<Trimmed<'f>>;

@@ -2,7 +2,6 @@
 
 pub mod document;
 pub mod fields;
-mod filtered;
 pub mod kinds;
 pub mod mark;
 pub mod salvaged;

@@ -1,11 +1,7 @@
 //! Decodes the fields of an object that are kept, even if it contains a time out of range: the API server stores times up to the end of the year
 //! 9999, and the time library's range ends a day earlier. An object that is invalid in another way is reported by name,
 //! and does not affect other objects.
-//!
-//! A text is decoded straight into the type, and again by way of a trimmed value only if that fails. An object that is a part of another
-//! text, an event of a watch, is read only once, so that it is always decoded by way of a trimmed value.
 
-use super::filtered::Filtered;
 use super::kinds::Kept;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
@@ -21,20 +17,6 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 /// An object, or for an invalid one its namespace, name, UID, resource version and the error.
 #[derive(Clone, Debug)]
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
-
-impl<K: Kept + DeserializeOwned> Salvaged<K> {
-    /// Decodes the text of an object.
-    ///
-    /// # Errors
-    /// The text is no JSON.
-    pub fn from_text(text: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut decoder = serde_json::Deserializer::from_slice(text);
-        match K::deserialize(Filtered::new(&mut decoder, K::row().object().for_daemons())) {
-            Ok(object) => decoder.end().map(|()| Self(Ok(object))),
-            Err(_) => serde_json::from_slice(text),
-        }
-    }
-}
 
 impl<'de, K: Kept + DeserializeOwned> Deserialize<'de> for Salvaged<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -119,14 +101,9 @@ mod tests {
     use kube::core::ObjectList;
     use serde_json::json;
 
-    /// Reads objects as parts of a list. Their texts must give the same objects.
     fn read(objects: Value) -> Vec<Salvaged<Pod>> {
-        let of_text = |object: &Value| Salvaged::<Pod>::from_text(object.to_string().as_bytes()).unwrap();
-        let alone: Vec<Salvaged<Pod>> = objects.as_array().unwrap().iter().map(of_text).collect();
         let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": objects});
-        let items = serde_json::from_value::<ObjectList<Salvaged<Pod>>>(list).unwrap().items;
-        assert_eq!(format!("{alone:?}"), format!("{items:?}"));
-        items
+        serde_json::from_value::<ObjectList<Salvaged<Pod>>>(list).unwrap().items
     }
 
     #[test]

@@ -90,12 +90,6 @@ pub fn both<K: Kept + DeserializeOwned>(object: &Value) -> [K; 2] {
     [whole, trimmed.0.unwrap_or_else(|invalid| panic!("{}", invalid.error))]
 }
 
-/// Decodes the fields of an object that are in the table, from a text of its own.
-pub fn alone<K: Kept + DeserializeOwned>(object: &Value) -> K {
-    let decoded = Salvaged::<K>::from_text(object.to_string().as_bytes()).unwrap();
-    decoded.0.unwrap_or_else(|invalid| panic!("{}", invalid.error))
-}
-
 /// Returns a pod of which every field is set, and which a controller made.
 pub fn pod() -> Value {
     let mut pod = of::<k8s_openapi::api::core::v1::Pod>();
