@@ -9,7 +9,7 @@ cat <<END
 # To remove it, in this order (deleting the CRDs deletes every PodGroup, and the Preemptions by which Giveway's taints are found):
 #   kubectl giveway release --all
 #   kubectl delete -f giveway.yaml -l app.kubernetes.io/component!=crds
-#   kubectl giveway uninstall
+#   kubectl giveway cleanup all
 #   kubectl delete -f giveway.yaml -l app.kubernetes.io/component=crds
 apiVersion: v1
 kind: Namespace

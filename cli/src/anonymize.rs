@@ -5,7 +5,7 @@
 //! for each field how it is written; a text that has no mark there is not written. Kept are keys of labels and taints, names of resources,
 //! quantities, times, priorities, words that the API server validates, `system-*` classes and the namespace `kube-system`.
 
-use crate::world::protected_names;
+use crate::world::names_in;
 use giveway_cluster::objects::fields::Field;
 use giveway_cluster::objects::kinds::{Kind, in_snapshots};
 use giveway_cluster::objects::mark::Mark;
@@ -297,7 +297,7 @@ impl Walk<'_> {
                 };
             }
             Mark::Namespaces => {
-                let renamed = protected_names(text).map(|name| (self.rename)(Sort::Namespace, name));
+                let renamed = names_in(text).map(|name| (self.rename)(Sort::Namespace, name));
                 return renamed.collect::<Vec<_>>().join(",");
             }
             Mark::Selector => return self.selector(text),

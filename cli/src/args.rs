@@ -1,11 +1,16 @@
 //! The command line: commands, flags and their help.
 
+pub(crate) mod cleanup;
+pub(crate) mod mode;
+
 use crate::connect::ClusterConnection;
 use crate::names;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use cleanup::CleanupArgs;
 use giveway_crds::kinds::{KINDS, Kind, OwnerLink};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
+use mode::ModeArgs;
 use std::path::PathBuf;
 
 /// Shows what Giveway would decide and why, sets the priority classes that it preempts for, and checks its
@@ -22,10 +27,10 @@ Examples:
   kubectl giveway history podgroup/training -n research      Which preemptions had it as preemptor or victim?
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
   kubectl giveway check                                      Is Giveway installed, and which classes preempt without it?
-  kubectl giveway adopt priorityclass high                   From now on Giveway preempts for this class.
-  kubectl giveway pause                                      Gate no pod and start no eviction, until `resume`.
+  kubectl giveway adopt high                                 From now on Giveway preempts for this PriorityClass.
+  kubectl giveway mode observe                               Plan, and evict no pod, until `mode chart`.
 
-Only `adopt`, `release`, `pause`, `observe`, `resume`, `cleanup`, `uninstall` and `check --gang` write to the cluster.
+Only `adopt`, `release`, `mode`, `cleanup` and `check --gang` write to the cluster.
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster or a file for output fails, or
 a check failed; 2 when the input cannot be used."
@@ -53,19 +58,13 @@ pub(crate) enum Command {
     Snapshot(SnapshotArgs),
     /// Makes Giveway preempt for priority classes: kube-scheduler never preempts for them any more.
     Adopt(AdoptArgs),
-    /// Makes kube-scheduler preempt for priority classes again; or removes the operator's taints from all nodes.
+    /// Makes kube-scheduler preempt for priority classes again.
     Release(ReleaseArgs),
-    /// Removes what Giveway left on other objects, after its operator was removed; --dry-run shows what an uninstall
-    /// removes.
-    Uninstall(UninstallArgs),
-    /// Lets the deletion of a namespace, or of its groups, end while no operator runs: removes Giveway's finalizer.
+    /// Switches Giveway's mode: enforce; observe (it evicts no pod); off (it also removes its gate from every pod, which cannot be
+    /// undone); or chart (what the chart says).
+    Mode(ModeArgs),
+    /// Removes what Giveway left on other objects, while no operator runs.
     Cleanup(CleanupArgs),
-    /// Switches Giveway off: the operator removes its gate from all pods, and starts no eviction.
-    Pause(SwitchFlags),
-    /// Lets Giveway only observe: it plans, stores what it would do, and starts no eviction. Groups that fit start.
-    Observe(SwitchFlags),
-    /// Undoes `pause` or `observe`: the chart's value `mode` counts again.
-    Resume(SwitchFlags),
     /// Checks the installation, and reports classes that still preempt through kube-scheduler and the pods they expose.
     Check(CheckArgs),
     /// Prints a group or Workload of Giveway as one of Kubernetes itself. Nothing is written.
@@ -90,9 +89,8 @@ impl Command {
         match self {
             Self::Adopt(args) => !args.flags.dry_run,
             Self::Release(args) => !args.flags.dry_run,
-            Self::Uninstall(args) => !args.dry_run,
-            Self::Cleanup(args) => !args.dry_run,
-            Self::Pause(args) | Self::Observe(args) | Self::Resume(args) => !args.dry_run,
+            Self::Mode(args) => !args.dry_run,
+            Self::Cleanup(args) => args.subject.writes(),
             Self::Check(args) => args.gang.is_some(),
             _ => false,
         }
@@ -138,7 +136,7 @@ pub(crate) struct PlanArgs {
 
     /// How to search: least-cost (victims and placement chosen together; never worse than the other), or kep5710
     /// (KEP-5710 step by step, with one placement).
-    #[arg(long, value_name = "NAME", default_value = Strategy::default().as_str(), value_parser = strategy)]
+    #[arg(long, hide = true, value_name = "NAME", default_value = Strategy::default().as_str(), value_parser = strategy)]
     pub(crate) strategy: Strategy,
 
     /// Tables also say how the plan was found and why each victim was chosen.
@@ -149,24 +147,6 @@ pub(crate) struct PlanArgs {
     /// periods, whatever the priorities. With --for pod/NAME only.
     #[arg(long, requires = "preemptor", conflicts_with_all = ["files", "strategy"])]
     pub(crate) critical: bool,
-
-    /// What makes a pod critical, and what may be done for it.
-    #[command(flatten)]
-    pub(crate) critical_flags: CriticalFlags,
-}
-
-/// What the operator's flags --critical-addons-namespaces and --critical-addons-stranded say.
-#[derive(ClapArgs, Debug)]
-pub(crate) struct CriticalFlags {
-    /// Namespaces of critical add-ons, separated by commas: the operator's --critical-addons-namespaces.
-    /// [default: kube-system]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "critical", value_parser = names::label)]
-    pub(crate) critical_namespaces: Option<Vec<String>>,
-
-    /// A critical add-on that can run on one node only may displace critical pods of its own priority that fit on
-    /// another node: the operator's --critical-addons-stranded.
-    #[arg(long, requires = "critical")]
-    pub(crate) stranded: bool,
 }
 
 /// Flags of `why`.
@@ -237,8 +217,8 @@ pub(crate) struct SnapshotArgs {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  kubectl giveway adopt priorityclass high
-  kubectl giveway adopt priorityclass high batch --dry-run     What would be created; nothing is written.
+  kubectl giveway adopt high
+  kubectl giveway adopt high batch --dry-run     What would be created; nothing is written.
 
 The preemptionPolicy of a class is immutable, so the class is deleted and created again, with the same value, description,
 globalDefault, labels and annotations, with preemptionPolicy Never, and with its own policy in the annotation
@@ -251,11 +231,7 @@ the next adopt or release of the class finishes its work, and check reports it.
 Exit status: 0 when the classes are managed, also when they were before; 1 when the cluster fails; 2 when there is no such
 class, or it belongs to the cluster itself (system-).")]
 pub(crate) struct AdoptArgs {
-    /// What to adopt.
-    #[arg(value_enum, value_name = "KIND")]
-    pub(crate) kind: ClassKind,
-
-    /// Names of the classes.
+    /// Names of the PriorityClasses.
     #[arg(value_name = "NAME", required = true, value_parser = names::subdomain)]
     pub(crate) names: Vec<String>,
 
@@ -268,37 +244,23 @@ pub(crate) struct AdoptArgs {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  kubectl giveway release priorityclass high
+  kubectl giveway release high
   kubectl giveway release --all                What uninstalling the chart does first.
-  kubectl giveway release --taints             What it does as well.
 
 The class gets its preemptionPolicy back from the annotation scheduling.giveway.dev/preemption-policy; it loses this
 annotation and scheduling.giveway.dev/managed, and keeps everything else. Where the installation makes every new class a
 managed one, it is marked scheduling.giveway.dev/managed: \"false\" instead. It is deleted and created again, as safely as
 by `adopt`.
 
-While the operator evicts pods for a critical add-on, it reserves the node with the taint CriticalAddonsOnly=UID:NoSchedule,
-with the UID of the add-on, and removes it afterwards. --taints removes the taints that an operator left which does not run
-any more: those with the UID of a pod for which a Preemption of the strategy critical-addon exists. It changes no other taint,
-also not with this key. It needs the right to get, list and patch nodes, and to list preemptions.
-
 Exit status: as of `adopt`.")]
 pub(crate) struct ReleaseArgs {
-    /// What to release.
-    #[arg(value_enum, value_name = "KIND")]
-    pub(crate) kind: Option<ClassKind>,
-
-    /// Names of the classes.
-    #[arg(value_name = "NAME", value_parser = names::subdomain)]
+    /// Names of the PriorityClasses.
+    #[arg(value_name = "NAME", required_unless_present = "all", value_parser = names::subdomain)]
     pub(crate) names: Vec<String>,
 
     /// Every managed class.
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
-
-    /// No class: the operator's taints, from all nodes.
-    #[arg(long, conflicts_with_all = ["kind", "names", "all", "giveway_namespace"])]
-    pub(crate) taints: bool,
 
     /// How.
     #[command(flatten)]
@@ -315,130 +277,16 @@ pub(crate) struct JobFlags {
     /// ClusterRoleBinding of the account that runs this command, and RoleBinding of the same name in Giveway's namespace. With
     /// it, the command is retried when it fails, and deletes both as its last act, also after a failure. The chart's Jobs
     /// use it.
-    #[arg(long, value_name = "NAME", value_parser = names::subdomain, conflicts_with = "dry_run")]
+    #[arg(long, hide = true, value_name = "NAME", value_parser = names::subdomain, conflicts_with = "dry_run")]
     pub(crate) own_binding: Option<String>,
 }
 
 /// Flags of `adopt` and `release`.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ChangeFlags {
-    /// Print what would be created or removed, and write nothing. Of a class the API server is asked whether it would
-    /// accept it.
+    /// Print what would be created, after asking the API server whether it would accept it, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-
-    /// Namespace in which Giveway is installed: the class is kept in a ConfigMap there while it does not exist.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
-    pub(crate) giveway_namespace: String,
-}
-
-/// Flags of `uninstall`.
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
-Examples:
-  kubectl giveway uninstall --dry-run          What `helm uninstall` will remove, give back and leave.
-  kubectl giveway uninstall                    What it runs last, after the operator was deleted.
-
-From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag, gated pods are
-listed and stay gated: otherwise gangs would start in parts. From PodGroups: the finalizer. From nodes: taints, as `release
---taints` does. Placeholder pods and ProvisioningRequests of PodGroups are deleted, and in Giveway's namespace the Secrets and
-the Lease that the operator created, and the ConfigMap of `pause` and `observe`. Labels of pods and owners belong to their
-users, and stay. A running operator would write most of this again, and the chart's policies would reject the changes: so the
-command fails while an operator's Deployment has replicas, or its Lease is renewed.
-
-Exit status: 0 when everything is removed; 1 when the cluster fails, an operator runs, or a taint stays because the kind
-Preemption is not installed any more, and only its objects show which taints are Giveway's.")]
-pub(crate) struct UninstallArgs {
-    /// Print what would be removed, and write nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Also remove the gate of gated pods, so that they start without waiting for the rest of their group.
-    #[arg(long)]
-    pub(crate) release_held_pods: bool,
-
-    /// Do not ask whether an operator runs. The Job of `helm uninstall` does not: the operator has lost its rights by then.
-    #[arg(long)]
-    pub(crate) force: bool,
-
-    /// Name of the operator's Lease.
-    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
-    pub(crate) lease_name: String,
-
-    /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
-    pub(crate) giveway_namespace: String,
-
-    /// In a Job of the chart.
-    #[command(flatten)]
-    pub(crate) job: JobFlags,
-}
-
-/// Flags of `cleanup`.
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
-Examples:
-  kubectl giveway cleanup -n team --dry-run
-  kubectl giveway cleanup -n team              After `kubectl delete namespace team`, which does not end.
-
-A PodGroup that has pods has the finalizer scheduling.giveway.dev/pod-group-protection, which the operator removes when the last
-of them has ended. While no operator runs, the deletion of such a PodGroup, and that of its namespace, does not end. This command
-removes the finalizer from the PodGroups of one namespace that are being deleted and have no pod left. You need the right to
-update podgroups/breakglass, which cluster administrators have, and that to list pods. It fails while an operator leads.
-
-Exit status: 0 when no such PodGroup has the finalizer any more; 1 when one has pods that have not ended, an operator leads, or the
-cluster fails.")]
-pub(crate) struct CleanupArgs {
-    /// Print what would be removed, and write nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Name of the operator's Lease.
-    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
-    pub(crate) lease_name: String,
-
-    /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
-    pub(crate) giveway_namespace: String,
-}
-
-/// Flags of `pause`, `observe` and `resume`.
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
-Examples:
-  kubectl giveway pause            In case of problems: gate no pod, and start no eviction.
-  kubectl giveway observe          What would it do? kubectl get preemptions, of the state Observed.
-  kubectl giveway resume           As the chart says.
-
-`pause` and `observe` write `mode: off` or `mode: observe` to the ConfigMap giveway-mode in Giveway's namespace, and `resume`
-deletes it. The operator applies it within moments, without a restart. Plans with evictions left are cancelled: if some pods
-of a PodGroup in mode PodGroup were evicted, its other pods are evicted too, and no other pods are. You need the chart's Role
-giveway-switch.
-
-Exit status: 0 when it is written, also when it was so before; 1 when the cluster fails.")]
-pub(crate) struct SwitchFlags {
-    /// Ask the API server whether it would accept it, and write nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Name of the operator's Lease, which is there too where the operator runs outside of the cluster.
-    #[arg(long, value_name = "NAME", default_value = "giveway-operator", value_parser = names::subdomain)]
-    pub(crate) lease_name: String,
-
-    /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
-    pub(crate) giveway_namespace: String,
-}
-
-/// What can be adopted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClassKind {
-    /// A PriorityClass.
-    #[value(
-        name = "priorityclass",
-        aliases = ["priorityclasses", "pc", "priorityclass.scheduling.k8s.io", "priorityclasses.scheduling.k8s.io"]
-    )]
-    PriorityClass,
 }
 
 /// Flags of `export`.
@@ -554,10 +402,6 @@ pub(crate) struct CheckArgs {
     /// How to print the findings.
     #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]
     pub(crate) output: CheckFormat,
-
-    /// Namespace in which Giveway is installed.
-    #[arg(long, value_name = "NAME", default_value = "giveway-system", value_parser = names::label)]
-    pub(crate) giveway_namespace: String,
 }
 
 /// How to print findings, and history.
@@ -707,7 +551,7 @@ mod tests {
     fn the_help_names_everything_that_writes() {
         let help = Args::command().render_long_help().to_string();
         let line = help.lines().find(|line| line.ends_with("write to the cluster.")).unwrap();
-        for command in ["adopt", "release", "pause", "observe", "resume", "cleanup", "uninstall", "check --gang"] {
+        for command in ["adopt", "release", "mode", "cleanup", "check --gang"] {
             assert!(line.contains(&format!("`{command}`")), "{command} is not in: {line}");
         }
     }

@@ -45,7 +45,15 @@ pub(crate) struct ClusterConnection {
     /// User name to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]
     impersonate: Option<String>,
+    /// Namespace in which Giveway is installed; without it that of the Service in its webhook configuration, or giveway-system.
+    #[arg(long, global = true, hide = true, value_name = "NAME", value_parser = names::label)]
+    giveway_namespace: Option<String>,
 }
+
+/// Namespace in which Giveway is installed, unless a flag or its webhook configuration says otherwise.
+const GIVEWAY_NAMESPACE: &str = "giveway-system";
+/// Path of the webhook configuration whose Service is in Giveway's namespace.
+const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/giveway";
 
 /// API client of a cluster.
 pub(crate) struct Api {
@@ -53,6 +61,8 @@ pub(crate) struct Api {
     timeout: Duration,
     /// The namespace of the flag, or of the context.
     pub(crate) namespace: String,
+    /// The value of `--giveway-namespace`.
+    giveway_namespace: Option<String>,
 }
 
 impl ClusterConnection {
@@ -72,7 +82,8 @@ impl ClusterConnection {
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
-        Ok(Api { client, timeout: self.request_timeout, namespace })
+        let giveway_namespace = self.giveway_namespace.clone();
+        Ok(Api { client, timeout: self.request_timeout, namespace, giveway_namespace })
     }
 
     async fn config(&self) -> Result<Config, CliError> {
@@ -129,6 +140,19 @@ impl RequestError {
 }
 
 impl Api {
+    /// Returns the namespace in which Giveway is installed: that of the flag, otherwise that of the Service in Giveway's webhook
+    /// configuration, otherwise `giveway-system`. Only administrators can write the webhook configuration; a search by labels would
+    /// find what a tenant created.
+    pub(crate) async fn giveway_namespace(&self) -> String {
+        if let Some(name) = &self.giveway_namespace {
+            return name.clone();
+        }
+        // Without the right to read it, or after an uninstall, the default counts.
+        let configuration = self.get::<Value>(CONFIGURATION).await;
+        let Ok(Got::Found(configuration)) = configuration else { return GIVEWAY_NAMESPACE.to_owned() };
+        service_namespace(&configuration).unwrap_or(GIVEWAY_NAMESPACE).to_owned()
+    }
+
     /// Sends one GET. A missing object, an unknown kind and a missing permission are not errors.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
         got(self.call(Method::GET, path, Vec::new()).await, path)
@@ -232,6 +256,13 @@ impl Api {
     }
 }
 
+/// Returns the namespace of the Service in a webhook configuration, or `None` if it calls a URL.
+fn service_namespace(configuration: &Value) -> Option<&str> {
+    let mut webhooks = configuration["webhooks"].as_array()?.iter();
+    let found = webhooks.find_map(|webhook| webhook["clientConfig"]["service"]["namespace"].as_str());
+    found.filter(|name| giveway_crds::names::is_label(name))
+}
+
 /// Returns the result of a GET at this path.
 fn got<T>(answer: Result<T, RequestError>, path: &str) -> Result<Got<T>, CliError> {
     match answer {
@@ -289,8 +320,23 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::duration;
+    use super::{duration, service_namespace};
+    use serde_json::json;
     use std::time::Duration;
+
+    #[test]
+    fn the_namespace_of_giveway_is_that_of_the_service_in_the_webhook_configuration() {
+        let webhook = |config: serde_json::Value| json!({"webhooks": [{"clientConfig": config}]});
+        let service = webhook(json!({"service": {"name": "giveway-webhook", "namespace": "gw"}}));
+        assert_eq!(service_namespace(&service), Some("gw"));
+        for none in [
+            webhook(json!({"url": "https://127.0.0.1:9443"})),
+            json!({}),
+            webhook(json!({"service": {"namespace": "a/b"}})),
+        ] {
+            assert_eq!(service_namespace(&none), None, "{none}");
+        }
+    }
 
     #[test]
     fn a_request_timeout_is_read_as_kubectl_reads_it() {

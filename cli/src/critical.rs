@@ -2,43 +2,26 @@
 //! without changes to the cluster.
 
 use crate::answer::{GraceLine, PlanAnswer, RescueLine, placed};
-use crate::args::CriticalFlags;
 use crate::error::CliError;
 use crate::world::{World, preemptor_of};
 use giveway_crds::condition::Reason;
 use giveway_crds::{critical, keys};
 use giveway_planner::model::Pod;
 use giveway_planner::rescue::{Eviction, can_taint, is_shortened, room_for, taint};
-use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, Terms, rescue};
-
-/// Returns the operator's default settings for critical add-ons.
-pub(crate) fn usual_terms() -> Terms {
-    Terms { namespaces: [critical::NAMESPACE.to_owned()].into(), stranded: false }
-}
-
-impl CriticalFlags {
-    /// Returns the settings in the flags.
-    pub(crate) fn terms(&self) -> Terms {
-        match &self.critical_namespaces {
-            Some(names) => Terms { namespaces: names.iter().cloned().collect(), stranded: self.stranded },
-            None => Terms { stranded: self.stranded, ..usual_terms() },
-        }
-    }
-}
+use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, rescue};
 
 /// Returns the answer for an existing pod.
 ///
 /// # Errors
 /// The pod is not a critical add-on.
-pub(crate) fn plan(world: &World, key: &ObjectKey, terms: &Terms) -> Result<PlanAnswer, CliError> {
-    let pod = world.cluster.pod(key).filter(|pod| terms.evicts_for(pod));
-    let pod =
-        pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key, terms) })?;
-    Ok(decide(world, pod, terms))
+pub(crate) fn plan(world: &World, key: &ObjectKey) -> Result<PlanAnswer, CliError> {
+    let pod = world.cluster.pod(key).filter(|pod| world.addons.evicts_for(pod));
+    let pod = pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key) })?;
+    Ok(decide(world, pod))
 }
 
 /// Returns the answer for a critical add-on.
-pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> PlanAnswer {
+pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
     let (key, preemptor) = (&pod.key, Preemptor::Pod(pod.key.clone()));
     let mut answer = PlanAnswer {
         strategy: critical::STRATEGY,
@@ -48,7 +31,7 @@ pub(crate) fn decide(world: &World, pod: &Pod, terms: &Terms) -> PlanAnswer {
         ..PlanAnswer::default()
     };
     let context = world.context(&preemptor, Strategy::default());
-    match rescue(&world.cluster, key, terms, &context) {
+    match rescue(&world.cluster, key, &world.addons, &context) {
         Rescue::Nothing => {
             answer.schedulable = true;
             answer.message = not_waiting(world, pod);
@@ -148,19 +131,16 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
     notes
 }
 
-fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
+fn not_critical(world: &World, key: &ObjectKey) -> String {
     let Some(pod) = world.cluster.pod(key) else { return format!("pod/{key} does not exist") };
-    let names: Vec<&str> = terms.namespaces.iter().map(String::as_str).collect();
+    let names: Vec<&str> = world.addons.namespaces.iter().map(String::as_str).collect();
     let places = match names.as_slice() {
         [] => "no namespace".to_owned(),
         [one] => format!("namespace {one}"),
         more => format!("namespaces {}", more.join(", ")),
     };
-    if terms.is_critical(pod) {
-        return format!(
-            "pod/{key} is no critical add-on: its priority {} counts only in {places} (--critical-namespaces)",
-            pod.priority
-        );
+    if world.addons.is_critical(pod) {
+        return format!("pod/{key} is no critical add-on: its priority {} counts only in {places}", pod.priority);
     }
     let annotation = format!("annotation {}: \"true\"", keys::ANNOTATION_CRITICAL);
     let lacks = match pod.asks_critical {
@@ -168,9 +148,7 @@ fn not_critical(world: &World, key: &ObjectKey, terms: &Terms) -> String {
         false => format!("it has no {annotation}, which counts in {places}"),
     };
     let (priority, critical) = (pod.priority, critical::PRIORITY);
-    format!(
-        "pod/{key} is no critical add-on: its priority {priority} is below {critical}, and {lacks} (--critical-namespaces)"
-    )
+    format!("pod/{key} is no critical add-on: its priority {priority} is below {critical}, and {lacks}")
 }
 
 #[cfg(test)]
@@ -198,7 +176,7 @@ mod tests {
     }
 
     fn decided(world: &World, name: &str) -> Value {
-        let answer = plan(world, &ObjectKey::new("kube-system", name), &usual_terms()).unwrap();
+        let answer = plan(world, &ObjectKey::new("kube-system", name)).unwrap();
         serde_json::to_value(answer).unwrap()
     }
 

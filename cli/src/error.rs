@@ -44,10 +44,10 @@ pub(crate) enum CliError {
     OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },
     #[error("{file}: {kind} {object}: {problem}")]
     Refused { file: String, kind: String, object: String, problem: String },
-    #[error(
-        "nothing is named that could be released: name classes, as in `kubectl giveway release priorityclass NAME...`, or use '--all' for every managed class, or '--taints' for the operator's taints on nodes"
-    )]
-    NothingToRelease,
+    #[error("{0}: use '--yes' where standard input is no terminal")]
+    NoConfirmation(&'static str),
+    #[error("the mode was not changed, because the answer was not yes")]
+    NotConfirmed,
     #[error("{0}")]
     NoSuchObject(String),
     #[error("{0}")]
@@ -63,7 +63,7 @@ pub(crate) enum CliError {
     #[error("{what}: {problem}")]
     Cluster { what: String, problem: String },
     #[error(
-        "nothing was removed, because Giveway still runs: {0}. It would put back what is removed from pods, groups and nodes, and what `pause` and `observe` wrote would be undone: uninstall the chart first, or let this happen all the same with '--force'"
+        "nothing was removed, because Giveway still runs: {0}. It would put back what is removed from pods, groups and nodes, and what `kubectl giveway mode` wrote would be undone: uninstall the chart first, or let this happen all the same with '--force'"
     )]
     StillRuns(String),
     #[error(
@@ -82,6 +82,7 @@ impl CliError {
             | Self::Cluster { .. }
             | Self::StillRuns(_)
             | Self::OperatorLeads(_)
+            | Self::NotConfirmed
             | Self::Class { .. }
             | Self::Write { .. } => 1,
             _ => 2,

@@ -1,6 +1,6 @@
 //! `kubectl giveway`: plans for a live cluster or a snapshot of one, puts priority classes under Giveway's management,
-//! switches Giveway's mode, and checks an installation. Only `adopt`, `release`, `pause`, `observe`, `resume`,
-//! `cleanup`, `uninstall` and `check --gang` write to a cluster.
+//! switches Giveway's mode, and checks an installation. Only `adopt`, `release`, `mode`, `cleanup`
+//! and `check --gang` write to a cluster.
 //!
 //! Exit status: 0 with an answer (also if the answer is "unschedulable"); 1 if the cluster or the output fails, or
 //! `check` finds an error; 2 for invalid input.
@@ -20,10 +20,10 @@
 //! why/                   one page about a group or pod
 //! history/               past preemptions
 //! adopt/                 adopt and release priority classes
-//! switch                 Giveway's mode: enforce, observe or off
-//! taints/                removes the operator's taints from nodes
+//! mode                   Giveway's mode: enforce, observe or off
+//! taints/                removes the operator's taints from nodes (`cleanup taints`)
 //! job                    a command in a Job of the chart: retries, and the end of its rights
-//! uninstall/             removes Giveway's marks from other objects, or from deleted groups of a namespace (`cleanup`)
+//! cleanup/               removes Giveway's marks from other objects, or from deleted groups of a namespace
 //! convert/               PodGroups from and to native ones
 //! check/                 checks of the installation
 //! ```
@@ -33,6 +33,7 @@ mod anonymize;
 mod answer;
 mod args;
 mod check;
+mod cleanup;
 mod connect;
 mod convert;
 mod critical;
@@ -43,6 +44,7 @@ mod history;
 mod job;
 mod live;
 mod manual;
+mod mode;
 mod names;
 mod nesting;
 mod not_evicted;
@@ -51,16 +53,14 @@ mod plan;
 mod role;
 mod snapshot;
 mod submit;
-mod switch;
 mod taints;
-mod uninstall;
 mod why;
 mod world;
 
+use args::cleanup::CleanupSubject;
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
 use error::CliError;
-use giveway_crds::mode::Mode;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -72,13 +72,13 @@ fn main() -> ExitCode {
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
-        Command::Release(flags) if flags.taints => taints::release(flags, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),
-        Command::Uninstall(flags) => uninstall::run(flags, &args.connection),
-        Command::Cleanup(flags) => uninstall::namespace::run(flags, &args.connection),
-        Command::Pause(flags) => switch::to(Mode::Off, flags, &args.connection),
-        Command::Observe(flags) => switch::to(Mode::Observe, flags, &args.connection),
-        Command::Resume(flags) => switch::resume(flags, &args.connection),
+        Command::Mode(flags) => mode::run(flags, &args.connection),
+        Command::Cleanup(flags) => match &flags.subject {
+            CleanupSubject::All(flags) => cleanup::run(flags, &args.connection),
+            CleanupSubject::Taints(flags) => taints::run(flags, &args.connection),
+            CleanupSubject::Finalizers(flags) => cleanup::namespace::run(flags, &args.connection),
+        },
         Command::Check(flags) => check::run(flags, &args.connection),
         Command::Export(flags) => convert::export(flags, &args.connection).map(|()| 0),
         Command::Import(flags) => convert::import(flags, &args.connection).map(|()| 0),

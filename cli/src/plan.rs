@@ -24,7 +24,6 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
             Ok((World::of_cluster(&api, |_| true).await?, api.namespace.clone()))
         })?,
     };
-    world.cluster.spare_critical_addons(Some(args.critical_flags.terms().namespaces));
     let strategy = args.strategy;
     let mut answer = match &args.preemptor {
         Some(target) => {
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
                 return Err(CliError::NoPreemptor { file: world.source, preemptor });
             }
             match args.critical {
-                true => critical::plan(&world, preemptor.key(), &args.critical_flags.terms())?,
+                true => critical::plan(&world, preemptor.key())?,
                 false => PlanAnswer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str()),
             }
         }

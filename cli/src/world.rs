@@ -12,7 +12,7 @@ use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
-use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy};
+use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy, Terms};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
     /// The stored plans, by name.
     pub(crate) plans: BTreeMap<String, StoredPlan>,
+    /// Which pods are critical add-ons.
+    pub(crate) addons: Terms,
     /// UIDs of pods of a live cluster that are still terminating 30 s after their grace period: the planner does not
     /// wait for them.
     overdue: BTreeSet<SmolStr>,
@@ -64,7 +66,7 @@ impl Gathering {
         let mut world = World { source, ..World::default() };
         // Pods of classes that are not managed have their policy only in their spec.
         world.cluster.trust_pod_policy = true;
-        world.cluster.spare_critical_addons(Some([critical::NAMESPACE.to_owned()].into()));
+        world.set_critical_namespaces(critical::NAMESPACE);
         let latest = live.then(|| Timestamp::now() - SignedDuration::from_secs(30));
         Self { world, parts: BTreeMap::new(), latest }
     }
@@ -231,11 +233,20 @@ impl World {
         }
     }
 
-    /// Reads the chart's protected namespaces, and those in which groups are served.
+    /// Sets the namespaces of critical add-ons, separated by commas.
+    fn set_critical_namespaces(&mut self, names: &str) {
+        self.addons.namespaces = names_in(names).map(str::to_owned).collect();
+        self.cluster.spare_critical_addons(Some(self.addons.namespaces.clone()));
+    }
+
+    /// Reads the chart's protected namespaces, those of critical add-ons, and those in which groups are served.
     fn rule_namespaces(&mut self, policy: &Value) {
         let annotations = &policy["metadata"]["annotations"];
+        if let Some(names) = annotations[keys::ANNOTATION_CRITICAL_NAMESPACES].as_str() {
+            self.set_critical_namespaces(names);
+        }
         let Some(names) = annotations[keys::ANNOTATION_PROTECTED].as_str() else { return };
-        self.cluster.protect_namespaces(protected_names(names).map(str::to_owned).collect());
+        self.cluster.protect_namespaces(names_in(names).map(str::to_owned).collect());
         let selector = annotations[keys::ANNOTATION_SERVED].as_str().map(serde_json::from_str::<LabelSelector>);
         match selector.transpose() {
             Ok(selector) => self.cluster.serve_groups_in(selector.as_ref()),
@@ -331,8 +342,8 @@ pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
     if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
 }
 
-/// Splits the [annotation](keys::ANNOTATION_PROTECTED) that the chart writes into names.
-pub(crate) fn protected_names(annotation: &str) -> impl Iterator<Item = &str> {
+/// Splits an annotation that the chart writes, such as [that of protected namespaces](keys::ANNOTATION_PROTECTED), into names.
+pub(crate) fn names_in(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').filter(|name| !name.is_empty())
 }
 

@@ -77,6 +77,8 @@ pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespa
 /// Annotation of the same policy: the LabelSelector of the namespaces in which groups are served, in JSON, for the command line; absent
 /// where they are served in all.
 pub const ANNOTATION_SERVED: &str = "scheduling.giveway.dev/served-namespaces";
+/// Annotation of the same policy: the namespaces of critical add-ons, separated by commas, for the command line.
+pub const ANNOTATION_CRITICAL_NAMESPACES: &str = "scheduling.giveway.dev/critical-namespaces";
 
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";

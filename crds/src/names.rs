@@ -4,6 +4,8 @@
 pub const LONGEST_SUBDOMAIN: usize = 253;
 /// The longest name of a namespace.
 pub const LONGEST_LABEL: usize = 63;
+/// Name of the Lease, in Giveway's namespace, by which the operators elect their leader.
+pub const LEASE: &str = "giveway-operator";
 
 /// Whether this is an RFC 1123 subdomain, as the names of most objects are.
 pub fn is_subdomain(name: &str) -> bool {

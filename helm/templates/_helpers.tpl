@@ -3,11 +3,6 @@
 {{- if ne .Release.Namespace "giveway-system" }} --giveway-namespace {{ .Release.Namespace }}{{ end }}
 {{- end }}
 
-{{/* The flag that names the operator's Lease to the command that removes it, if it is not its default. */}}
-{{- define "giveway.ofLease" -}}
-{{- with .Values.operator.leaseName }}{{ if ne . "giveway-operator" }} --lease-name {{ . }}{{ end }}{{ end }}
-{{- end }}
-
 {{/* Labels of every object. Call with a dict of "root" and "component". */}}
 {{- define "giveway.labels" -}}
 {{ include "giveway.selector" . }}

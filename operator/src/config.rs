@@ -26,10 +26,6 @@ pub struct Config {
     #[arg(long, default_value_t = Mode::Enforce)]
     pub mode: Mode,
 
-    /// Name of the Lease for leader election.
-    #[arg(long, default_value = "giveway-operator")]
-    pub lease_name: String,
-
     /// Identity in the leader election, to which a random suffix is added. Default: the host name.
     #[arg(long, env = "GIVEWAY_IDENTITY")]
     pub identity: Option<String>,

@@ -38,6 +38,7 @@ use config::Config;
 use feeds::watch;
 use giveway_cluster::client;
 use giveway_crds::answers::managed_fields::LeaveOut;
+use giveway_crds::names::LEASE;
 use giveway_serving::patience::Patience;
 use kube::Client;
 use leadership::health;
@@ -84,7 +85,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let certificates = certificate::Options::new(&config).map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {
-        name: config.lease_name.clone(),
+        name: LEASE.to_owned(),
         namespace: config.namespace.clone(),
         identity: config.identity(),
         duration: Duration::from_secs(config.lease_duration_seconds),

@@ -295,8 +295,8 @@ impl<'a> Run<'a> {
         let problem = match self.gone {
             None => problem,
             Some(_) => format!(
-                "it does NOT exist now, and pods that name it are refused; it is kept in {}: run `kubectl giveway {} \
-                 priorityclass {}` again. The reason: {problem}",
+                "it does NOT exist now, and pods that name it are refused; it is kept in {}: run `kubectl giveway {} {}` \
+                 again. The reason: {problem}",
                 self.record_name(),
                 self.change,
                 self.name

@@ -56,7 +56,7 @@ fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
         ),
         false => (
             format!("PriorityClass {} ({}) preempts", class.name, class.value),
-            format!("kubectl giveway adopt priorityclass {}", class.name),
+            format!("kubectl giveway adopt {}", class.name),
         ),
     };
     let although = match class.managed {
@@ -150,7 +150,7 @@ mod tests {
         let pods: Vec<GuardedPod> = (0..7).map(|n| pod(&format!("web-{n}"), 10, 5000)).collect();
         let found = judged(vec![class("batch", 100, true)], pods);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].remedy, "kubectl giveway adopt priorityclass batch");
+        assert_eq!(found[0].remedy, "kubectl giveway adopt batch");
         assert!(
             found[0].message.starts_with(
                 "PriorityClass batch (100) preempts through kube-scheduler, and is above 7 guarded pods that are below \

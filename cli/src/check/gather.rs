@@ -10,11 +10,12 @@ use crate::adopt::store::ClassStore;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::live;
-use crate::switch;
+use crate::mode;
 use crate::world::World;
 use giveway_crds::breaker::OpenBreakers;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_THRESHOLD, GROUP};
 use giveway_crds::mode::{KEY, Mode};
+use giveway_crds::names::LEASE;
 use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -32,8 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of the managed class that is created in a dry run. It is never stored.
 const PROBE: &str = "giveway-check-probe";
-/// Default name of the Lease; the operator's Deployment may set another.
-const LEASE: &str = "giveway-operator";
 /// Default name of the Secret with the certificate; the webhook's Deployment may set another.
 const SECRET: &str = "giveway-webhook-tls";
 /// Field manager of the operator.
@@ -45,7 +44,6 @@ const OPERATOR: &str = "giveway-operator";
 /// The API server cannot be reached.
 pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, CliError> {
     let deployments = deployments(api, namespace).await?;
-    let lease = deployments.as_deref().ok().and_then(lease_name).unwrap_or_else(|| LEASE.to_owned());
     let configurations = "/apis/admissionregistration.k8s.io/v1";
     let mutating: Known<Option<MutatingWebhookConfiguration>> =
         get(api, &format!("{configurations}/mutatingwebhookconfigurations/giveway")).await?;
@@ -74,7 +72,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, Cl
         policies: policies(api).await?,
         serving: serving.map(|found| found.and_then(|secret| secret.data?.remove("tls.crt")).map(|bytes| bytes.0)),
         deployments: deployments.map(|all| all.iter().map(deployment).collect()),
-        lease: self::lease(api, namespace, lease).await?,
+        lease: lease(api, namespace, LEASE.to_owned()).await?,
         in_tree: in_tree(api).await?,
         autoscalers: autoscalers(api).await?,
         provisioning,
@@ -191,10 +189,6 @@ fn deployment(object: &DeploymentObject) -> Deployment {
     }
 }
 
-fn lease_name(deployments: &[DeploymentObject]) -> Option<String> {
-    argument(deployments, "--lease-name=")
-}
-
 /// Returns the mode in the operator's arguments.
 fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
     argument(deployments, "--mode=").and_then(|word| word.parse().ok())
@@ -215,7 +209,7 @@ fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
 }
 
 async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliError> {
-    let map: Known<Option<ConfigMap>> = get(api, &switch::path(namespace)).await?;
+    let map: Known<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
     Ok(map.map(|map| {
         let Some(map) = map else { return Switched::No };
         match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {

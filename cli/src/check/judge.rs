@@ -212,14 +212,14 @@ fn mode(facts: &Installation) -> Finding {
         }
         (Ok(Switched::Wrong(why)), _) => {
             let message = format!("{map}: {why}. The previous mode stays in force.");
-            return Finding::fail("mode", message, "kubectl giveway pause, observe or resume");
+            return Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart");
         }
         (Err(why), _) => return Finding::unknown("mode", "Whether the mode was switched", why),
     };
     let message = format!("{}, by {by}.", mode.restraint());
     match (mode, &facts.switched) {
         (Mode::Enforce, _) => Finding::ok("mode", message),
-        (_, Ok(Switched::To(_))) => Finding::warn("mode", message, "kubectl giveway resume"),
+        (_, Ok(Switched::To(_))) => Finding::warn("mode", message, "kubectl giveway mode chart"),
         _ => Finding::warn("mode", message, "helm upgrade with mode=enforce, when Giveway is to preempt again."),
     }
 }
@@ -315,10 +315,10 @@ fn interrupted(facts: &Installation) -> Vec<Finding> {
             .iter()
             .map(|one| {
                 let message = format!(
-                    "`{} priorityclass {}` was interrupted, or is at work now: the class may not exist.",
+                    "`{} {}` was interrupted, or is at work now: the class may not exist.",
                     one.change, one.class
                 );
-                let remedy = format!("kubectl giveway {} priorityclass {}", one.change, one.class);
+                let remedy = format!("kubectl giveway {} {}", one.change, one.class);
                 Finding { class: Some(one.class.clone()), ..Finding::fail("classes", message, remedy) }
             })
             .collect(),

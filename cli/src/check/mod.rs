@@ -23,10 +23,10 @@ use finding::{CheckReport, Finding, Status};
 
 /// Runs the checks and prints the findings. Returns the exit status: 1 if a check failed.
 pub(crate) fn run(args: &CheckArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let findings = if args.pre { pre::findings(args, connection)? } else { installed(args, connection)? };
+    let (namespace, findings) = if args.pre { pre::findings(args, connection)? } else { installed(args, connection)? };
     let ok = findings.iter().all(|finding| finding.status != Status::Fail);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let report = CheckReport { ok, version, namespace: args.giveway_namespace.clone(), findings };
+    let report = CheckReport { ok, version, namespace, findings };
     let text = match args.output {
         CheckFormat::Table => report.table(style::width()),
         CheckFormat::Json => {
@@ -38,16 +38,17 @@ pub(crate) fn run(args: &CheckArgs, connection: &ClusterConnection) -> Result<u8
     Ok(u8::from(!ok))
 }
 
-/// Returns the findings about an installation.
-fn installed(args: &CheckArgs, connection: &ClusterConnection) -> Result<Vec<Finding>, CliError> {
-    let (facts, gang) = block_on(async {
+/// Returns Giveway's namespace, and the findings about an installation there.
+fn installed(args: &CheckArgs, connection: &ClusterConnection) -> Result<(String, Vec<Finding>), CliError> {
+    let (namespace, facts, gang) = block_on(async {
         let api = connection.api().await?;
-        let facts = gather::facts(&api, &args.giveway_namespace).await?;
+        let namespace = api.giveway_namespace().await;
+        let facts = gather::facts(&api, &namespace).await?;
         let gang = match &args.gang {
             Some(image) => Some(gang::tried(&api, &api.namespace, image).await),
             None => None,
         };
-        Ok((facts, gang))
+        Ok((namespace, facts, gang))
     })?;
-    Ok(judge::all(&facts).into_iter().chain(gang).collect())
+    Ok((namespace, judge::all(&facts).into_iter().chain(gang).collect()))
 }

@@ -1,4 +1,4 @@
-//! `kubectl giveway release --taints`: removes the operator's taints from every node, if no operator does it any more.
+//! `kubectl giveway cleanup taints`: removes the operator's taints from every node, if no operator does it any more.
 //!
 //! A taint belongs to Giveway if it has the UID of a pod for which a `Preemption` of the strategy `critical-addon` was
 //! stored. Every other taint, even with the same key, is kept.
@@ -7,7 +7,7 @@ mod node;
 mod own;
 pub(crate) mod store;
 
-use crate::args::ReleaseArgs;
+use crate::args::cleanup::CleanTaintsArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::job;
@@ -32,15 +32,15 @@ impl CleanupMode {
     }
 }
 
-/// Runs `release --taints`. Returns the exit status.
-pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let work = async || release_all(args, connection).await;
+/// Runs `cleanup taints`. Returns the exit status.
+pub(crate) fn run(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let work = async || remove_all(args, connection).await;
     block_on(job::run(&args.job, None, connection, work))
 }
 
-async fn release_all(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+async fn remove_all(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
-    let status = all(connection.api().await?, args.flags.dry_run, &mut telling).await?;
+    let status = all(connection.api().await?, args.dry_run, &mut telling).await?;
     telling.end()?;
     Ok(status)
 }

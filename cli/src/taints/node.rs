@@ -42,7 +42,7 @@ pub(super) async fn clear(
     }
     Err(failed(format!(
         "spec.taints: others changed the node between reading and writing it, {ATTEMPTS} times in a row: run `kubectl \
-         giveway release --taints` again"
+         giveway cleanup taints` again"
     )))
 }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_attempts_are_bounded_and_a_deleted_node_has_no_taint() {
         let said = run(Busy::new(100).clear()).unwrap_err().to_string();
-        let words = "node/n: spec.taints: others changed the node between reading and writing it, 10 times in a row: run `kubectl giveway release --taints` again";
+        let words = "node/n: spec.taints: others changed the node between reading and writing it, 10 times in a row: run `kubectl giveway cleanup taints` again";
         assert_eq!(said, words);
         let deleted = Busy::new(1);
         *deleted.node.borrow_mut() = None;

@@ -1,4 +1,4 @@
-//! API calls of `release --taints`: nodes, and the plans that identify Giveway's taints.
+//! API calls of `cleanup taints`: nodes, and the plans that identify Giveway's taints.
 
 use super::node::NodeClient;
 use super::own;

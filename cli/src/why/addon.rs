@@ -2,7 +2,6 @@
 
 use super::Evidence;
 use super::events::{Happening, OPERATOR, age};
-use crate::critical;
 use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys;
@@ -28,11 +27,11 @@ pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     is_addon(world, pod).then(|| text.to_owned())
 }
 
-/// Returns true for a critical add-on by the operator's default settings, and for a pod that has a plan as a critical
+/// Returns true for a critical add-on by the chart's settings, and for a pod that has a plan as a critical
 /// add-on.
 fn is_addon(world: &World, pod: &Pod) -> bool {
     let helped = |plan: &StoredPlan| plan.critical_addon.is_some() && plan.preemptor.uid == pod.uid.as_str();
-    pod.group.is_none() && (critical::usual_terms().evicts_for(pod) || world.plans.values().any(helped))
+    pod.group.is_none() && (world.addons.evicts_for(pod) || world.plans.values().any(helped))
 }
 
 impl Evidence {

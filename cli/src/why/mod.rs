@@ -183,7 +183,7 @@ impl Evidence {
         }
         if let Some(pod) = self.addon() {
             if !pod.bound() && pod.live() {
-                self.answer = Some(critical::decide(&self.world, pod, &critical::usual_terms()));
+                self.answer = Some(critical::decide(&self.world, pod));
             }
             return;
         }

@@ -107,6 +107,14 @@ fn if_no_node_can_be_freed_the_nearest_is_named_and_the_exit_status_is_0() {
     );
 }
 
+/// The snapshot with the policy of a chart whose value `criticalAddons.namespaces` has these namespaces.
+fn with_namespaces(names: &str) -> String {
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "giveway-namespaces", "annotations": {
+            "scheduling.giveway.dev/protected-namespaces": "", "scheduling.giveway.dev/critical-namespaces": names}}});
+    format!("{}\n---\n{policy}\n", include_str!("../data/critical.yaml"))
+}
+
 #[test]
 fn a_pod_that_is_no_critical_add_on_is_rejected_with_the_missing_requirement() {
     let critical = "is no critical add-on: its priority";
@@ -115,31 +123,18 @@ fn a_pod_that_is_no_critical_add_on_is_rejected_with_the_missing_requirement() {
         &["--for", "pod/web-7d9f-a", "-n", "shop"],
         &format!(
             "critical.yaml: pod/shop/web-7d9f-a {critical} 0 is below 2000000000, and it has no {annotation}, which counts \
-             in namespace kube-system (--critical-namespaces)"
+             in namespace kube-system"
         ),
     );
-    refused(
-        &["--for", "pod/tenant", "-n", "shop", "--critical-namespaces", "b,a"],
-        &format!(
-            "critical.yaml: pod/shop/tenant {critical} 7 is below 2000000000, and its {annotation} counts only in \
-             namespaces a, b (--critical-namespaces)"
-        ),
+    let args = ["plan", "--critical", "--snapshot", "-", "--for", "pod/tenant", "-n", "shop", "-o", "json"];
+    let planned = |names: &str| crate::common::giveway_with(&args, None, &with_namespaces(names));
+    let elsewhere = planned("a,b");
+    let words = format!(
+        "error: standard input: pod/shop/tenant {critical} 7 is below 2000000000, and its {annotation} counts only in \
+         namespaces a, b"
     );
-    let its = giveway(&[
-        "plan",
-        "--critical",
-        "--snapshot",
-        "critical.yaml",
-        "--for",
-        "pod/tenant",
-        "-n",
-        "shop",
-        "--critical-namespaces",
-        "shop,kube-system",
-        "-o",
-        "json",
-    ]);
-    assert_eq!(its.json()["criticalAddon"]["step"], 2);
+    assert_eq!((elsewhere.status, elsewhere.err.trim_end()), (Some(2), words.as_str()));
+    assert_eq!(planned("shop,kube-system").json()["criticalAddon"]["step"], 2);
 }
 
 #[test]
@@ -149,8 +144,7 @@ fn a_pod_of_a_system_class_in_another_namespace_is_refused() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod]}).to_string();
     let args = ["plan", "--critical", "--for", "pod/web", "-n", "shop", "--snapshot", "-"];
     let printed = crate::common::giveway_with(&args, None, &list);
-    let words = "pod/shop/web is no critical add-on: its priority 2000000000 counts only in namespace kube-system \
-                 (--critical-namespaces)";
+    let words = "pod/shop/web is no critical add-on: its priority 2000000000 counts only in namespace kube-system";
     assert_eq!(printed.status, Some(2));
     assert!(printed.err.contains(words), "{}", printed.err);
 }
@@ -167,38 +161,4 @@ fn flags_that_do_not_go_together() {
         "the argument '--critical' cannot be used with '--strategy <NAME>'",
     );
     refused(&["--for", "pod/missing"], "critical.yaml: pod/default/missing is not in it");
-    for flag in [&["--stranded"][..], &["--critical-namespaces", "a"]] {
-        let printed = giveway(&[&["plan", "--snapshot", "critical.yaml", "--for", "pod/dns"], flag].concat());
-        assert_eq!(printed.status, Some(2));
-        let message = "error: the following required arguments were not provided:\n  --critical\n";
-        assert!(printed.err.starts_with(message), "{}", printed.err);
-    }
-}
-
-/// A critical pod that can run only on n1, beside a pod of the same priority that fits on n2.
-fn stranded(more: &[&str]) -> Value {
-    let node = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-            "status": {"allocatable": {"cpu": "1", "pods": "9"}}})
-    };
-    let pod = |name: &str, spec: Value| {
-        let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "namespace": "kube-system", "uid": name},
-            "spec": {"priority": 2_000_000_000, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-        pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        pod
-    };
-    let only = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}}});
-    let items = [node("n1"), node("n2"), pod("neighbour", json!({"nodeName": "n1"})), pod("agent", only)];
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let args = ["plan", "--critical", "--for", "pod/agent", "-n", "kube-system", "--snapshot", "-", "-o", "json"];
-    crate::common::giveway_with(&[&args, more].concat(), None, &list).json()
-}
-
-#[test]
-fn a_stranded_pod_displaces_pods_of_equal_priority_only_with_the_flag() {
-    assert_eq!(stranded(&[])["reason"], "CriticalAddonUnschedulable");
-    assert_eq!(stranded(&["--stranded"])["victimPods"], json!(["kube-system/neighbour"]));
 }

@@ -186,12 +186,11 @@ fn a_cluster_that_cannot_be_reached_is_exit_status_1() {
 
 #[test]
 fn commands_that_change_classes_report_missing_and_superfluous_arguments() {
-    let rows: [(&[&str], &str); 6] = [
-        (&["adopt"], "the following required arguments were not provided:\n  <KIND>\n  <NAME>..."),
-        (&["adopt", "priorityclass"], "the following required arguments were not provided:\n  <NAME>..."),
-        (&["adopt", "pod", "p"], "invalid value 'pod' for '<KIND>'\n  [possible values: priorityclass]"),
-        (&["release"], "or use '--all' for every managed class, or '--taints' for the operator's taints on nodes"),
-        (&["release", "priorityclass", "p", "--all"], "the argument '[NAME]...' cannot be used with '--all'"),
+    let rows: [(&[&str], &str); 5] = [
+        (&["adopt"], "the following required arguments were not provided:\n  <NAME>..."),
+        (&["release"], "the following required arguments were not provided:\n  <NAME>..."),
+        (&["release", "--dry-run"], "the following required arguments were not provided:\n  <NAME>..."),
+        (&["release", "p", "--all"], "the argument '[NAME]...' cannot be used with '--all'"),
         (&["check", "-o", "dot"], "invalid value 'dot' for '--output <OUTPUT>'\n  [possible values: table, json]"),
     ];
     for (args, message) in rows {
@@ -202,8 +201,30 @@ fn commands_that_change_classes_report_missing_and_superfluous_arguments() {
 }
 
 #[test]
+fn mode_off_needs_a_confirmation_and_cleanup_a_subject() {
+    let rows: [(&[&str], &str); 4] = [
+        (&["mode"], "the following required arguments were not provided:\n  <MODE>"),
+        (&["mode", "pause"], "invalid value 'pause' for '<MODE>'\n  [possible values: enforce, observe, off, chart]"),
+        (
+            &["mode", "off"],
+            "the API server adds no gate to an existing pod: use '--yes' where standard input is no terminal",
+        ),
+        (&["cleanup", "taints", "--force"], "unexpected argument '--force' found"),
+    ];
+    for (args, message) in rows {
+        let printed = giveway_with(args, None, "y\n");
+        assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{args:?}: {}", printed.err);
+        assert!(printed.err.contains(message), "{args:?}: {message} is not in:\n{}", printed.err);
+    }
+    let printed = giveway_with(&["cleanup", "-n", "team"], None, "");
+    assert_eq!((printed.status, printed.out.as_str()), (Some(2), ""), "{}", printed.err);
+    let words = "requires a subcommand but one was not provided\n  [subcommands: all, taints, finalizers";
+    assert!(printed.err.contains(words), "{}", printed.err);
+}
+
+#[test]
 fn without_a_kubeconfig_nothing_is_checked_or_changed() {
-    for args in [&["check"][..], &["adopt", "priorityclass", "high"], &["release", "--all"]] {
+    for args in [&["check"][..], &["adopt", "high"], &["release", "--all"], &["mode", "off", "--yes"]] {
         let printed = giveway_with(args, None, "");
         assert_eq!((printed.status, printed.out.as_str()), (Some(1), ""), "{args:?}: {}", printed.err);
         assert!(printed.err.starts_with("error: kubeconfig: "), "{args:?}: {}", printed.err);
@@ -251,14 +272,13 @@ fn a_name_that_the_api_server_refuses_is_refused_with_its_field() {
 fn names_on_the_command_line_never_leave_their_place_in_a_path() {
     for name in ["", "a/b", "a?b", "a b/../c", "..", "-"] {
         let owned = |text: &str| text.replace("NAME", name);
-        let rows: [(&[&str], &str); 13] = [
-            (&["uninstall", "--force", "--lease-name=NAME"], "--lease-name <NAME>"),
-            (&["pause", "--lease-name=NAME"], "--lease-name <NAME>"),
-            (&["uninstall", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+        let rows: [(&[&str], &str); 12] = [
+            (&["cleanup", "all", "--force", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+            (&["mode", "off", "--yes", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
             (&["check", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
-            (&["adopt", "priorityclass", "a", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
-            (&["adopt", "priorityclass", "--", "NAME"], "<NAME>..."),
-            (&["release", "priorityclass", "--", "NAME"], "[NAME]..."),
+            (&["adopt", "a", "--giveway-namespace=NAME"], "--giveway-namespace <NAME>"),
+            (&["adopt", "--", "NAME"], "<NAME>..."),
+            (&["release", "--", "NAME"], "[NAME]..."),
             (&["why", "-A", "--namespace=NAME"], "--namespace <NAME>"),
             (&["why", "pod/NAME"], "[KIND/NAME]"),
             (&["why", "jobset/NAME"], "[KIND/NAME]"),

@@ -10,11 +10,10 @@ const HEAD: &str = "# Reference: the command line
 What `kubectl giveway --help` prints, and `--help` of each command. [The plugin](../cli.md) shows what comes back.
 ";
 
+/// Returns the help of a command, or of a subcommand: its words are separated by spaces.
 fn help(command: &str) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-giveway"));
-    if !command.is_empty() {
-        program.arg(command);
-    }
+    program.args(command.split_whitespace());
     let out = program.arg("--help").env("NO_COLOR", "1").output().unwrap();
     assert!(out.status.success(), "{command} --help: {}", String::from_utf8_lossy(&out.stderr));
     let text = String::from_utf8(out.stdout).unwrap();
@@ -32,12 +31,24 @@ fn own(text: &str) -> String {
     }
 }
 
+/// Returns the commands that a help lists.
+fn commands(help: &str) -> Vec<&str> {
+    let list = help.split_once("Commands:\n").map(|(_, rest)| rest.split_once("\n\n").unwrap_or((rest, "")).0);
+    // A line that continues a description is indented more deeply.
+    let names = list.into_iter().flat_map(str::lines).filter(|line| !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
 fn page() -> String {
     let all = help("");
-    let commands = all.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
     let mut page = format!("{HEAD}\n```text\n{}\n```\n", all.trim());
-    for command in commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        page += &format!("\n## {command}\n\n```text\n{}\n```\n", own(&help(command)).trim());
+    for command in commands(&all) {
+        let text = help(command);
+        page += &format!("\n## {command}\n\n```text\n{}\n```\n", own(&text).trim());
+        for subject in commands(&text) {
+            let words = format!("{command} {subject}");
+            page += &format!("\n### {words}\n\n```text\n{}\n```\n", own(&help(&words)).trim());
+        }
     }
     page
 }

@@ -191,7 +191,7 @@ pub static NAMESPACE: Kind = Kind::new(
 pub static POLICY: Kind = Kind::new(
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
     "metadata(name= annotations(scheduling.giveway.dev/protected-namespaces@namespaces \
-     scheduling.giveway.dev/served-namespaces@selector))",
+     scheduling.giveway.dev/served-namespaces@selector scheduling.giveway.dev/critical-namespaces@namespaces))",
 );
 
 /// PodGroups of Giveway.
@@ -452,7 +452,8 @@ mod tests {
         let of_classes = [keys::ANNOTATION_MANAGED, keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTATION_THRESHOLD];
         assert_eq!(keys_of(&PRIORITY_CLASS, "annotations"), of_classes);
         assert_eq!(keys_of(&NAMESPACE, "annotations"), [keys::ANNOTATION_NEVER_EVICT]);
-        assert_eq!(keys_of(&POLICY, "annotations"), [keys::ANNOTATION_PROTECTED, keys::ANNOTATION_SERVED]);
+        let of_policy = [keys::ANNOTATION_PROTECTED, keys::ANNOTATION_SERVED, keys::ANNOTATION_CRITICAL_NAMESPACES];
+        assert_eq!(keys_of(&POLICY, "annotations"), of_policy);
         assert_eq!(keys_of(&POD_GROUP, "labels"), [keys::LABEL_MANAGED_BY, keys::LABEL_GANG]);
         assert_eq!(keys_of(&REQUEST, "labels"), [keys::LABEL_PROVISIONING]);
         assert!(CONFIG_MAP.object().field("data").and_then(|data| data.field(mode::KEY)).is_some());

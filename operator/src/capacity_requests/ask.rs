@@ -287,7 +287,7 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     match class {
         Some(class) if class.scheduler_policy == PreemptionPolicy::Never => Ok(Some(class.name.clone())),
         _ => Err("kube-scheduler would preempt other pods for placeholders of a priority class that is not managed; \
-                  `kubectl giveway adopt priorityclass` makes it managed"
+                  `kubectl giveway adopt` makes it managed"
             .to_owned()),
     }
 }

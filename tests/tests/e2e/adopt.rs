@@ -117,19 +117,19 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
     world.apply(&manifest).await.unwrap();
     let before = classes(world).get("high").await.unwrap();
 
-    let elsewhere = ["adopt", "priorityclass", "high", "--giveway-namespace", "elsewhere"];
+    let elsewhere = ["adopt", "high", "--giveway-namespace", "elsewhere"];
     expect_failure(
         &giveway(world, &elsewhere).await,
         1,
         "error: PriorityClass high: namespaces \"elsewhere\" not found: --giveway-namespace names the namespace in which Giveway is installed",
     );
 
-    let preview = giveway(world, &["adopt", "priorityclass", "high", "--dry-run"]).await;
+    let preview = giveway(world, &["adopt", "high", "--dry-run"]).await;
     let shown: PriorityClass = serde_yaml_ng::from_str(preview.ok()).unwrap();
     assert!(is_managed(&shown) && shown.metadata.uid.is_none(), "{}", preview.out);
     assert_eq!(classes(world).get("high").await.unwrap(), before, "a dry run writes nothing");
 
-    let adopted = giveway(world, &["adopt", "priorityclass", "high"]).await;
+    let adopted = giveway(world, &["adopt", "high"]).await;
     assert_eq!(adopted.ok(), "priorityclass.scheduling.k8s.io/high adopted\n");
     assert!(adopted.err.contains("until it exists again, new pods that name it are rejected"), "{}", adopted.err);
     let class = classes(world).get("high").await.unwrap();
@@ -140,7 +140,7 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
         (1000, &before.description, &before.metadata.labels, Some("5000"))
     );
     assert_eq!(remaining_records(world).await, Vec::<String>::new());
-    let again = giveway(world, &["adopt", "priorityclass", "high"]).await;
+    let again = giveway(world, &["adopt", "high"]).await;
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is managed already\n");
     // The original manifest can still be applied.
     world.apply(&manifest).await.unwrap();
@@ -164,7 +164,7 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
         "{planned}"
     );
 
-    let released = giveway(world, &["release", "priorityclass", "high"]).await;
+    let released = giveway(world, &["release", "high"]).await;
     assert_eq!(released.ok(), "priorityclass.scheduling.k8s.io/high released\n");
     let after = classes(world).get("high").await.unwrap();
     assert_eq!(after.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
@@ -175,12 +175,12 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
         annotations.insert(applied.to_owned(), annotation(&after, applied).unwrap().to_owned());
         Some(annotations)
     });
-    let again = giveway(world, &["release", "priorityclass", "high"]).await;
+    let again = giveway(world, &["release", "high"]).await;
     assert_eq!(again.ok(), "priorityclass.scheduling.k8s.io/high is not managed\n");
 
-    let system = giveway(world, &["adopt", "priorityclass", "system-cluster-critical"]).await;
+    let system = giveway(world, &["adopt", "system-cluster-critical"]).await;
     expect_failure(&system, 2, "a class whose name starts with system- cannot be managed");
-    let unknown = giveway(world, &["adopt", "priorityclass", "nope"]).await;
+    let unknown = giveway(world, &["adopt", "nope"]).await;
     expect_failure(&unknown, 2, "error: priorityclasses.scheduling.k8s.io \"nope\" not found");
     world.check_promises().await;
 }
@@ -190,8 +190,8 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     interrupt(world, "adopt", &usual).await;
     let check = giveway(world, &["check"]).await;
     assert_eq!(check.status, Some(1), "{}", check.out);
-    assert!(check.out.contains("`adopt priorityclass usual` was interrupted"), "{}", check.out);
-    let finished = giveway(world, &["adopt", "priorityclass", "usual"]).await;
+    assert!(check.out.contains("`adopt usual` was interrupted"), "{}", check.out);
+    let finished = giveway(world, &["adopt", "usual"]).await;
     assert_eq!(finished.ok(), "priorityclass.scheduling.k8s.io/usual adopted\n");
     assert!(finished.err.contains("an earlier `adopt` of PriorityClass usual was interrupted"), "{}", finished.err);
     let class = classes(world).get("usual").await.unwrap();
@@ -200,7 +200,7 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
 
     // `adopt` and `release` keep `globalDefault`.
     for (command, managed) in [("release", false), ("adopt", true)] {
-        giveway(world, &[command, "priorityclass", "usual"]).await.ok();
+        giveway(world, &[command, "usual"]).await.ok();
         let class = classes(world).get("usual").await.unwrap();
         assert_eq!((is_managed(&class), class.global_default), (managed, Some(true)), "{command}");
     }
@@ -208,7 +208,7 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     // `release` completes an interrupted `adopt`.
     let batch = world.class("batch", 7).create().await;
     interrupt(world, "adopt", &batch).await;
-    giveway(world, &["release", "priorityclass", "batch"]).await.ok();
+    giveway(world, &["release", "batch"]).await.ok();
     let back = classes(world).get("batch").await.unwrap();
     assert_eq!((back.value, back.preemption_policy.as_deref()), (7, Some("PreemptLowerPriority")));
     assert_eq!(back.metadata.annotations, None);
@@ -216,18 +216,18 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     // If another class of this name was created meanwhile, that class is adopted and the difference is reported.
     interrupt(world, "adopt", &back).await;
     world.class("batch", 8).create().await;
-    let replaced = giveway(world, &["adopt", "priorityclass", "batch"]).await;
+    let replaced = giveway(world, &["adopt", "batch"]).await;
     replaced.ok();
     assert!(replaced.err.contains("value 8 instead of 7"), "{}", replaced.err);
     let class = classes(world).get("batch").await.unwrap();
     assert!(is_managed(&class) && class.value == 8, "{class:?}");
 
     // A change that a user makes between the record and the deletion of the class is not lost.
-    giveway(world, &["release", "priorityclass", "batch"]).await.ok();
+    giveway(world, &["release", "batch"]).await.ok();
     let class = classes(world).get("batch").await.unwrap();
     write_record(world, "adopt", &class).await;
     world.kubectl(&["annotate", "priorityclass", "batch", "note=kept"]).await.unwrap();
-    giveway(world, &["adopt", "priorityclass", "batch"]).await.ok();
+    giveway(world, &["adopt", "batch"]).await.ok();
     let class = classes(world).get("batch").await.unwrap();
     assert_eq!((is_managed(&class), annotation(&class, "note")), (true, Some("kept")));
 
@@ -237,7 +237,7 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     let other = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}\nvalue: 4\nglobalDefault: true\n";
     // For a moment the API server still has the deleted class in its cache.
     wait_for("another class with globalDefault is accepted", MINUTE, async || world.apply(other).await).await;
-    let demoted = giveway(world, &["release", "priorityclass", "usual"]).await;
+    let demoted = giveway(world, &["release", "usual"]).await;
     expect_failure(
         &demoted,
         1,
@@ -250,7 +250,7 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     world.class("race", 9).create().await;
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let config = world.plane().kubeconfig();
-    let args = ["adopt", "priorityclass", "race"];
+    let args = ["adopt", "race"];
     let (one, two) = tokio::join!(run(&program, &args, &config, None), run(&program, &args, &config, None));
     one.ok();
     two.ok();
@@ -269,14 +269,14 @@ async fn a_run_killed_at_any_time_loses_no_class(world: &mut World) {
     let config = world.plane().kubeconfig();
     let started = std::time::Instant::now();
     for command in ["adopt", "release"] {
-        giveway(world, &[command, "priorityclass", "killed"]).await.ok();
+        giveway(world, &[command, "killed"]).await.ok();
     }
     let whole_run = started.elapsed() / 2;
     let mut unfinished = 0;
     for round in 0..40_u32 {
         let command = if round % 2 == 0 { "adopt" } else { "release" };
         let mut killed = tokio::process::Command::new(&program)
-            .args([command, "priorityclass", "killed"])
+            .args([command, "killed"])
             .env("KUBECONFIG", &config)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
@@ -290,7 +290,7 @@ async fn a_run_killed_at_any_time_loses_no_class(world: &mut World) {
         let exists = classes(world).get_opt("killed").await.unwrap().is_some();
         assert!(recorded || exists, "round {round}: the class is lost");
         unfinished += u32::from(recorded);
-        giveway(world, &[command, "priorityclass", "killed"]).await.ok();
+        giveway(world, &[command, "killed"]).await.ok();
         let class = classes(world).get("killed").await.unwrap();
         assert_eq!((is_managed(&class), metadata(&class)), (command == "adopt", before.clone()), "round {round}");
         assert_eq!(remaining_records(world).await, Vec::<String>::new(), "round {round}");
@@ -303,7 +303,7 @@ async fn without_the_webhook_no_class_is_deleted_and_a_deleted_class_is_recreate
     let mut world = World::start().await;
     let before = world.class("high", 1000).create().await;
     world.webhook().kill();
-    let said = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    let said = giveway(&mut world, &["adopt", "high"]).await;
     expect_failure(&said, 1, "error: PriorityClass high: ");
     assert!(said.err.contains("failed calling webhook") && !said.err.contains("NOT exist"), "{}", said.err);
     assert_eq!(classes(&world).get("high").await.unwrap().metadata.uid, before.metadata.uid);
@@ -312,7 +312,7 @@ async fn without_the_webhook_no_class_is_deleted_and_a_deleted_class_is_recreate
     interrupt(&world, "adopt", &before).await;
     let program = paths::giveway_program("kubectl-giveway").unwrap();
     let (config, log) = (world.plane().kubeconfig(), world.plane().audit_log());
-    let adopting = run(&program, &["adopt", "priorityclass", "high"], &config, None);
+    let adopting = run(&program, &["adopt", "high"], &config, None);
     let webhook = async {
         let mut reader = log::Reader::new(&log);
         wait_for("creating the class has failed more than once", MINUTE, async || {

@@ -58,14 +58,14 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert_eq!((&lines[0]["check"], &lines[0]["class"]), (&"classes".into(), &"batch".into()));
-    assert_eq!(lines[0]["remedy"], "kubectl giveway adopt priorityclass batch");
+    assert_eq!(lines[0]["remedy"], "kubectl giveway adopt batch");
     let exposed = lines[0]["exposed"].as_array().unwrap();
     assert_eq!(exposed.len(), 2, "{lines:#?}");
     assert_eq!(
         exposed[0],
         serde_json::json!({"namespace": "default", "name": "web-0", "priority": 10, "threshold": 5000, "budgets": ["web"]})
     );
-    giveway(&mut world, &["adopt", "priorityclass", "batch"]).await.ok();
+    giveway(&mut world, &["adopt", "batch"]).await.ok();
     assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
 
     // For a user with fewer rights the report says what could not be checked.
@@ -148,7 +148,7 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
         ]
     );
     world.class("high", 1000).create().await;
-    let adopted = giveway(&mut world, &["adopt", "priorityclass", "high"]).await;
+    let adopted = giveway(&mut world, &["adopt", "high"]).await;
     assert_eq!(adopted.status, Some(1), "{}", adopted.err);
     let said = "error: PriorityClass high: Giveway is not installed, or its admission is not in force";
     assert!(adopted.err.contains(said), "{}", adopted.err);

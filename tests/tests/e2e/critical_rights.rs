@@ -2,7 +2,7 @@
 //! Giveway removes its taints.
 
 use crate::MINUTE;
-use crate::cli::{giveway, run};
+use crate::cli::run;
 use crate::rights::{FOREIGN, OURS, client_with_token_of, label};
 use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, LABEL_KEEPS_NODE, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
@@ -419,7 +419,7 @@ async fn the_uninstall_hook_removes_only_taints_of_the_operator() {
 
     let account = hook_account(&mut world).await;
     let program = paths::giveway_program("kubectl-giveway").unwrap();
-    let release = async |args: &[&str]| run(&program, &[&["release", "--taints"], args].concat(), &account, None).await;
+    let release = async |args: &[&str]| run(&program, &[&["cleanup", "taints"], args].concat(), &account, None).await;
     let lines = |done: &str| {
         let line = |name: &str| format!("node/{name}: taint CriticalAddonsOnly={ONE}:NoSchedule {done}\n");
         line("node-000") + &line("node-001")
@@ -447,7 +447,7 @@ async fn the_uninstall_hook_removes_only_taints_of_the_operator() {
     let other = written(&json!(TWO), &Value::Null).make(&admin).await;
     assert!(other.is_err(), "a node of the same name is another node");
 
-    // The hook's ServiceAccount has no other rights, and `--taints` cannot be combined with other arguments.
+    // The hook's ServiceAccount has no other rights.
     let hook = kubeconfig::impatient_client(kube::config::Kubeconfig::read_from(&account).unwrap()).await.unwrap();
     let nothing = json!({});
     for (words, call) in [
@@ -459,11 +459,6 @@ async fn the_uninstall_hook_removes_only_taints_of_the_operator() {
         ("list resource \"priorityclasses\"", Call::get("/apis/scheduling.k8s.io/v1/priorityclasses")),
     ] {
         call.refused(&hook, "the hook's account", &format!("cannot {words}")).await;
-    }
-    for args in [vec!["priorityclass", "high"], vec!["--all"]] {
-        let mixed = giveway(&mut world, &[&["release", "--taints"], &args[..]].concat()).await;
-        assert_eq!(mixed.status, Some(2), "{}", mixed.out);
-        assert!(mixed.err.contains("cannot be used with"), "{}", mixed.err);
     }
     // Without the CRD no taint is known to be Giveway's. Taints that look like it are reported and kept.
     world.kubectl(&["delete", "crd", "preemptions.scheduling.giveway.dev"]).await.unwrap();
@@ -486,7 +481,7 @@ async fn hook_account(world: &mut World) -> PathBuf {
         manifests.split("\n---\n").partition(|document| document.contains("\nkind: Job\n"));
     assert_eq!((jobs.len(), rights.len()), (1, 3), "{manifests}");
     assert!(
-        jobs[0].contains("command: [kubectl-giveway, release, --taints, --own-binding=giveway-taints]\n"),
+        jobs[0].contains("command: [kubectl-giveway, cleanup, taints, --own-binding=giveway-taints]\n"),
         "{}",
         jobs[0]
     );

@@ -17,7 +17,6 @@ pub fn tests() -> Vec<Test> {
         own:
             an_upgrade_conflicts_with_a_changed_namespace_selector_and_force_conflicts_restores_it;
         release:
-            helm_rejects_another_lease_name_while_an_operator_runs,
             helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_served;
     ]
 }
@@ -75,28 +74,6 @@ async fn helm_test_uses_its_own_namespace_and_schedules_a_gang_where_groups_are_
     succeeds(test).await;
     assert!(said.contains("No gang was tried. Giveway serves no groups in namespace"), "{said}");
     assert!(said.contains("\n0 failed, ") && !said.contains("is not known"), "{said}");
-}
-
-async fn helm_rejects_another_lease_name_while_an_operator_runs() {
-    let mut world = World::bare().await;
-    world.nodes(1).create().await;
-    let chart = paths::repository().join("helm").display().to_string();
-    succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
-    let other = ["upgrade", "giveway", &chart, "--set", "operator.leaseName=other"];
-    let words = "operator.leaseName is other, but a running operator uses another Lease (--lease-name=giveway-operator): for a while both operators would lead and evict by separate plans. Stop the old one first: kubectl -n giveway-system scale deployment giveway-operator --replicas=0, then kubectl -n giveway-system wait --for=delete pod -l app.kubernetes.io/component=operator, then repeat this command with --force-conflicts, which starts the new one";
-    expect_helm_failure(&mut world, &other, words).await;
-    succeeds(helm(&mut world, &["upgrade", "giveway", &chart, "--set", "operator.evictionsPerSecond=400"])).await;
-    world.kubectl(&["-n", NAMESPACE, "scale", "deployment", "giveway-operator", "--replicas=0"]).await.unwrap();
-    let replicas = ["-n", NAMESPACE, "get", "deployment", "giveway-operator", "-o", "jsonpath={.status.replicas}"];
-    wait_for("the operator is scaled to zero", MINUTE, async || {
-        let left = world.kubectl(&replicas).await?;
-        if left.is_empty() || left == "0" { Ok(()) } else { Err(left) }
-    })
-    .await;
-    succeeds(helm(&mut world, &[&other[..], &["--force-conflicts"]].concat())).await;
-    let now = "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].args}";
-    let now = world.kubectl(&["-n", NAMESPACE, "get", "deployment", "giveway-operator", "-o", now]).await.unwrap();
-    assert!(now.starts_with("2 ") && now.contains("\"--lease-name=other\""), "{now}");
 }
 
 /// The admissions enforcer of AKS changes webhook configurations without the annotation of `values-aks.yaml` in this way.

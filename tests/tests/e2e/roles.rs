@@ -101,7 +101,7 @@ async fn a_forbidden_error_names_a_role_that_grants_the_missing_right(world: &Wo
     assert!(!plan.err.contains("You may not") && !snapshot.err.contains("You may not"), "{}{}", plan.err, snapshot.err);
 
     let boss = Account::new(world, "boss").await;
-    let no = boss.giveway(&["adopt", "priorityclass", "high"]).await;
+    let no = boss.giveway(&["adopt", "high"]).await;
     assert_eq!(no.status, Some(1), "{}", no.err);
     let user = "system:serviceaccount:team:boss";
     let advice = format!(
@@ -109,12 +109,12 @@ async fn a_forbidden_error_names_a_role_that_grants_the_missing_right(world: &Wo
     );
     assert!(no.err.trim().ends_with(&advice), "{}", no.err);
     follow_advice(world, &no.err, "bosses").await;
-    boss.works(&["adopt", "priorityclass", "high"]).await;
+    boss.works(&["adopt", "high"]).await;
     boss.works(&["release", "--all"]).await;
     // Neither role grants the rights of the other.
     let no = boss.giveway(&["why", "-A"]).await;
     assert!(no.err.contains("giveway-planner allows it"), "{}", no.err);
-    let no = planner.giveway(&["adopt", "priorityclass", "high"]).await;
+    let no = planner.giveway(&["adopt", "high"]).await;
     assert!(no.err.contains("giveway-class-admin allow it"), "{}", no.err);
     world.check_promises().await;
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
-            pause_ungates_all_pods_and_an_invalid_mode_is_ignored,
+            mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored,
             in_mode_observe_a_group_is_not_disrupted_after_a_preemption_by_kube_scheduler,
             switching_the_mode_requires_a_role;
         own:
@@ -112,7 +112,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
     world.check_promises().await;
 }
 
-async fn pause_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut World) {
+async fn mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut World) {
     create_classes(world).await;
     create_full_nodes(world).await;
     // A gang with a missing member, whose existing pods fit on no node.
@@ -125,12 +125,18 @@ async fn pause_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut World
     let healthy = giveway(world, &["check"]).await;
     assert!(healthy.out.contains("the mode was not switched"), "{}", healthy.out);
 
-    let printed = giveway(world, &["pause", "--dry-run"]).await;
+    let printed = giveway(world, &["mode", "off", "--dry-run"]).await;
     assert!(printed.ok().contains("Nothing was written"), "{}", printed.out);
     assert!(world.kubectl(&["get", "configmap", "giveway-mode", "-n", "giveway-system"]).await.is_err());
-    let printed = giveway(world, &["pause"]).await;
+    // The switch is confirmed by a flag where no terminal can confirm it.
+    let refused = giveway(world, &["mode", "off"]).await;
+    let words = "error: Mode off removes Giveway's scheduling gate from every gated pod in all namespaces, ";
+    assert!(refused.status == Some(2) && refused.err.starts_with(words), "{}", refused.err);
+    assert!(refused.err.trim().ends_with("use '--yes' where standard input is no terminal"), "{}", refused.err);
+    assert!(world.kubectl(&["get", "configmap", "giveway-mode", "-n", "giveway-system"]).await.is_err());
+    let printed = giveway(world, &["mode", "off", "--yes"]).await;
     let words = format!(
-        "{OFF}. It says `mode: off` in ConfigMap giveway-system/giveway-mode; `kubectl giveway resume` takes that back.\n"
+        "{OFF}. It says `mode: off` in ConfigMap giveway-system/giveway-mode; `kubectl giveway mode chart` takes that back.\n"
     );
     assert_eq!(printed.ok(), words);
     assert_eq!(lacks.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await, format!("{OFF}."));
@@ -156,12 +162,12 @@ async fn pause_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut World
     assert_eq!(check.status, Some(1), "{}", check.out);
     expect_no_eviction(world).await;
 
-    let printed = giveway(world, &["resume"]).await;
+    let printed = giveway(world, &["mode", "chart"]).await;
     let words = "ConfigMap giveway-system/giveway-mode is deleted: the chart's value `mode` counts again.\n";
     assert_eq!(printed.ok(), words);
     vip.wait_bound(MINUTE).await;
     later.wait_bound(MINUTE).await;
-    assert!(giveway(world, &["resume"]).await.ok().starts_with("Nothing was switched"));
+    assert!(giveway(world, &["mode", "chart"]).await.ok().starts_with("Nothing was switched"));
     world.check_promises().await;
 }
 
@@ -170,7 +176,7 @@ async fn a_new_leader_keeps_the_mode() {
     let mut world = World::start().await;
     create_classes(&world).await;
     create_full_nodes(&world).await;
-    giveway(&mut world, &["observe"]).await.ok();
+    giveway(&mut world, &["mode", "observe"]).await.ok();
     let vip = world.gang("vip", 4).priority("high").create().await;
     vip.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await;
     world.operator().kill();
@@ -192,7 +198,7 @@ async fn switching_to_observe_completes_the_current_group_and_evicts_no_other() 
         if evicted > 0 { Ok(()) } else { Err("no pod was evicted".to_owned()) }
     })
     .await;
-    giveway(&mut world, &["observe"]).await.ok();
+    giveway(&mut world, &["mode", "observe"]).await.ok();
     let message = wait_for("the plan is cancelled", MINUTE, async || {
         let plans = stored_plans(&world.client()).await.map_err(|error| error.to_string())?;
         let cancelled = plans.iter().find(|plan| plan.state == PlanState::Cancelled);
@@ -214,7 +220,7 @@ async fn switching_to_observe_completes_the_current_group_and_evicts_no_other() 
     assert!((1..4).contains(&whole), "{evicted:?}");
     assert_eq!(evicted.len(), 5 * whole, "no pod of another group is evicted: {evicted:?}");
     vip.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await;
-    giveway(&mut world, &["resume"]).await.ok();
+    giveway(&mut world, &["mode", "chart"]).await.ok();
     vip.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().into_iter().collect::<BTreeSet<_>>().len(), 20);
     world.check_promises().await;
@@ -226,7 +232,7 @@ async fn in_mode_observe_a_group_is_not_disrupted_after_a_preemption_by_kube_sch
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
     low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
-    giveway(world, &["observe"]).await.ok();
+    giveway(world, &["mode", "observe"]).await.ok();
     wait_for("the operator is in mode observe", MINUTE, async || {
         let metrics = world.operator_metrics().await;
         if metrics.contains("giveway_operator_mode{mode=\"observe\"} 1") { Ok(()) } else { Err(metrics) }
@@ -249,27 +255,27 @@ async fn switching_the_mode_requires_a_role(world: &mut World) {
     // A ConfigMap of this name in another namespace has no effect.
     let own = world.kubectl(&["create", "configmap", "giveway-mode", "-n", "team", "--from-literal=mode=off"]).await;
     own.unwrap();
-    for switch in ["pause", "observe"] {
-        let no = giveway(world, &[switch, "--giveway-namespace=team"]).await;
+    for mode in ["off", "observe"] {
+        let no = giveway(world, &["mode", mode, "--yes", "--giveway-namespace=team"]).await;
         let words =
             "--giveway-namespace: \"team\": no Giveway is installed there: it has no Deployment giveway-operator";
-        assert!(no.status == Some(2) && no.err.contains(words), "{switch}: {}", no.err);
+        assert!(no.status == Some(2) && no.err.contains(words), "{mode}: {}", no.err);
     }
-    for args in [["pause"], ["observe"], ["resume"]] {
-        let no = tenant.giveway(&args).await;
+    for mode in ["off", "observe", "chart"] {
+        let no = tenant.giveway(&["mode", mode, "--yes"]).await;
         let words = "is forbidden: User \"system:serviceaccount:team:tenant\" cannot ";
-        assert!(no.status == Some(1) && no.err.contains(words), "{args:?}: {}", no.err);
+        assert!(no.status == Some(1) && no.err.contains(words), "{mode}: {}", no.err);
     }
-    let no = boss.giveway(&["pause"]).await;
+    let no = boss.giveway(&["mode", "off", "--yes"]).await;
     let advice = "the chart's Role giveway-switch allows it: kubectl create rolebinding NAME --role=giveway-switch --user=system:serviceaccount:team:boss --namespace=giveway-system";
     assert!(no.err.trim().ends_with(advice), "{}", no.err);
     let (_, command) = advice.split_once(": kubectl ").unwrap();
     world.kubectl(&command.replace("NAME", "boss").split(' ').collect::<Vec<_>>()).await.unwrap();
-    boss.works(&["pause"]).await;
+    boss.works(&["mode", "off", "--yes"]).await;
     let gang: Group = world.gang("lacks", 2).without_pods().create().await;
     world.pod("one").label(keys::LABEL_POD_GROUP, "lacks").create().await;
     wait_ungated(&gang, 1).await;
-    assert_eq!(boss.giveway(&["resume"]).await.status, Some(0));
+    assert_eq!(boss.giveway(&["mode", "chart"]).await.status, Some(0));
     // The operator's ServiceAccount cannot switch the mode.
     let operator = crate::rights::client_with_token_of(world, "giveway-operator").await;
     let put =

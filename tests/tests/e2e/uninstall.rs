@@ -255,8 +255,8 @@ async fn without_the_webhook_classes_are_released_after_the_chart_is_uninstalled
     })
     .await;
     assert_eq!(release(&[]).await.status, Some(1));
-    // `uninstall` refuses to run before the chart is uninstalled.
-    let early = cli(&mut world, &["uninstall"]).await;
+    // `cleanup all` refuses to run before the chart is uninstalled.
+    let early = cli(&mut world, &["cleanup", "all"]).await;
     let words = "error: nothing was removed, because Giveway still runs: replicas of Deployment giveway-system/giveway-operator are 2.";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
 
@@ -266,25 +266,25 @@ async fn without_the_webhook_classes_are_released_after_the_chart_is_uninstalled
         if said.out == "priorityclass.scheduling.k8s.io/high released\n" { Ok(()) } else { Err(said.err) }
     })
     .await;
-    cli(&mut world, &["uninstall"]).await.ok();
+    cli(&mut world, &["cleanup", "all"]).await.ok();
     let policy = ["get", "priorityclass", "high", "-o", "jsonpath={.preemptionPolicy}"];
     assert_eq!(world.kubectl(&policy).await.unwrap(), "PreemptLowerPriority");
 }
 
 async fn uninstall_removes_nothing_while_an_operator_leads() {
     let mut world = World::start().await;
-    cli(&mut world, &["pause"]).await.ok();
-    let early = cli(&mut world, &["uninstall"]).await;
+    cli(&mut world, &["mode", "off", "--yes"]).await.ok();
+    let early = cli(&mut world, &["cleanup", "all"]).await;
     let words = " leads; it renewed the Lease giveway-system/giveway-operator ";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
     let switch = ["get", "configmap", "giveway-mode", "-n", NAMESPACE, "-o", "jsonpath={.data.mode}"];
     assert_eq!(world.kubectl(&switch).await.unwrap(), "off", "the mode is unchanged");
     // The operator releases its Lease on SIGTERM.
     world.operator().terminate().await;
-    let said = cli(&mut world, &["uninstall"]).await;
+    let said = cli(&mut world, &["cleanup", "all"]).await;
     assert!(said.ok().contains("configmap/giveway-system/giveway-mode: deleted\n"), "{}", said.out);
     world.operator().start().await;
-    cli(&mut world, &["uninstall", "--force"]).await.ok();
+    cli(&mut world, &["cleanup", "all", "--force"]).await.ok();
     world.check_promises().await;
 }
 
@@ -301,11 +301,11 @@ async fn cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs() {
         if text.contains(FINALIZER_PROTECTION) { Ok(()) } else { Err(text) }
     })
     .await;
-    let early = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    let early = cli(&mut world, &["cleanup", "finalizers", "-n", "team"]).await;
     let words = "error: nothing was removed, because an operator runs: ";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
     world.operator().terminate().await;
-    let live = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    let live = cli(&mut world, &["cleanup", "finalizers", "-n", "team"]).await;
     assert!(live.ok().contains("No PodGroup of namespace team is being deleted"), "{}", live.out);
     world.kubectl(&["delete", "namespace", "team", "--wait=false"]).await.unwrap();
     wait_for("only the finalizer keeps the namespace", MINUTE, async || {
@@ -315,7 +315,7 @@ async fn cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs() {
         if text.contains(FINALIZER_PROTECTION) && pods.is_empty() { Ok(()) } else { Err(format!("{text} {pods}")) }
     })
     .await;
-    let said = cli(&mut world, &["cleanup", "-n", "team"]).await;
+    let said = cli(&mut world, &["cleanup", "finalizers", "-n", "team"]).await;
     assert_eq!(said.ok(), "podgroup/team/train: finalizer removed\n");
     world.kubectl(&["wait", "namespace/team", "--for=delete", "--timeout=60s"]).await.unwrap();
     world.operator().start().await;
@@ -362,7 +362,7 @@ async fn uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_ori
         install.extend(["--set", value]);
     }
     succeeds(helm(&mut world, &install)).await;
-    let preview = cli(&mut world, &["uninstall", "--dry-run"]).await;
+    let preview = cli(&mut world, &["cleanup", "all", "--dry-run"]).await;
     let manifest = world.helm(&["get", "manifest", "giveway", "--namespace", NAMESPACE]).await.unwrap();
     let mut kinds = std::collections::BTreeSet::new();
     for document in manifest.split("\n---\n") {
@@ -389,11 +389,11 @@ async fn uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_ori
     })
     .await;
     let command = format!("kubectl taint node node-000 {TAINT_CRITICAL}={UID}:NoSchedule-");
-    let said = cli(&mut world, &["uninstall"]).await;
+    let said = cli(&mut world, &["cleanup", "all"]).await;
     assert!(said.status == Some(1) && said.err.contains(&command), "{}", said.err);
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     world.kubectl(&words).await.unwrap();
-    cli(&mut world, &["uninstall"]).await.ok();
+    cli(&mut world, &["cleanup", "all"]).await.ok();
     let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
 }

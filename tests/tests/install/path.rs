@@ -127,8 +127,8 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
         if said.contains("pod-group-protection") { Ok(()) } else { Err(said) }
     })
     .await;
-    cli(&["observe"]);
-    let preview = cli(&["uninstall", "--dry-run"]);
+    cli(&["mode", "observe"]);
+    let preview = cli(&["cleanup", "all", "--dry-run"]);
     for line in [
         "priorityclass/background: would be given back to kube-scheduler",
         "priorityclass/important: would be given back to kube-scheduler",
@@ -145,7 +145,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     ] {
         assert!(preview.contains(&format!("{line}\n")), "{line} is not in:\n{preview}");
     }
-    assert_eq!(preview, cli(&["uninstall", "--dry-run"]), "nothing was written");
+    assert_eq!(preview, cli(&["cleanup", "all", "--dry-run"]), "nothing was written");
 
     let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
     succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;

@@ -316,7 +316,7 @@ fn each_fault_is_one_line_with_its_weight() {
             },
             Fail,
             "classes",
-            "`adopt priorityclass high` was interrupted",
+            "`adopt high` was interrupted",
         ),
     ];
     for (facts, status, check, text) in rows {

@@ -12,12 +12,14 @@ use crate::args::CheckArgs;
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 
-/// Runs the checks before an installation and returns the findings.
-pub(super) fn findings(args: &CheckArgs, connection: &ClusterConnection) -> Result<Vec<Finding>, CliError> {
+/// Runs the checks before an installation in Giveway's namespace. Returns that namespace, and the findings.
+pub(super) fn findings(args: &CheckArgs, connection: &ClusterConnection) -> Result<(String, Vec<Finding>), CliError> {
     let values = values::read(&args.values)?;
-    let facts = block_on(async {
+    let (namespace, facts) = block_on(async {
         let api = connection.api().await?;
-        gather::facts(&api, &args.giveway_namespace, &values).await
+        let namespace = api.giveway_namespace().await;
+        let facts = gather::facts(&api, &namespace, &values).await?;
+        Ok((namespace, facts))
     })?;
-    Ok(judge::all(&facts, &values))
+    Ok((namespace, judge::all(&facts, &values)))
 }

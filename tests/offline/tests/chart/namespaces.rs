@@ -1,6 +1,6 @@
 //! The namespaces in the rendered objects: of the release, of `helm test`, and in the notes.
 
-use crate::helm::{document, object, rendered, rendered_in};
+use crate::helm::{object, rendered, rendered_in};
 use giveway_tests::giveway::chart::TEST_NAMESPACE;
 use giveway_tests::paths;
 use serde_json::{Value, json};
@@ -66,32 +66,20 @@ fn a_numeric_namespace_is_rendered_as_a_string() {
 }
 
 #[test]
-fn notes_and_role_name_the_namespace_and_the_lease() {
+fn notes_name_the_namespace() {
     let chart = paths::repository().join("helm").display().to_string();
     let mut command = Command::new(paths::control_plane_program("helm").unwrap());
-    command.args([
-        "install",
-        "giveway",
-        &chart,
-        "--dry-run=client",
-        "--namespace",
-        "gw",
-        "--set",
-        "operator.leaseName=mine",
-    ]);
+    command.args(["install", "giveway", &chart, "--dry-run=client", "--namespace", "gw"]);
     let output = command.env("KUBECONFIG", "/nowhere").output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     for line in [
         "kubectl giveway check --giveway-namespace gw\n",
-        "kubectl giveway adopt priorityclass NAME --giveway-namespace gw\n",
-        "kubectl giveway release priorityclass NAME --giveway-namespace gw\n",
+        "kubectl giveway adopt NAME --giveway-namespace gw\n",
+        "kubectl giveway release NAME --giveway-namespace gw\n",
         "`kubectl giveway release --all --giveway-namespace gw`",
-        "kubectl giveway uninstall --dry-run --giveway-namespace gw --lease-name mine\n",
-        "`kubectl giveway uninstall --giveway-namespace gw --lease-name mine`",
+        "kubectl giveway cleanup all --dry-run --giveway-namespace gw\n",
+        "`kubectl giveway cleanup all --giveway-namespace gw`",
     ] {
         assert!(said.contains(line), "{line} is not in:\n{said}");
     }
-    let role = rendered(&["operator.leaseName=mine"]);
-    let role = document(&role, "Role", "giveway-switch");
-    assert!(role.contains("resources: [leases]\n    resourceNames: [\"mine\"]\n"), "{role}");
 }

@@ -1,8 +1,8 @@
-//! `kubectl giveway cleanup`: removes Giveway's finalizer from the PodGroups of a namespace that are being deleted, if no
+//! `kubectl giveway cleanup finalizers`: removes Giveway's finalizer from the PodGroups of a namespace that are being deleted, if no
 //! operator does it. Otherwise neither their deletion nor that of the namespace ends.
 
 use super::{leading_operator, name, one, traces};
-use crate::args::CleanupArgs;
+use crate::args::cleanup::CleanFinalizersArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::Telling;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Checks that no operator leads, cleans and prints. Returns the exit status.
-pub(crate) fn run(args: &CleanupArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+pub(crate) fn run(args: &CleanFinalizersArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = block_on(async {
         let api = connection.api().await?;
         if !args.dry_run
-            && let Some(sentence) = leading_operator(&api, &args.giveway_namespace, &args.lease_name).await?
+            && let Some(sentence) = leading_operator(&api, &api.giveway_namespace().await).await?
         {
             return Err(CliError::OperatorLeads(sentence));
         }

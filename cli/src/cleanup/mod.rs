@@ -1,11 +1,11 @@
-//! `kubectl giveway uninstall`: removes from other objects what Giveway added to them. With `--dry-run` it prints what
+//! `kubectl giveway cleanup all`: removes from other objects what Giveway added to them. With `--dry-run` it prints what
 //! `helm uninstall` would delete, release and keep.
 
 pub(crate) mod namespace;
 mod traces;
 
 use crate::adopt::store::ClassStore;
-use crate::args::UninstallArgs;
+use crate::args::cleanup::CleanAllArgs;
 use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
 use crate::job;
@@ -13,6 +13,7 @@ use crate::output::{self, Telling};
 use crate::taints::{self, store};
 use futures::{StreamExt as _, stream};
 use giveway_crds::keys::GROUP;
+use giveway_crds::names::LEASE;
 use giveway_crds::wording::counted;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -57,25 +58,28 @@ const AUTHORITY: &str = "giveway-webhook-authority";
 const OPERATOR: &str = "giveway-operator";
 
 /// Checks that no operator runs, cleans and prints. Returns the exit status.
-pub(crate) fn run(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let work = async || clean(args, connection).await;
-    block_on(job::run(&args.job, Some(&args.giveway_namespace), connection, work))
+pub(crate) fn run(args: &CleanAllArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    block_on(async {
+        let namespace = connection.api().await?.giveway_namespace().await;
+        let work = async || clean(args, &namespace, connection).await;
+        job::run(&args.job, Some(&namespace), connection, work).await
+    })
 }
 
-async fn clean(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+async fn clean(args: &CleanAllArgs, namespace: &str, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let api = connection.api().await?;
     if args.dry_run {
-        release(&api, args, &mut telling).await?;
+        tell_what_helm_does(&api, namespace, &mut telling).await?;
     } else if !args.force {
-        no_operator_runs(&api, args).await?;
+        no_operator_runs(&api, namespace).await?;
     }
     let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
     let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
     // Pods are cleaned last: there may be more of them than the Job's deadline permits.
     sweep.all(GROUPS, traces::of_group).await?;
     sweep.all(REQUESTS, traces::of_request).await?;
-    sweep.made_by_the_operator(&args.giveway_namespace, &args.lease_name).await?;
+    sweep.made_by_the_operator(namespace).await?;
     sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
     let Sweep { status, done, .. } = sweep;
     if done == 0 {
@@ -86,7 +90,7 @@ async fn clean(args: &UninstallArgs, connection: &ClusterConnection) -> Result<u
 }
 
 /// Returns an error if an operator is to run in any namespace, according to Deployments, or leads, according to the Lease.
-async fn no_operator_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliError> {
+async fn no_operator_runs(api: &Api, namespace: &str) -> Result<(), CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
     let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
     if let Some(one) = deployments.iter().find(|one| one["spec"]["replicas"] != 0) {
@@ -94,22 +98,22 @@ async fn no_operator_runs(api: &Api, args: &UninstallArgs) -> Result<(), CliErro
             (one["metadata"]["namespace"].as_str().unwrap_or_default(), &one["spec"]["replicas"]);
         return Err(CliError::StillRuns(format!("replicas of Deployment {namespace}/{} are {replicas}", name(one))));
     }
-    match leading_operator(api, &args.giveway_namespace, &args.lease_name).await? {
+    match leading_operator(api, namespace).await? {
         Some(sentence) => Err(CliError::StillRuns(sentence)),
         None => Ok(()),
     }
 }
 
 /// Returns which operator leads, as a sentence, if this Lease has not expired.
-async fn leading_operator(api: &Api, namespace: &str, lease: &str) -> Result<Option<String>, CliError> {
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
+async fn leading_operator(api: &Api, namespace: &str) -> Result<Option<String>, CliError> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let found: Lease = match api.get(&path).await? {
         Got::Found(lease) => lease,
         Got::Missing => return Ok(None),
         Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
     };
     Ok(leader(&found, Timestamp::now()).map(|(holder, age)| {
-        format!("{holder} leads; it renewed the Lease {namespace}/{lease} {age} s ago, by the clock of this machine")
+        format!("{holder} leads; it renewed the Lease {namespace}/{LEASE} {age} s ago, by the clock of this machine")
     }))
 }
 
@@ -122,8 +126,8 @@ fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
 }
 
 /// Prints what helm deletes and which PriorityClasses its first Job releases to kube-scheduler.
-async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Result<(), CliError> {
-    let store = ClassStore { api, namespace: &args.giveway_namespace };
+async fn tell_what_helm_does(api: &Api, namespace: &str, telling: &mut Telling) -> Result<(), CliError> {
+    let store = ClassStore { api, namespace };
     let failed =
         |error: RequestError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
     for class in store.annotated().await.map_err(failed)? {
@@ -133,12 +137,12 @@ async fn release(api: &Api, args: &UninstallArgs, telling: &mut Telling) -> Resu
         let path = format!("{path}?labelSelector=app.kubernetes.io%2Fname%3Dgiveway");
         for object in store::list(api, &path).await?.unwrap_or_default() {
             // One Role, and the dashboard if configured, is in another namespace.
-            let elsewhere = object["metadata"]["namespace"].as_str().filter(|one| *one != args.giveway_namespace);
+            let elsewhere = object["metadata"]["namespace"].as_str().filter(|one| *one != namespace);
             let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
             telling.say(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
         }
     }
-    let authority = format!("/api/v1/namespaces/{}/secrets/{AUTHORITY}", args.giveway_namespace);
+    let authority = format!("/api/v1/namespaces/{namespace}/secrets/{AUTHORITY}");
     if let Ok(Got::Found(_)) = api.get::<Value>(&authority).await {
         telling
             .say(&format!("secret/{AUTHORITY}: stays, where cert-manager does not delete it with its Certificate\n"));
@@ -220,7 +224,7 @@ impl Sweep<'_> {
 
     /// Removes what the operator created in its own namespace while it ran, and the ConfigMap that sets its mode. A
     /// Secret of the same name that Giveway did not create is kept.
-    async fn made_by_the_operator(&mut self, namespace: &str, lease: &str) -> Result<(), CliError> {
+    async fn made_by_the_operator(&mut self, namespace: &str) -> Result<(), CliError> {
         let (secrets, leases) = (
             format!("/api/v1/namespaces/{namespace}/secrets"),
             format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
@@ -229,7 +233,7 @@ impl Sweep<'_> {
         for (kind, path) in [
             ("secret", format!("{secrets}/giveway-webhook-ca")),
             ("secret", format!("{secrets}/giveway-webhook-tls")),
-            ("lease", format!("{leases}/{lease}")),
+            ("lease", format!("{leases}/{LEASE}")),
             ("configmap", format!("/api/v1/namespaces/{namespace}/configmaps/{}", giveway_crds::mode::CONFIG_MAP)),
         ] {
             let object: Value = match self.api.get(&path).await? {

@@ -1,52 +1,90 @@
-//! `kubectl giveway pause`, `observe` and `resume`: they write only the ConfigMap that sets the operator's mode. Write
-//! access to it is the only permission they need.
+//! `kubectl giveway mode`: it writes only the ConfigMap that sets the operator's mode. Write access to it is the only
+//! permission it needs.
 
-use crate::args::SwitchFlags;
+use crate::args::mode::ModeArgs;
 use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
 use crate::output;
 use crate::role::Role;
 use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
+use giveway_crds::names::LEASE;
 use http::Method;
 use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
 
 /// Name of the operator's Deployment.
 const OPERATOR: &str = "giveway-operator";
+/// What `off` does to running workloads and cannot be undone, as two sentences.
+const CONSEQUENCE: &str = "Mode off removes Giveway's scheduling gate from every gated pod in all namespaces, so gangs may be partially \
+                           scheduled. This cannot be undone: the API server adds no gate to an existing pod";
 
-/// Sets the mode. Returns the exit status.
-pub(crate) fn to(mode: Mode, flags: &SwitchFlags, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let namespace = &flags.giveway_namespace;
-    let known = block_on(async {
+/// Runs `mode`. Returns the exit status.
+pub(crate) fn run(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let mode = args.mode.mode();
+    if mode == Some(Mode::Off) && !args.yes && !args.dry_run {
+        confirm()?;
+    }
+    match mode {
+        Some(mode) => set(mode, args, connection),
+        None => reset(args, connection),
+    }
+}
+
+/// Asks on the terminal whether Giveway is to be switched off.
+///
+/// # Errors
+/// The answer is not yes, or standard input is no terminal.
+fn confirm() -> Result<(), CliError> {
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::NoConfirmation(CONSEQUENCE));
+    }
+    // If standard error is closed, the question is not seen, and the answer is not yes.
+    let mut terminal = anstream::stderr();
+    let _ = write!(terminal, "{CONSEQUENCE}. Switch Giveway off? [y/N] ").and_then(|()| terminal.flush());
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    if read.is_ok() && is_yes(&answer) { Ok(()) } else { Err(CliError::NotConfirmed) }
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Writes the mode to the ConfigMap. Returns the exit status.
+fn set(mode: Mode, args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let (namespace, known) = block_on(async {
         let api = connection.api().await?;
-        let known = is_known(namespace, &look(&api, namespace, &flags.lease_name).await)?;
-        write(&api, namespace, mode, flags.dry_run).await.map_err(|error| failed(&error, "PATCH", namespace))?;
-        Ok(known)
+        let namespace = api.giveway_namespace().await;
+        let known = is_known(&namespace, &look(&api, &namespace).await)?;
+        write(&api, &namespace, mode, args.dry_run).await.map_err(|error| failed(&error, "PATCH", &namespace))?;
+        Ok((namespace, known))
     })?;
     if !known {
-        output::note(&unknown(namespace, &flags.lease_name));
+        output::note(&unknown(&namespace));
     }
     let what = mode.restraint();
-    let done = if flags.dry_run { "Nothing was written: it would say" } else { "It says" };
+    let done = if args.dry_run { "Nothing was written: it would say" } else { "It says" };
     output::show(&format!(
-        "{what}. {done} `{KEY}: {mode}` in ConfigMap {namespace}/{CONFIG_MAP}; `kubectl giveway resume` takes that back.\n"
+        "{what}. {done} `{KEY}: {mode}` in ConfigMap {namespace}/{CONFIG_MAP}; `kubectl giveway mode chart` takes that back.\n"
     ))?;
     Ok(0)
 }
 
 /// Deletes the ConfigMap, so that the chart's mode applies again. Returns the exit status.
-pub(crate) fn resume(flags: &SwitchFlags, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let namespace = &flags.giveway_namespace;
-    let (was_there, known) = block_on(async {
+fn reset(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
+    let (namespace, was_there, known) = block_on(async {
         let api = connection.api().await?;
+        let namespace = api.giveway_namespace().await;
         let was_there =
-            remove(&api, namespace, flags.dry_run).await.map_err(|error| failed(&error, "DELETE", namespace))?;
+            remove(&api, &namespace, args.dry_run).await.map_err(|error| failed(&error, "DELETE", &namespace))?;
         // A ConfigMap that remains from a deleted installation may be removed.
-        Ok((was_there, was_there || is_known(namespace, &look(&api, namespace, &flags.lease_name).await)?))
+        let known = was_there || is_known(&namespace, &look(&api, &namespace).await)?;
+        Ok((namespace, was_there, known))
     })?;
     if !known {
-        output::note(&unknown(namespace, &flags.lease_name));
+        output::note(&unknown(&namespace));
     }
-    output::show(&match (was_there, flags.dry_run) {
+    output::show(&match (was_there, args.dry_run) {
         (true, false) => {
             format!("ConfigMap {namespace}/{CONFIG_MAP} is deleted: the chart's value `mode` counts again.\n")
         }
@@ -69,9 +107,9 @@ type Look = Option<bool>;
 
 /// Reads whether Giveway is installed in this namespace: the operator's Deployment, and its Lease, which also exists if
 /// the operator runs outside of the cluster. A failed read does not block the switch.
-async fn look(api: &Api, namespace: &str, lease: &str) -> [Look; 2] {
+async fn look(api: &Api, namespace: &str) -> [Look; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
-    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let exists = |got| match got {
         Ok(Got::Found(_)) => Some(true),
         Ok(Got::Missing) => Some(false),
@@ -93,10 +131,10 @@ fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
     Ok(looks.contains(&Some(true)))
 }
 
-fn unknown(namespace: &str, lease: &str) -> String {
+fn unknown(namespace: &str) -> String {
     format!(
         "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment {OPERATOR} \
-         and Lease {lease} there: `kubectl giveway check` says what it does"
+         and Lease {LEASE} there: `kubectl giveway check` says what it does"
     )
 }
 
@@ -142,6 +180,16 @@ fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_yes_confirms() {
+        for answer in ["y\n", "YES\n", " yes \r\n"] {
+            assert!(is_yes(answer), "{answer:?}");
+        }
+        for answer in ["", "\n", "n\n", "ye\n", "yes please\n"] {
+            assert!(!is_yes(answer), "{answer:?}");
+        }
+    }
 
     #[test]
     fn a_namespace_without_giveway_is_an_error_and_an_unreadable_one_is_not() {
