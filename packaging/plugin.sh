@@ -9,5 +9,5 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/plugin"
-cp "target/$target/ship/kubectl-giveway" LICENSE "$work/plugin/"
+cp "target/$target/ship/kubectl-giveway" packaging/kubectl_complete-giveway LICENSE "$work/plugin/"
 pack "$work/plugin" | gzip --best --no-name >"$out/kubectl-giveway-$version-$os-$architecture.tar.gz"

@@ -158,6 +158,7 @@ Examples:
   kubectl giveway why jobset/training          A page for each of the groups of a JobSet.
   kubectl giveway why pod/web-7d9f-x2x4k       Also of a deleted pod, while its events or Preemptions exist.
   kubectl giveway why -A                       Everything that is pending, in all namespaces.
+  kubectl giveway why -o name                  The same in this namespace, as arguments for other commands.
 
 Exit status: 0 with an answer; 1 when the cluster cannot be read; 2 when there is no such group or pod.")]
 pub(crate) struct WhyArgs {
@@ -168,6 +169,10 @@ pub(crate) struct WhyArgs {
     /// All namespaces; without a name only.
     #[arg(long, short = 'A', conflicts_with = "target")]
     pub(crate) all_namespaces: bool,
+
+    /// How to print the list; without a name only.
+    #[arg(long, short, value_enum, default_value_t = ListFormat::Table, conflicts_with = "target")]
+    pub(crate) output: ListFormat,
 }
 
 /// Flags of `history`.
@@ -189,8 +194,8 @@ pub(crate) struct HistoryArgs {
     pub(crate) target: Option<Target>,
 
     /// How to print it.
-    #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]
-    pub(crate) output: CheckFormat,
+    #[arg(long, short, value_enum, default_value_t = ListFormat::Table)]
+    pub(crate) output: ListFormat,
 }
 
 /// Flags of `snapshot`.
@@ -404,13 +409,30 @@ pub(crate) struct CheckArgs {
     pub(crate) output: CheckFormat,
 }
 
-/// How to print findings, and history.
+/// How to print findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckFormat {
     /// A table for people.
     Table,
     /// One JSON object.
     Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// How to print a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// A table for people.
+    Table,
+    /// The table with more columns.
+    Wide,
+    /// One KIND/NAME a line, for other commands.
+    Name,
+    /// One JSON object.
+    Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// How to print.

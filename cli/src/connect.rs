@@ -7,10 +7,10 @@ use giveway_cluster::list::ListPage;
 use giveway_cluster::objects::Kind;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
-use http::{Method, Request};
+use http::{Method, Request, Uri};
 use kube::api::ListParams;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
 use serde::Serialize;
@@ -42,9 +42,18 @@ pub(crate) struct ClusterConnection {
     /// or 3h. 0 waits for ever.
     #[arg(long, global = true, value_name = "DURATION", default_value = "0", value_parser = duration)]
     request_timeout: Duration,
+    /// URL of the API server, such as https://10.0.0.1:6443.
+    #[arg(long, global = true, value_name = "URL", value_parser = server)]
+    server: Option<Uri>,
+    /// Bearer token, instead of the credentials of the kubeconfig user.
+    #[arg(long, global = true, value_name = "TOKEN")]
+    token: Option<String>,
     /// User name to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]
     impersonate: Option<String>,
+    /// Group to impersonate, together with --as. May be repeated.
+    #[arg(long = "as-group", global = true, value_name = "GROUP")]
+    impersonate_groups: Vec<String>,
     /// Namespace in which Giveway is installed; without it that of the Service in its webhook configuration, or giveway-system.
     #[arg(long, global = true, hide = true, value_name = "NAME", value_parser = names::label)]
     giveway_namespace: Option<String>,
@@ -76,14 +85,28 @@ impl ClusterConnection {
         // Installing the provider twice fails and has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut config = self.config().await?;
-        if let Some(user) = &self.impersonate {
-            config.auth_info.impersonate = Some(user.clone());
-        }
+        self.override_credentials(&mut config);
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
         let giveway_namespace = self.giveway_namespace.clone();
         Ok(Api { client, timeout: self.request_timeout, namespace, giveway_namespace })
+    }
+
+    /// Applies the flags that take precedence over the kubeconfig.
+    fn override_credentials(&self, config: &mut Config) {
+        if let Some(url) = &self.server {
+            config.cluster_url = url.clone();
+        }
+        if let Some(token) = &self.token {
+            config.auth_info = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
+        }
+        if let Some(user) = &self.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+        }
+        if !self.impersonate_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
+        }
     }
 
     async fn config(&self) -> Result<Config, CliError> {
@@ -94,7 +117,10 @@ impl ClusterConnection {
             None => match Kubeconfig::read() {
                 Ok(file) => file,
                 Err(error) if chosen => return Err(failed(&error)),
-                Err(error) => return Config::incluster().map_err(|_| failed(&error)),
+                Err(error) => {
+                    let outside = self.server.clone().map(Config::new);
+                    return outside.map_or_else(|| Config::incluster().map_err(|_| failed(&error)), Ok);
+                }
             },
         };
         let options =
@@ -302,6 +328,13 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> 
     runtime.map_err(failed)?.block_on(future)
 }
 
+/// Reads the URL of an API server.
+fn server(text: &str) -> Result<Uri, String> {
+    let url: Option<Uri> = text.parse().ok();
+    let has_host = |url: &Uri| matches!(url.scheme_str(), Some("https" | "http")) && url.host().is_some();
+    url.filter(has_host).ok_or_else(|| "must be a URL, such as https://10.0.0.1:6443".to_owned())
+}
+
 /// Reads a duration as kubectl does: `0`, `30`, `500ms`, `1s`, `2m`, `3h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let problem = || "must be a number of seconds, or a number with a unit: 500ms, 1s, 2m or 3h".to_owned();
@@ -320,9 +353,33 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, service_namespace};
+    use super::{ClusterConnection, duration, server, service_namespace};
+    use kube::Config;
     use serde_json::json;
     use std::time::Duration;
+
+    #[test]
+    fn flags_take_precedence_over_the_kubeconfig() {
+        let mut config = Config::new("https://in-file:6443".parse().unwrap());
+        config.auth_info.client_certificate = Some("of-the-file".to_owned());
+        config.auth_info.token_file = Some("of-the-file".to_owned());
+        let flags = ClusterConnection {
+            server: Some(server("https://10.0.0.1:6443").unwrap()),
+            token: Some("secret".to_owned()),
+            impersonate: Some("ann".to_owned()),
+            impersonate_groups: vec!["ml".to_owned(), "dev".to_owned()],
+            ..ClusterConnection::default()
+        };
+        flags.override_credentials(&mut config);
+        assert_eq!(config.cluster_url.host(), Some("10.0.0.1"));
+        let auth = &config.auth_info;
+        assert!(auth.token.is_some() && auth.client_certificate.is_none() && auth.token_file.is_none());
+        assert_eq!(auth.impersonate.as_deref(), Some("ann"));
+        assert_eq!(auth.impersonate_groups.as_deref(), Some(&["ml".to_owned(), "dev".to_owned()][..]));
+        for wrong in ["", "10.0.0.1:6443", "ftp://a", "/x"] {
+            assert_eq!(server(wrong).unwrap_err(), "must be a URL, such as https://10.0.0.1:6443", "{wrong}");
+        }
+    }
 
     #[test]
     fn the_namespace_of_giveway_is_that_of_the_service_in_the_webhook_configuration() {

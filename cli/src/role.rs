@@ -7,7 +7,7 @@ pub(crate) enum Role<'a> {
     Planner,
     /// Adopts and releases priority classes; with Giveway's namespace, which contains the records.
     ClassAdmin(&'a str),
-    /// Pauses and resumes Giveway; with Giveway's namespace, which contains the ConfigMap.
+    /// Switches the mode; with Giveway's namespace, which contains the ConfigMap.
     Switch(&'a str),
 }
 

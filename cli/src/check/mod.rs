@@ -29,10 +29,8 @@ pub(crate) fn run(args: &CheckArgs, connection: &ClusterConnection) -> Result<u8
     let report = CheckReport { ok, version, namespace, findings };
     let text = match args.output {
         CheckFormat::Table => report.table(style::width()),
-        CheckFormat::Json => {
-            let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from);
-            json.map_err(CliError::stdout)? + "\n"
-        }
+        CheckFormat::Json => output::json(&report)?,
+        CheckFormat::Yaml => output::yaml(&report)?,
     };
     output::show(&text)?;
     Ok(u8::from(!ok))

@@ -1,7 +1,7 @@
 //! `kubectl giveway history`: past preemptions with their time, preemptor, victims and number of pods. It reads the
 //! Preemptions that the operator retains (a week, by default) and writes nothing.
 
-use crate::args::{CheckFormat, HistoryArgs};
+use crate::args::{HistoryArgs, ListFormat};
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live;
@@ -9,6 +9,7 @@ use crate::output::table::{runs, table};
 use crate::output::{self, style};
 use crate::why::age;
 use giveway_crds::Preemption;
+use giveway_crds::keys::GROUP;
 use giveway_crds::plan::{PlanState, StoredDomain, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim};
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_planner::{ObjectKey, Preemptor};
@@ -102,11 +103,11 @@ pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<
     })?;
     let history = History::new(preemptions, &about);
     let text = match args.output {
-        CheckFormat::Table => history.table(&about, Timestamp::now(), style::width()),
-        CheckFormat::Json => {
-            let json = serde_json::to_string_pretty(&history).map_err(std::io::Error::from);
-            json.map_err(CliError::stdout)? + "\n"
-        }
+        ListFormat::Table => history.table(&about, Timestamp::now(), style::width(), false),
+        ListFormat::Wide => history.table(&about, Timestamp::now(), style::width(), true),
+        ListFormat::Name => history.names(),
+        ListFormat::Json => output::json(&history)?,
+        ListFormat::Yaml => output::yaml(&history)?,
     };
     output::show(&text)
 }
@@ -140,7 +141,13 @@ impl History {
         history
     }
 
-    fn table(&self, about: &HistoryScope, now: Timestamp, width: Option<u16>) -> String {
+    /// Returns the names as kubectl prints them, one a line.
+    fn names(&self) -> String {
+        self.items.iter().map(|row| format!("preemption.{GROUP}/{}\n", row.preemption)).collect()
+    }
+
+    /// Returns the table; a wide one also has the end and the message of each preemption.
+    fn table(&self, about: &HistoryScope, now: Timestamp, width: Option<u16>, wide: bool) -> String {
         let mut text = if self.items.is_empty() {
             match about {
                 HistoryScope::All => "No preemption is kept.\n".to_owned(),
@@ -151,8 +158,16 @@ impl History {
             }
         } else {
             let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
-            let mut rows = vec![head.map(str::to_owned).to_vec()];
-            rows.extend(self.items.iter().map(|row| row.cells(now)));
+            let more: &[&str] = if wide { &["FINISHED", "MESSAGE"] } else { &[] };
+            let mut rows = vec![head.iter().chain(more).map(|name| (*name).to_owned()).collect()];
+            rows.extend(self.items.iter().map(|row| {
+                let mut cells = row.cells(now);
+                if wide {
+                    cells.push(row.finished_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)));
+                    cells.push(row.message.clone());
+                }
+                cells
+            }));
             table(rows, width)
         };
         for note in &self.notes {

@@ -50,7 +50,7 @@ fn stored() -> Vec<Preemption> {
 }
 
 fn lines(about: &HistoryScope) -> Vec<String> {
-    let table = History::new(stored(), about).table(about, NOW.parse().unwrap(), None);
+    let table = History::new(stored(), about).table(about, NOW.parse().unwrap(), None, false);
     // The width of the columns is tested with the table.
     table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
@@ -61,6 +61,16 @@ fn one(target: Preemptor) -> HistoryScope {
 
 const HEAD: &str = "AGE PREEMPTOR PRIORITY PODS VICTIMS STATE PREEMPTION";
 const LEFT_OUT: &str = "Note: Preemption c-3 is left out: not every part of the plan was stored (1 of 2).";
+
+#[test]
+fn a_wide_table_has_end_and_message_and_names_are_arguments_of_kubectl() {
+    let history = History::new(stored(), &HistoryScope::All);
+    let table = history.table(&HistoryScope::All, NOW.parse().unwrap(), None, true);
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head.join(" "), format!("{HEAD} FINISHED MESSAGE"));
+    let names = "preemption.scheduling.giveway.dev/a-1\npreemption.scheduling.giveway.dev/b-2\n";
+    assert_eq!(history.names(), names);
+}
 
 #[test]
 fn all_stored_preemptions_are_listed_the_oldest_first() {
@@ -151,7 +161,7 @@ fn a_plan_for_a_critical_add_on_is_marked_as_one() {
     stored[0].spec.strategy = "critical-addon".into();
     stored[0].spec.critical_addon = Some(StoredRescue { step: 2, taint: true });
     let history = History::new(stored, &HistoryScope::Namespace("web".into()));
-    let table = history.table(&HistoryScope::All, NOW.parse().unwrap(), None);
+    let table = history.table(&HistoryScope::All, NOW.parse().unwrap(), None, false);
     let row = table.lines().find(|line| line.contains("b-2")).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(row, "30s pod/web/vip (critical add-on, step 2) 2000 2 podgroup/ml/train Evicting b-2");
     let json = serde_json::to_value(&history).unwrap();

@@ -5,6 +5,7 @@ pub(crate) mod table;
 pub(crate) mod tame;
 
 use crate::error::CliError;
+use serde::Serialize;
 use std::io::Write;
 
 /// Output of a command that changes the cluster. If the reader closes the pipe, as `head` does, the work still
@@ -29,6 +30,17 @@ impl Telling {
 /// Prints a note on standard error. Errors are ignored, so that they cannot interrupt a change.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "note: {}", tame::lines(text));
+}
+
+/// Returns a value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from);
+    Ok(text.map_err(CliError::stdout)? + "\n")
+}
+
+/// Returns a value as YAML.
+pub(crate) fn yaml(value: &impl Serialize) -> Result<String, CliError> {
+    serde_yaml_ng::to_string(value).map_err(|error| CliError::stdout(std::io::Error::other(error)))
 }
 
 /// Prints a text on standard output; with colours only if they are wanted, and without other control sequences.

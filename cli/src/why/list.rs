@@ -1,25 +1,55 @@
 //! Everything that is pending: groups without all their pods scheduled, and unschedulable single pods.
 
 use super::addon;
+use crate::args::ListFormat;
 use crate::connect::{Api, Got};
 use crate::error::CliError;
-use crate::output::{style, table};
+use crate::output::{self, style, table};
 use crate::world::{World, key_of};
 use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
 use giveway_planner::ObjectKey;
 use kube::core::ObjectList;
+use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
 
 /// A pending group or pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct PendingRow {
+    #[serde(flatten, serialize_with = "fields_of")]
     key: ObjectKey,
     kind: &'static str,
     priority: i32,
-    pods: String,
+    /// Number of pods with a node.
+    bound: usize,
+    /// Number of pods.
+    total: usize,
     reason: String,
     message: String,
+}
+
+/// Writes namespace and name as two fields.
+fn fields_of<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    let fields = [("namespace", key.namespace.as_str()), ("name", key.name.as_str())];
+    serializer.collect_map(fields)
+}
+
+/// Everything that is pending, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+struct PendingList<'a> {
+    items: &'a [PendingRow],
+}
+
+/// Returns the list in a format. `namespaces` adds the namespace to a table.
+pub(super) fn text(waiting: &[PendingRow], format: ListFormat, namespaces: bool) -> Result<String, CliError> {
+    let list = PendingList { items: waiting };
+    match format {
+        ListFormat::Table => Ok(table(waiting, namespaces)),
+        ListFormat::Wide => Ok(table(waiting, true)),
+        ListFormat::Name => Ok(waiting.iter().map(|one| format!("{}/{}\n", one.kind, one.key.name)).collect()),
+        ListFormat::Json => output::json(&list),
+        ListFormat::Yaml => output::yaml(&list),
+    }
 }
 
 /// Returns pending groups and pods, the highest priority first; `namespace` limits them.
@@ -38,7 +68,8 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
                 key: pod.key.clone(),
                 kind: "pod",
                 priority: pod.priority,
-                pods: "0/1".to_owned(),
+                bound: 0,
+                total: 1,
                 reason: "Unschedulable".to_owned(),
                 message: addon::short(world, pod)
                     .unwrap_or_else(|| "kube-scheduler found no feasible node for it.".to_owned()),
@@ -62,14 +93,15 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
         priority: world.cluster.group(&key).map_or(0, |group| group.priority),
         key,
         kind: "podgroup",
-        pods: format!("{bound}/{all}"),
+        bound,
+        total: all,
         reason: condition.map(|condition| condition.reason.clone()).unwrap_or_else(|| "Unknown".to_owned()),
         message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
     })
 }
 
 /// Returns the table.
-pub(super) fn table(waiting: &[PendingRow], namespaces: bool) -> String {
+fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     if waiting.is_empty() {
         return "No pod is pending.\n".to_owned();
     }
@@ -83,7 +115,37 @@ pub(super) fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     let mut rows = vec![with("NAMESPACE", ["NAME", "PRIORITY", "PODS", "STATE", "MESSAGE"])];
     rows.extend(waiting.iter().map(|one| {
         let (name, priority) = (format!("{}/{}", one.kind, one.key.name), one.priority.to_string());
-        with(&one.key.namespace, [&name, &priority, &one.pods, &one.reason, &one.message])
+        let pods = format!("{}/{}", one.bound, one.total);
+        with(&one.key.namespace, [&name, &priority, &pods, &one.reason, &one.message])
     }));
     table::table(rows, style::width())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_list_is_printed_as_names_with_namespaces_or_as_json() {
+        let row = PendingRow {
+            key: ObjectKey::new("ml", "train"),
+            kind: "podgroup",
+            priority: 1000,
+            bound: 1,
+            total: 4,
+            reason: "Unschedulable".to_owned(),
+            message: "4 pods needed, 1 fits now.".to_owned(),
+        };
+        let rows = [row];
+        let printed = |format| text(&rows, format, false).unwrap();
+        assert_eq!(printed(ListFormat::Name), "podgroup/train\n");
+        assert!(printed(ListFormat::Wide).starts_with("NAMESPACE"), "{}", printed(ListFormat::Wide));
+        assert!(printed(ListFormat::Table).contains("1/4"), "{}", printed(ListFormat::Table));
+        let value: Value = serde_json::from_str(&printed(ListFormat::Json)).unwrap();
+        let item = json!({"namespace": "ml", "name": "train", "kind": "podgroup", "priority": 1000, "bound": 1, "total": 4,
+            "reason": "Unschedulable", "message": "4 pods needed, 1 fits now."});
+        assert_eq!(value, json!({"items": [item]}));
+        assert!(printed(ListFormat::Yaml).starts_with("items:\n- namespace: ml\n"), "{}", printed(ListFormat::Yaml));
+    }
 }

@@ -57,7 +57,8 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
             None => {
                 let namespace = (!args.all_namespaces).then(|| api.namespace.clone());
                 let world = World::of_cluster(&api, |_| true).await?;
-                list::table(&list::waiting(&api, &world, namespace.as_deref()).await?, args.all_namespaces)
+                let waiting = list::waiting(&api, &world, namespace.as_deref()).await?;
+                list::text(&waiting, args.output, args.all_namespaces)?
             }
             Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace), None).await?,
             Some(WhyTarget::GroupOf(row, name)) => {

@@ -191,7 +191,10 @@ fn commands_that_change_classes_report_missing_and_superfluous_arguments() {
         (&["release"], "the following required arguments were not provided:\n  <NAME>..."),
         (&["release", "--dry-run"], "the following required arguments were not provided:\n  <NAME>..."),
         (&["release", "p", "--all"], "the argument '[NAME]...' cannot be used with '--all'"),
-        (&["check", "-o", "dot"], "invalid value 'dot' for '--output <OUTPUT>'\n  [possible values: table, json]"),
+        (
+            &["check", "-o", "dot"],
+            "invalid value 'dot' for '--output <OUTPUT>'\n  [possible values: table, json, yaml]",
+        ),
     ];
     for (args, message) in rows {
         let printed = giveway_with(args, None, "");

@@ -3,6 +3,7 @@
 
 mod admission;
 mod common;
+mod completion;
 mod critical;
 mod input;
 mod native;

@@ -79,7 +79,8 @@ fn checksums_and_krew_manifest_match_the_files() {
         let directory = tempfile::tempdir().unwrap();
         let into = directory.path().display().to_string();
         run(Path::new("tar"), &["--extract", "--file", &file, "--directory", &into], &[]);
-        assert_eq!(files(directory.path()), ["LICENSE", platform["bin"].as_str().unwrap()]);
+        let program = platform["bin"].as_str().unwrap();
+        assert_eq!(files(directory.path()), ["LICENSE", program, "kubectl_complete-giveway"]);
     }
 }
 
