@@ -122,7 +122,29 @@ pub enum LogFormat {
     Json,
 }
 
+/// Seconds that are left of the guard's timeout when a delayed rejection is sent.
+const MARGIN_SECONDS: u64 = 5;
+
 impl Config {
+    /// Checks what one flag alone cannot show.
+    ///
+    /// # Errors
+    /// The guard could delay a rejection until the API server waits for it no more, and then permits what it denies.
+    pub fn check(&self) -> Result<(), String> {
+        let limit = self.guard_timeout_seconds.saturating_sub(MARGIN_SECONDS);
+        let delays = [
+            ("--guard-hold-seconds", self.guard_hold_seconds),
+            ("--guard-longest-hold-seconds", self.guard_longest_hold_seconds),
+        ];
+        match delays.into_iter().find(|(_, seconds)| self.guard && *seconds > limit) {
+            None => Ok(()),
+            Some((flag, seconds)) => Err(format!(
+                "{flag} is {seconds}: it must be at most {limit}, {MARGIN_SECONDS} seconds below --guard-timeout-seconds ({})",
+                self.guard_timeout_seconds
+            )),
+        }
+    }
+
     /// Returns the settings for the admission rules.
     pub fn settings(&self) -> Settings {
         Settings {
@@ -151,6 +173,20 @@ mod tests {
         assert_eq!((config.timeout_seconds, config.guard_timeout_seconds, config.client_ca_file), (10, 30, None));
         assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 30));
         assert_eq!((config.critical_addons, config.kept_node_seconds), (true, 900));
+    }
+
+    #[test]
+    fn the_guard_delays_rejections_for_less_than_the_api_server_waits() {
+        let checked =
+            |flags: &[&str]| Config::parse_from([&["giveway-webhook", "--tls-secret", "tls"], flags].concat()).check();
+        assert_eq!(checked(&[]), Ok(()));
+        assert_eq!(checked(&["--guard-hold-seconds=25", "--guard-longest-hold-seconds=25"]), Ok(()));
+        let words = "--guard-hold-seconds is 26: it must be at most 25, 5 seconds below --guard-timeout-seconds (30)";
+        assert_eq!(checked(&["--guard-hold-seconds=26"]), Err(words.to_owned()));
+        let words =
+            "--guard-longest-hold-seconds is 24: it must be at most 15, 5 seconds below --guard-timeout-seconds (20)";
+        assert_eq!(checked(&["--guard-timeout-seconds=20"]), Err(words.to_owned()));
+        assert_eq!(checked(&["--guard-timeout-seconds=20", "--guard=false"]), Ok(()));
     }
 
     #[test]

@@ -38,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 async fn main() -> anyhow::Result<()> {
     let _ = aws_lc_rs::default_provider().install_default();
     let config = Config::parse();
+    config.check().map_err(anyhow::Error::msg)?;
     start_log(&config)?;
 
     let client_config = kube::Config::infer().await.context("no API server is configured")?;

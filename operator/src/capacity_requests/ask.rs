@@ -108,7 +108,7 @@ impl Ask {
         let gang = GangReference { group: key.clone(), uid: self.uid.clone() };
         let outcome = match options.method {
             _ if members.len() > options.limit => Err(format!(
-                "{}, and capacity is requested for at most {} (chart value provisioning.limit)",
+                "{}, and capacity is requested for at most {} (flag --provisioning-limit)",
                 counted(members.len(), "pod waits", "pods wait"),
                 options.limit
             )),

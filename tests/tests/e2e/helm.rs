@@ -99,5 +99,6 @@ async fn an_upgrade_conflicts_with_a_changed_namespace_selector_and_force_confli
         let now = world.kubectl(&["get", kind, "giveway", "-o", path]).await.unwrap();
         assert_eq!(now, "true kubernetes.io/metadata.name", "{kind}");
     }
-    succeeds(helm(&mut world, &[&upgrade[..], &["--set", "operator.evictionsPerSecond=400"]].concat())).await;
+    succeeds(helm(&mut world, &[&upgrade[..], &["--set", "operator.extraArgs={--evictions-per-second=400}"]].concat()))
+        .await;
 }

@@ -108,8 +108,14 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let kind = "podgroups.scheduling.giveway.dev";
     world.kubectl(&["patch", "crd", kind, "--type=json", "-p", column]).await.unwrap();
     let path = chart.display().to_string();
-    let upgrade =
-        ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "operator.evictionsPerSecond=400"];
+    let upgrade = [
+        "upgrade",
+        "giveway",
+        &path,
+        "--reset-then-reuse-values",
+        "--set",
+        "operator.extraArgs={--evictions-per-second=400}",
+    ];
     succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
     let first = "jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}";
     assert_eq!(world.kubectl(&["get", "crd", kind, "-o", first]).await.unwrap(), "Mode");

@@ -214,7 +214,7 @@ pub async fn an_upgrade_with_another_flag_does_not_affect_a_gang_in_flight(world
     let urgent = Gang::new("urgent", URGENT).apply(world).await;
     urgent.group.wait_plan(giveway_crds::plan::PlanState::Evicting, LIMIT).await;
     let chart = paths::repository().join("helm").display().to_string();
-    let values = release_values(&["operator.evictionsPerSecond=400".to_owned()]);
+    let values = release_values(&["operator.extraArgs={--evictions-per-second=400}".to_owned()]);
     let mut args = vec!["upgrade", "giveway", &chart, "--namespace", NAMESPACE, "--wait", "--timeout", "2m"];
     args.extend(values.iter().map(String::as_str));
     world.helm(&args).await.unwrap();

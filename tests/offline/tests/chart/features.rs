@@ -27,18 +27,11 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     assert!(hook.contains("helm.sh/hook: post-delete\n"), "{hook}");
 
     let other = rendered(&[
-        "criticalAddons.after=2m",
         "criticalAddons.namespaces={kube-system,monitoring}",
-        "criticalAddons.stranded=true",
         "criticalAddons.schedulerLease=control/my.scheduler",
     ]);
     let operator = document(&other, "Deployment", "giveway-operator");
-    let flags = [
-        "--critical-addons-after=2m",
-        "--critical-addons-namespaces=kube-system,monitoring",
-        "--critical-addons-stranded",
-        "--scheduler-lease=control/my.scheduler",
-    ];
+    let flags = ["--critical-addons-namespaces=kube-system,monitoring", "--scheduler-lease=control/my.scheduler"];
     has_flags(operator, &flags);
     let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
     assert!(lease.contains("namespace: \"control\"\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
@@ -65,12 +58,11 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     assert!(hook.contains("helm.sh/hook: post-upgrade,post-rollback\n"), "{hook}");
 
     for (value, words) in [
-        ("criticalAddons.after=soon", "after"),
         ("criticalAddons.enabled=maybe", "enabled"),
         ("criticalAddons.namespaces={}", "namespaces"),
         ("criticalAddons.namespaces={Kube_System}", "namespaces"),
         ("criticalAddons.schedulerLease=kube-scheduler", "schedulerLease"),
-        ("criticalAddons.afterwards=30s", "afterwards"),
+        ("criticalAddons.after=30s", "after"),
     ] {
         rejects("giveway-system", &[value], words);
     }
@@ -85,8 +77,7 @@ fn capacity_requests_have_flags_and_rules_that_are_absent_by_default() {
     for (method, flag, given) in
         [("Placeholder", "placeholder", &rights[..1]), ("ProvisioningRequest", "provisioning-request", &rights[1..])]
     {
-        let values = [format!("provisioning.method={method}"), "provisioning.first=true".to_owned()];
-        let manifests = rendered(&values.each_ref().map(String::as_str));
+        let manifests = rendered(&[&format!("provisioning.method={method}")]);
         let role = document(&manifests, "ClusterRole", "giveway-operator");
         for right in rights {
             assert_eq!(role.contains(right), given.contains(&right), "{method}: {right}");
@@ -94,21 +85,18 @@ fn capacity_requests_have_flags_and_rules_that_are_absent_by_default() {
         let operator = document(&manifests, "Deployment", "giveway-operator");
         let by = format!("--provisioning-method={flag}");
         let image = "--placeholder-image=registry.k8s.io/pause:3.10";
-        has_flags(
-            operator,
-            &[by.as_str(), "--provisioning-after=30s", "--provisioning-first", "--provisioning-limit=256", image],
-        );
+        has_flags(operator, &[by.as_str(), image]);
     }
     rejects("giveway-system", &["provisioning.method=Karpenter"], "/provisioning/method");
 }
 
 #[test]
-fn names_across_namespaces_and_history_limits_are_operator_flags() {
+fn names_across_namespaces_and_more_arguments_are_operator_flags() {
     let usual = rendered(&[]);
     let operator = document(&usual, "Deployment", "giveway-operator");
-    assert!(operator.contains("--preemption-history=168h") && operator.contains("--preemption-history-limit=1000"));
     assert!(!operator.contains("--names-across-namespaces"), "{operator}");
-    let values = ["names.acrossNamespaces=true", "operator.preemptionHistory=24h", "operator.preemptionHistoryLimit=7"];
+    let values =
+        ["names.acrossNamespaces=true", "operator.extraArgs={--preemption-history=24h,--preemption-history-limit=7}"];
     let other = rendered(&values);
     let operator = document(&other, "Deployment", "giveway-operator");
     for flag in ["--names-across-namespaces", "--preemption-history=24h", "--preemption-history-limit=7"] {

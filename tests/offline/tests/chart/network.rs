@@ -1,6 +1,6 @@
 //! Network policies, the certificate of the webhook, and the authorities of its clients.
 
-use crate::helm::{document, has_flags, pod_template, rejects, rendered};
+use crate::helm::{document, has_flags, object, pod_template, rejects, rendered};
 use serde_json::json;
 
 #[test]
@@ -60,9 +60,11 @@ fn the_authorities_of_clients_are_mounted_with_and_without_a_certificate_that_is
 #[test]
 fn the_webhook_knows_the_timeouts_of_its_configurations() {
     let usual = rendered(&[]);
-    let flags = ["--timeout-seconds=10", "--guard-timeout-seconds=30"];
-    has_flags(document(&usual, "Deployment", "giveway-webhook"), &flags);
-    let other = rendered(&["webhook.timeoutSeconds=5", "guard.timeoutSeconds=29"]);
-    let flags = ["--timeout-seconds=5", "--guard-timeout-seconds=29"];
-    has_flags(document(&other, "Deployment", "giveway-webhook"), &flags);
+    has_flags(document(&usual, "Deployment", "giveway-webhook"), &["--timeout-seconds=10"]);
+    let other = rendered(&["webhook.timeoutSeconds=5"]);
+    has_flags(document(&other, "Deployment", "giveway-webhook"), &["--timeout-seconds=5"]);
+    // The flag --guard-timeout-seconds has the timeout of the guard's entry as its default.
+    let configuration = object(&usual, "ValidatingWebhookConfiguration", "giveway");
+    let guard = configuration["webhooks"].as_array().unwrap().iter().find(|entry| entry["name"] == "guard.giveway.dev");
+    assert_eq!(guard.unwrap()["timeoutSeconds"], 30);
 }

@@ -122,8 +122,7 @@ fn daemons_listen_on_the_address_in_the_values() {
 
 #[test]
 fn daemons_accept_the_rendered_arguments() {
-    let certificate =
-        ["webhook.certManager.enabled=true", "criticalAddons.stranded=true", "names.acrossNamespaces=true"];
+    let certificate = ["webhook.certManager.enabled=true", "names.acrossNamespaces=true"];
     for values in [&[], EVERY_VALUE, &certificate, &["network.listenOn=[::]"]] {
         let manifests = rendered(values);
         for daemon in ["giveway-operator", "giveway-webhook"] {

@@ -17,9 +17,8 @@ fn unsafe_values_are_rejected_with_a_remedy() {
     rendered(&["guard.failurePolicy=Fail", "webhook.replicas=2"]);
     rendered(&["guard.failurePolicy=Fail", "webhook.replicas=1", "guard.enabled=false"]);
     rendered(&["webhook.replicas=1"]);
-    rejects("giveway-system", &["guard.timeoutSeconds=20"], "at least 5 seconds below guard.timeoutSeconds");
+    rejects("giveway-system", &["guard.holdSeconds=4"], "additional properties 'holdSeconds' not allowed");
     rejects("giveway-system", &["networkPolicy.apiServers={10.0.0.1}"], "apiServers");
-    rejects("giveway-system", &["operator.preemptionHistory=a week"], "preemptionHistory");
     for (values, words) in [
         (
             &["webhook.port=9090"][..],
@@ -51,7 +50,6 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             "'/traces/endpoint': 'https://collector/v1/traces' does not match pattern",
         ),
         (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
-        (&["operator.leaseDurationSeconds=3601"], "'/operator/leaseDurationSeconds': maximum: got 3,601, want 3,600"),
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
         (&["security.runAsUser=0"], "'/security/runAsUser': minimum: got 0, want 1"),
         (
