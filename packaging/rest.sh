@@ -19,7 +19,7 @@ if [ -n "${PIN_DIGESTS:-}" ]; then
     cp -R helm "$staged/giveway"
     chart=$staged/giveway
     pinned="{operator: \"$(digest giveway-operator)\", webhook: \"$(digest giveway-webhook)\", cli: \"$(digest giveway-cli)\"}"
-    sed "s|^  digests: {operator: \"\", webhook: \"\", cli: \"\"}|  digests: $pinned|" helm/values.yaml >"$chart/values.yaml"
+    sed "s|^  digests: {}|  digests: $pinned|" helm/values.yaml >"$chart/values.yaml"
     grep -q '^  digests: {operator: "sha256:[0-9a-f]*", webhook: "sha256:[0-9a-f]*", cli: "sha256:[0-9a-f]*"}' "$chart/values.yaml" ||
         { echo "The line \`digests\` of helm/values.yaml has changed: adapt packaging/rest.sh." >&2; exit 1; }
 fi

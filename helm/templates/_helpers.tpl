@@ -21,7 +21,7 @@ app.kubernetes.io/component: {{ .component }}
 {{/* Image of a component: by its digest, where that is given. */}}
 {{- define "giveway.image" -}}
 {{ .root.Values.image.repository }}/giveway-{{ .component }}
-{{- with index .root.Values.image.digests .component }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- with get (.root.Values.image.digests | default dict) .component }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{/* Metadata of a component's pods. Call with a dict of "root" and "component". */}}

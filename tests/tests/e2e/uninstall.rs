@@ -354,7 +354,7 @@ async fn uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_ori
         "crds.keep=false",
         "priorityClassQuota.enabled=true",
         "webhook.certManager.enabled=true",
-        "metrics.serviceMonitor.enabled=true",
+        "metrics.monitor=ServiceMonitor",
         "metrics.prometheusRule.enabled=true",
         "metrics.dashboard.enabled=true",
         "metrics.dashboard.namespace=grafana",

@@ -124,11 +124,14 @@ impl Values {
         ];
         let optional = [
             ("/webhook/certManager/enabled", "/apis/cert-manager.io/v1", "certificates"),
-            ("/metrics/serviceMonitor/enabled", "/apis/monitoring.coreos.com/v1", "servicemonitors"),
-            ("/metrics/podMonitor/enabled", "/apis/monitoring.coreos.com/v1", "podmonitors"),
             ("/metrics/prometheusRule/enabled", "/apis/monitoring.coreos.com/v1", "prometheusrules"),
         ];
         needed.extend(optional.iter().filter(|(value, ..)| self.is_true(value)).map(|(_, path, name)| (*path, *name)));
+        match self.text("/metrics/monitor") {
+            "ServiceMonitor" => needed.push(("/apis/monitoring.coreos.com/v1", "servicemonitors")),
+            "PodMonitor" => needed.push(("/apis/monitoring.coreos.com/v1", "podmonitors")),
+            _ => {}
+        }
         if self.provisioning() == Some("ProvisioningRequest") {
             needed.push(("/apis/autoscaling.x-k8s.io/v1", "provisioningrequests"));
         }

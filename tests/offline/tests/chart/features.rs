@@ -8,7 +8,6 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     let operator = document(&usual, "Deployment", "giveway-operator");
     let flags = [
         "--critical-addons=true",
-        "--critical-addons-after=30s",
         "--critical-addons-namespaces=kube-system",
         "--scheduler-lease=kube-system/kube-scheduler",
     ];

@@ -11,7 +11,7 @@ fn by_default_no_object_needs_the_prometheus_operator_or_grafana() {
 
 #[test]
 fn monitors_scrape_the_metrics_port_of_both_daemons() {
-    let values = ["metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor.labels.release=prometheus"];
+    let values = ["metrics.monitor=ServiceMonitor", "metrics.labels.release=prometheus"];
     let services = rendered(&values);
     for name in ["giveway-operator", "giveway-webhook"] {
         let monitor = object(&services, "ServiceMonitor", name);
@@ -23,11 +23,11 @@ fn monitors_scrape_the_metrics_port_of_both_daemons() {
         }
         assert!(service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["name"] == "metrics"));
     }
-    let pods = rendered(&["metrics.podMonitor.enabled=true", "metrics.podMonitor.interval=15s"]);
+    let pods = rendered(&["metrics.monitor=PodMonitor"]);
     for name in ["giveway-operator", "giveway-webhook"] {
         let monitor = object(&pods, "PodMonitor", name);
         let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
-        assert_eq!((&endpoint["port"], &endpoint["interval"]), (&"metrics".into(), &"15s".into()));
+        assert_eq!((&endpoint["port"], &endpoint["interval"]), (&"metrics".into(), &"30s".into()));
         let deployment = object(&pods, "Deployment", name);
         let template = &deployment["spec"]["template"];
         for (key, value) in monitor["spec"]["selector"]["matchLabels"].as_object().unwrap() {
@@ -41,14 +41,10 @@ fn monitors_scrape_the_metrics_port_of_both_daemons() {
 fn contradictory_and_invalid_values_are_rejected() {
     for (values, words) in [
         (
-            &["metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"][..],
-            "everything would be scraped twice",
-        ),
-        (
-            &["metrics.podMonitor.enabled=true", "deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"],
+            &["metrics.monitor=PodMonitor", "deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"][..],
             "there is nothing to scrape",
         ),
-        (&["metrics.serviceMonitor.interval=often"], "interval"),
+        (&["metrics.monitor=Probe"], "monitor"),
         (&["metrics.prometheusRule.thresholds.refusedRatio=2"], "refusedRatio"),
         (&["metrics.prometheusRule.thresholds.groupWaitsMinutes=0"], "groupWaitsMinutes"),
         (&["metrics.prometheusRule.runbookUrl=docs"], "runbookUrl"),

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 
 The operator serves its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to clients that ask for
 it, otherwise in Prometheus' text format. The chart creates the objects that the Prometheus operator and Grafana need:
-`metrics.serviceMonitor.enabled` or `metrics.podMonitor.enabled`, `metrics.prometheusRule.enabled` (each alert has a
+`metrics.monitor` (`ServiceMonitor` or `PodMonitor`), `metrics.prometheusRule.enabled` (each alert has a
 [runbook](runbooks.md)) and `metrics.dashboard.enabled`. For metrics of single PodGroups and Preemptions, by name, there is a
 [configuration of kube-state-metrics](https://github.com/giveway/giveway/blob/main/examples/monitoring/kube-state-metrics.yaml).
 
