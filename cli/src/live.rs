@@ -16,6 +16,53 @@ const PAGE: u32 = 2000;
 /// The kinds without which no command works. The others may be missing in the user's permissions.
 const NECESSARY: [&str; 4] = ["Node", "Pod", "PodDisruptionBudget", "PriorityClass"];
 
+/// The kinds of which a user may have rights in one namespace only.
+const NAMESPACED: [&str; 5] = ["Pod", "PodDisruptionBudget", "PersistentVolumeClaim", "PodGroup", "Workload"];
+
+/// What is read of a kind that the user may not list in the whole cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fallback<'a> {
+    /// Nothing. It is an error for a necessary kind.
+    None,
+    /// The objects of this namespace.
+    Namespace(&'a str),
+}
+
+/// Kinds that were not read because the user lacks rights.
+#[derive(Debug, Default)]
+struct Unseen {
+    /// Kinds of which only the objects of one namespace are known.
+    elsewhere: Vec<String>,
+    /// Kinds of which nothing is known.
+    everywhere: Vec<String>,
+}
+
+impl Unseen {
+    /// Returns true if so much is unknown that the planner could plan with capacity that other pods use.
+    fn blinds_the_planner(&self) -> bool {
+        let names = NECESSARY.map(|kind| plural_of(kind, false));
+        self.elsewhere.iter().chain(&self.everywhere).any(|kind| names.contains(kind))
+    }
+
+    /// Returns it as sentences; none if everything was read.
+    fn notes(&self, namespace: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.elsewhere.is_empty() {
+            let kinds = self.elsewhere.join(", ");
+            notes.push(format!(
+                "You may not list {kinds} of all namespaces, so only those of namespace {namespace} are known."
+            ));
+        }
+        if !self.everywhere.is_empty() {
+            let kinds = self.everywhere.join(", ");
+            notes.push(format!(
+                "You may not list {kinds}, so none is known. The chart's ClusterRole giveway-planner allows it."
+            ));
+        }
+        notes
+    }
+}
+
 /// Objects, their source, and notes about them.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
@@ -35,32 +82,45 @@ pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
 /// Reads the kinds for which `wanted` returns true.
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut items = Vec::new();
-    let notes = each(api, wanted, |object| {
+    let gaps = each(api, Fallback::None, wanted, |object| {
         items.push(object);
         Ok(())
     })
     .await?;
-    Ok(Objects { source: "cluster".to_owned(), items, notes })
+    Ok(Objects { source: "cluster".to_owned(), items, notes: gaps.notes })
 }
 
-/// Reads the kinds for which `wanted` returns true: `take` gets each object as it arrives. Returns what is missing, as sentences.
+/// What a read of the cluster lacks.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    /// What is missing, as sentences.
+    pub(crate) notes: Vec<String>,
+    /// True if too much is missing for the planner to decide.
+    pub(crate) blind: bool,
+}
+
+/// Reads the kinds for which `wanted` returns true: `take` gets each object as it arrives. Returns what is missing.
 pub(crate) async fn each(
     api: &Api,
+    fallback: Fallback<'_>,
     wanted: impl Fn(&str) -> bool,
     mut take: impl FnMut(Value) -> Result<(), CliError>,
-) -> Result<Vec<String>, CliError> {
-    let mut notes = Vec::new();
+) -> Result<Gaps, CliError> {
+    let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
     for kind in IN_SNAPSHOTS.iter().copied().filter(|kind| wanted(kind.kind)) {
-        if !list(api, kind, &mut take, &mut notes).await? && kind.is_own() {
+        if !list(api, kind, fallback, &mut take, &mut notes, &mut unseen).await? && kind.is_own() {
             notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
         }
     }
     if wanted("PodGroup")
         && let Some(kind) = native_groups(api).await?
     {
-        list(api, kind, &mut take, &mut notes).await?;
+        list(api, kind, fallback, &mut take, &mut notes, &mut unseen).await?;
     }
-    Ok(notes)
+    if let Fallback::Namespace(namespace) = fallback {
+        notes.extend(unseen.notes(namespace));
+    }
+    Ok(Gaps { notes, blind: unseen.blinds_the_planner() })
 }
 
 /// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
@@ -89,27 +149,40 @@ fn may_be_missing(kind: &Kind) -> bool {
 async fn list(
     api: &Api,
     kind: &Kind,
+    fallback: Fallback<'_>,
     take: &mut impl FnMut(Value) -> Result<(), CliError>,
     notes: &mut Vec<String>,
+    unseen: &mut Unseen,
 ) -> Result<bool, CliError> {
+    let mut namespace = None;
     let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
     if kind.kind == "ValidatingAdmissionPolicy" {
         params.field_selector = Some("metadata.name=giveway-namespaces".to_owned());
     }
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path()), problem };
-        let next = match api.page(kind, &params, take).await? {
-            Got::Found(next) => next,
-            Got::Missing if may_be_missing(kind) => return Ok(false),
-            Got::Forbidden(problem) if !NECESSARY.contains(&kind.kind) => {
+        let next = match (api.page(kind, namespace, &params, take).await?, fallback) {
+            (Got::Found(next), _) => next,
+            (Got::Missing, _) if may_be_missing(kind) => return Ok(false),
+            (Got::Forbidden(_), Fallback::Namespace(own)) if namespace.is_none() && NAMESPACED.contains(&kind.kind) => {
+                namespace = Some(own);
+                params.continue_token = None;
+                continue;
+            }
+            (Got::Forbidden(_), Fallback::Namespace(_)) => {
+                unseen.everywhere.push(plural(kind));
+                return Ok(true);
+            }
+            (Got::Forbidden(problem), Fallback::None) if !NECESSARY.contains(&kind.kind) => {
                 let problem = Role::Planner.explain(&problem);
                 notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
                 return Ok(true);
             }
-            Got::Missing => return Err(failed("the API server does not know this kind".to_owned())),
-            Got::Forbidden(problem) => return Err(failed(Role::Planner.explain(&problem))),
+            (Got::Missing, _) => return Err(failed("the API server does not know this kind".to_owned())),
+            (Got::Forbidden(problem), Fallback::None) => return Err(failed(Role::Planner.explain(&problem))),
         };
         if next.is_empty() {
+            unseen.elsewhere.extend(namespace.map(|_| plural(kind)));
             return Ok(true);
         }
         params.continue_token = Some(next);
@@ -117,9 +190,12 @@ async fn list(
 }
 
 fn plural(kind: &Kind) -> String {
-    let native =
-        if kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND { "native " } else { "" };
-    match kind.kind {
+    plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
+}
+
+fn plural_of(kind: &str, is_native: bool) -> String {
+    let native = if is_native { "native " } else { "" };
+    match kind {
         "ValidatingAdmissionPolicy" => "ValidatingAdmissionPolicies".to_owned(),
         name if name.ends_with('s') => format!("{native}{name}es"),
         name => format!("{native}{name}s"),
@@ -135,6 +211,26 @@ mod tests {
         let missing: Vec<_> = IN_SNAPSHOTS.iter().filter(|kind| may_be_missing(kind)).map(|kind| kind.kind).collect();
         assert_eq!(missing, ["DeviceClass", "PodGroup", "Preemption", "Workload"]);
         assert!(NATIVE_GROUPS.iter().all(|kind| !may_be_missing(kind)), "only a version that is served is listed");
+    }
+
+    #[test]
+    fn kinds_that_the_user_may_not_list_are_reported_in_two_sentences() {
+        let unseen = Unseen {
+            elsewhere: vec!["Pods".to_owned(), "PodGroups".to_owned()],
+            everywhere: vec!["Nodes".to_owned(), "Preemptions".to_owned()],
+        };
+        assert_eq!(
+            unseen.notes("team"),
+            [
+                "You may not list Pods, PodGroups of all namespaces, so only those of namespace team are known.",
+                "You may not list Nodes, Preemptions, so none is known. The chart's ClusterRole giveway-planner allows it.",
+            ]
+        );
+        assert!(unseen.blinds_the_planner());
+        let unseen = Unseen { elsewhere: vec!["PodGroups".to_owned()], everywhere: vec!["Preemptions".to_owned()] };
+        assert!(!unseen.blinds_the_planner());
+        assert_eq!(Unseen::default().notes("team"), Vec::<String>::new());
+        assert!(NAMESPACED.iter().all(|name| IN_SNAPSHOTS.iter().any(|kind| kind.kind == *name)));
     }
 
     #[test]

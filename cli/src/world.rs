@@ -3,6 +3,7 @@
 
 use crate::connect::Api;
 use crate::error::CliError;
+use crate::live::Fallback;
 #[cfg(test)]
 use crate::live::Objects;
 use crate::{files, live};
@@ -50,6 +51,8 @@ pub(crate) struct World {
     overdue: BTreeSet<SmolStr>,
     /// Objects that were skipped, as sentences.
     pub(crate) notes: Vec<String>,
+    /// True if the user may not see enough of the cluster for the planner to decide.
+    pub(crate) blind: bool,
 }
 
 /// A world whose objects arrive one by one.
@@ -120,8 +123,19 @@ impl World {
     /// A list fails.
     pub(crate) async fn of_cluster(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Self, CliError> {
         let mut gathering = Gathering::new("cluster".to_owned(), true);
-        let notes = live::each(api, wanted, |item| gathering.add(&item)).await?;
-        Ok(gathering.end(notes))
+        let gaps = live::each(api, Fallback::None, wanted, |item| gathering.add(&item)).await?;
+        Ok(gathering.end(gaps.notes))
+    }
+
+    /// Reads a live cluster as far as the user may: of what may not be listed in the whole cluster, the objects of this
+    /// namespace. The notes say what is unknown.
+    ///
+    /// # Errors
+    /// A list fails for another reason than a missing right.
+    pub(crate) async fn of_what_may_be_seen(api: &Api, namespace: &str) -> Result<Self, CliError> {
+        let mut gathering = Gathering::new("cluster".to_owned(), true);
+        let gaps = live::each(api, Fallback::Namespace(namespace), |_| true, |item| gathering.add(&item)).await?;
+        Ok(Self { blind: gaps.blind, ..gathering.end(gaps.notes) })
     }
 
     /// Reads a snapshot.

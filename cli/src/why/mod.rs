@@ -56,7 +56,11 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
         let text = match &args.target {
             None => {
                 let namespace = (!args.all_namespaces).then(|| api.namespace.clone());
-                let world = World::of_cluster(&api, |_| true).await?;
+                let world = match &namespace {
+                    Some(namespace) => World::of_what_may_be_seen(&api, namespace).await?,
+                    None => World::of_cluster(&api, |_| true).await?,
+                };
+                world.notes.iter().for_each(|note| output::note(note));
                 let waiting = list::waiting(&api, &world, namespace.as_deref()).await?;
                 list::text(&waiting, args.output, args.all_namespaces)?
             }
@@ -98,7 +102,7 @@ async fn gather(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Resu
         }
     };
     let events = events::of(api, &namespace, kind, &name).await?;
-    let world = World::of_cluster(api, |_| true).await?;
+    let world = World::of_what_may_be_seen(api, &namespace).await?;
     let failed = match &target {
         Preemptor::Group(key) if !group.as_ref().is_some_and(creation::is_scheduled) => {
             let owner = owner.or_else(|| GroupOwner::of(group.as_ref()?));
@@ -175,8 +179,11 @@ impl Evidence {
         found
     }
 
-    /// Runs the planner if the target has pending pods and no plan is in progress.
+    /// Runs the planner if the target has pending pods, no plan is in progress, and the user may see what it needs.
     pub(crate) fn decide(&mut self) {
+        if self.world.blind {
+            return;
+        }
         let preemptor = self.preemptor();
         let in_flight = self.world.last_plan(&preemptor).is_some_and(|plan| plan.state.in_flight());
         if in_flight || !self.world.has(&preemptor) {

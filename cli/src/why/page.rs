@@ -33,6 +33,7 @@ pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
     page.last_decision();
     page.now();
     page.events();
+    page.unseen();
     page.out
 }
 
@@ -50,6 +51,18 @@ impl Page<'_> {
     fn head(&mut self, text: &str) {
         self.out.push('\n');
         self.line("", &paint(HEAD, text));
+    }
+
+    /// Prints what is missing on the page because the user may not read it, or because it cannot be read.
+    fn unseen(&mut self) {
+        let facts = self.facts;
+        if facts.world.notes.is_empty() {
+            return;
+        }
+        self.head("What is not known");
+        for note in &facts.world.notes {
+            self.line("", &format!("- {note}"));
+        }
     }
 
     fn ago(&self, then: Timestamp) -> String {

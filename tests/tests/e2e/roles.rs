@@ -17,6 +17,7 @@ pub fn tests() -> Vec<Test> {
     tests![
         shared:
             a_forbidden_error_names_a_role_that_grants_the_missing_right,
+            why_reports_the_namespace_of_a_tenant_and_what_the_tenant_may_not_list,
             a_tenant_may_write_groups_but_not_status_finalizers_or_preemptions;
     ]
 }
@@ -116,6 +117,33 @@ async fn a_forbidden_error_names_a_role_that_grants_the_missing_right(world: &Wo
     assert!(no.err.contains("giveway-planner allows it"), "{}", no.err);
     let no = planner.giveway(&["adopt", "high"]).await;
     assert!(no.err.contains("giveway-class-admin allow it"), "{}", no.err);
+    world.check_promises().await;
+}
+
+async fn why_reports_the_namespace_of_a_tenant_and_what_the_tenant_may_not_list(world: &World) {
+    world.apply(ACCOUNTS).await.unwrap();
+    let group = serde_json::json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "team"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    });
+    world.apply(&group.to_string()).await.unwrap();
+    let tenant = Account::new(world, "tenant").await;
+    let page = wait_for("the state of the group is reported", MINUTE, async || {
+        let printed = tenant.giveway(&["why", "podgroup/train", "-n", "team"]).await;
+        let reported = printed.status == Some(0) && printed.out.contains("WaitingForPods");
+        if reported { Ok(printed.out) } else { Err(format!("{}{}", printed.out, printed.err)) }
+    })
+    .await;
+    assert!(page.contains("What is not known\n"), "{page}");
+    assert!(page.contains("so only those of namespace team are known."), "{page}");
+    assert!(page.contains("You may not list ") && page.contains("Nodes"), "{page}");
+    // Without the nodes the planner would say that nothing fits.
+    assert!(!page.contains("If it were decided now"), "{page}");
+    let list = tenant.giveway(&["why", "-n", "team", "-o", "name"]).await;
+    assert_eq!((list.status, list.out.as_str()), (Some(0), "podgroup/train\n"), "{}", list.err);
+    // The whole cluster needs the role.
+    let all = tenant.giveway(&["why", "-A"]).await;
+    assert!(all.status == Some(1) && all.err.contains("giveway-planner allows it"), "{}", all.err);
     world.check_promises().await;
 }
 
