@@ -26,13 +26,13 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* Metadata of a component's pods. Call with a dict of "root" and "component". */}}
 {{- define "giveway.podMetadata" -}}
-{{- $values := index .root.Values .component -}}
+{{- $values := .root.Values.pods -}}
 labels:
   {{- include "giveway.labels" . | nindent 2 }}
-  {{- with $values.podLabels }}
+  {{- with $values.labels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with $values.podAnnotations }}
+{{- with $values.annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -46,9 +46,9 @@ dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- end }}
 
-{{/* More variables of a component's containers. Call with a dict of "root" and "component". */}}
+{{/* More variables of the containers. */}}
 {{- define "giveway.environment" -}}
-{{- with (index .root.Values .component).extraEnv }}
+{{- with .Values.pods.env }}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -56,7 +56,7 @@ env:
 
 {{/* How the pods of a component spread. Call with a dict of "root" and "component". */}}
 {{- define "giveway.spread" -}}
-{{- $values := index .root.Values .component }}
+{{- $values := .root.Values.pods }}
 {{- $selector := dict "matchLabels" (include "giveway.selector" . | fromYaml) }}
 {{- with $values.topologySpreadConstraints }}
 topologySpreadConstraints:
@@ -259,7 +259,7 @@ securityContext:
 
 {{/* Where the pods of a component may run. Call with a dict of "root" and "component". */}}
 {{- define "giveway.placement" -}}
-{{- $values := index .root.Values .component }}
+{{- $values := .root.Values.pods }}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -271,7 +271,7 @@ tolerations:
 {{- if $values.affinity }}
 affinity:
   {{- toYaml $values.affinity | nindent 2 }}
-{{- else if gt (int $values.replicas) 1 }}
+{{- else if gt (int (index .root.Values .component).replicas) 1 }}
 affinity:
   podAntiAffinity:
     preferredDuringSchedulingIgnoredDuringExecution:

@@ -114,10 +114,10 @@ spec:
     metadata:
       labels:
         {{- $labels | nindent 8 }}
-        {{- with .root.Values.operator.podLabels }}
+        {{- with .root.Values.pods.labels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- with .root.Values.operator.podAnnotations }}
+      {{- with .root.Values.pods.annotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -133,7 +133,7 @@ spec:
           image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [{{ join ", " $command }}]
-          {{- include "giveway.environment" $operator | nindent 10 }}
+          {{- include "giveway.environment" .root | nindent 10 }}
           resources:
             {{- toYaml .root.Values.operator.resources | nindent 12 }}
           {{- include "giveway.containerSecurity" .root | nindent 10 }}

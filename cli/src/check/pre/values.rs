@@ -78,7 +78,7 @@ impl Values {
 
     /// Returns the priority classes of the chart's pods; an empty name for none.
     pub(super) fn classes(&self) -> BTreeSet<&str> {
-        ["/operator/priorityClassName", "/webhook/priorityClassName"].map(|path| self.text(path)).into()
+        [self.text("/pods/priorityClassName")].into()
     }
 
     /// Returns true if the chart creates a ResourceQuota that allows these classes.

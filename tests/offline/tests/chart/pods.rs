@@ -47,14 +47,14 @@ fn pods_of_jobs_have_the_pod_fields_of_the_operator() {
     let manifests = rendered(&[
         "criticalAddons.enabled=false",
         "image.pullSecrets[0].name=registry",
-        "operator.podLabels.team=platform",
-        "operator.podAnnotations.note=kept",
+        "pods.labels.team=platform",
+        "pods.annotations.note=kept",
         "operator.resources.limits.memory=2Gi",
-        "operator.nodeSelector.pool=system",
-        "operator.tolerations[0].operator=Exists",
+        "pods.nodeSelector.pool=system",
+        "pods.tolerations[0].operator=Exists",
         "operator.hostNetwork=true",
-        "operator.extraEnv[0].name=KUBERNETES_SERVICE_HOST",
-        "operator.extraEnv[0].value=api.example",
+        "pods.env[0].name=KUBERNETES_SERVICE_HOST",
+        "pods.env[0].value=api.example",
     ]);
     let operator = pod_template(&manifests, "giveway-operator");
     for name in ["giveway-test", "giveway-uninstall", "giveway-rest", "giveway-taints"] {

@@ -34,8 +34,8 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         ),
         (&["operator.replicas=0"], "operator.replicas must be 1 or more, not 0"),
         (
-            &["operator.podLabels.app\\.kubernetes\\.io/name=mine"],
-            "operator.podLabels: app.kubernetes.io/name is the chart's own label, by which Services and budgets find the pods",
+            &["pods.labels.app\\.kubernetes\\.io/name=mine"],
+            "pods.labels: app.kubernetes.io/name is the chart's own label, by which Services and budgets find the pods",
         ),
         (
             &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=6"],
@@ -105,19 +105,11 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             ],
             "'/namespaces/selector/matchExpressions/0/values': maxItems: got 1, want 0",
         ),
-        (&["operator.nodeSelector.pool=1"], "'/operator/nodeSelector/pool': got number, want string"),
-        (&["webhook.nodeSelector.pool=1"], "'/webhook/nodeSelector/pool': got number, want string"),
-        (
-            &["operator.extraEnv[0].name=A", "operator.extraEnv[0].value=1"],
-            "'/operator/extraEnv/0/value': got number, want string",
-        ),
+        (&["pods.nodeSelector.pool=1"], "'/pods/nodeSelector/pool': got number, want string"),
+        (&["pods.env[0].name=A", "pods.env[0].value=1"], "'/pods/env/0/value': got number, want string"),
         (&["operator.leaseName=other"], "additional properties 'leaseName' not allowed"),
         (&["operator.schedulerNames=null"], "'/operator': missing property 'schedulerNames'"),
         (&["operator.schedulerNames[0]="], "'/operator/schedulerNames/0': minLength: got 0, want 1"),
-        (
-            &["metrics.prometheusRule.thresholds.certificateDays=null"],
-            "'/metrics/prometheusRule/thresholds': missing property 'certificateDays'",
-        ),
         (
             &["webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=ClusterIssuer"],
             "'/webhook/certManager/issuerRef': missing property 'name'",
@@ -210,9 +202,8 @@ fn the_schema_requires_every_value_that_the_templates_need() {
         "guard.failurePolicy",
         "managedPriorityClasses",
         "mode",
-        "operator.priorityClassName",
+        "pods.priorityClassName",
         "victims.evictionsPerMinute",
-        "webhook.priorityClassName",
     ];
     found.sort();
     assert_eq!(found, optional);
