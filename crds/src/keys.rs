@@ -68,8 +68,8 @@ pub const TAINT_CRITICAL: &str = "CriticalAddonsOnly";
 /// write it.
 pub const ANNOTATION_NEVER_EVICT: &str = "scheduling.giveway.dev/never-evict";
 
-/// Label of a Namespace: `"true"` has its groups served where the chart says `namespaces.optIn`. Admission lets only administrators
-/// write it.
+/// Label of a Namespace for the chart's value `namespaces.selector`, which says where groups are served. Admission lets only
+/// administrators write it.
 pub const LABEL_ENABLED: &str = "scheduling.giveway.dev/enabled";
 /// Annotation of the ValidatingAdmissionPolicy `giveway-namespaces`: the namespaces that the chart protects, separated by commas, for
 /// the command line.

@@ -146,9 +146,6 @@ namespaceSelector:
 {{- define "giveway.served" -}}
 {{- $namespaces := .Values.namespaces }}
 {{- $labels := merge (dict) (($namespaces.selector).matchLabels | default dict) }}
-{{- if $namespaces.optIn }}
-{{- $_ := set $labels "scheduling.giveway.dev/enabled" "true" }}
-{{- end }}
 {{- $selector := dict }}
 {{- if $labels }}
 {{- $_ := set $selector "matchLabels" $labels }}

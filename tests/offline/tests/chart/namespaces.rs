@@ -22,7 +22,6 @@ fn the_namespace_of_helm_test_matches_the_namespace_selector() {
     let default = labels(&rendered(&[]));
     let selector = "namespaces.selector.matchExpressions";
     let selected = labels(&rendered(&[
-        "namespaces.optIn=true",
         "namespaces.selector.matchLabels.team=ml",
         &format!("{selector}[0].key=stage"),
         &format!("{selector}[0].operator=NotIn"),
@@ -32,6 +31,8 @@ fn the_namespace_of_helm_test_matches_the_namespace_selector() {
         &format!("{selector}[1].values={{play,live}}"),
         &format!("{selector}[2].key=cost"),
         &format!("{selector}[2].operator=Exists"),
+        &format!("{selector}[3].key=scheduling.giveway.dev/enabled"),
+        &format!("{selector}[3].operator=Exists"),
     ]));
     // The API server sets the label with the name of the namespace. With such a selector, `helm test` tests no gang.
     let by_name = "namespaces.selector.matchLabels.kubernetes\\.io/metadata\\.name=billing";

@@ -72,16 +72,12 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             "webhook.url is https://10.0.0.5:9443, but with webhook.certManager.enabled the certificate is for giveway-webhook.giveway-system.svc: API servers would not accept it. Leave webhook.url empty, or set webhook.certManager.enabled: false",
         ),
         (
-            &["namespaces.optIn=true", "namespaces.selector.matchLabels.scheduling\\.giveway\\.dev/enabled=no"],
-            "namespaces.selector asks for the label scheduling.giveway.dev/enabled: \"no\", and namespaces.optIn for \"true\": no namespace has both. Leave the label out of namespaces.selector, or set namespaces.optIn: false",
-        ),
-        (
             &[
                 "gangs.kinds={JobSet}",
                 "gangs.namespaceSelector.matchLabels.team=a",
                 "namespaces.selector.matchLabels.team=ml",
             ],
-            "gangs.namespaceSelector asks for the label team: \"a\", and groups are served where it is \"ml\" only (namespaces.selector, namespaces.optIn): no namespace has both. Leave the label out of gangs.namespaceSelector, or give it the same value",
+            "gangs.namespaceSelector asks for the label team: \"a\", and groups are served where it is \"ml\" only (namespaces.selector): no namespace has both. Leave the label out of gangs.namespaceSelector, or give it the same value",
         ),
         (
             &[
