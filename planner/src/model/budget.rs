@@ -85,12 +85,17 @@ impl Budget {
     /// Whether the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
     /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
     pub fn counts(&self, pod: &Pod) -> bool {
-        !self.exempts(pod.unstarted(), pod.ready) && !self.disrupted_pods.contains(pod.key.name.as_str())
+        !self.exempts(pod.unstarted(), pod.ready) && !self.has_granted(pod)
+    }
+
+    /// Returns true if the eviction of this pod was granted already and is counted in the budget's status.
+    pub(crate) fn has_granted(&self, pod: &Pod) -> bool {
+        self.disrupted_pods.contains(pod.key.name.as_str())
     }
 
     /// The same for a pod with this row; `pod` is called only if the row does not suffice.
     pub(crate) fn counts_row<'p>(&self, row: &Row, pod: impl FnOnce() -> Option<&'p Pod>) -> bool {
-        let granted = || pod().is_none_or(|pod| self.disrupted_pods.contains(pod.key.name.as_str()));
+        let granted = || pod().is_none_or(|pod| self.has_granted(pod));
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
     }
 

@@ -49,10 +49,17 @@ impl<'a> Budgets<'a> {
         let mut of: BTreeMap<PodIndex, usize> = BTreeMap::new();
         // Many pods are under the same budgets; they differ only if the eviction of one of them was granted already.
         let mut alike: BTreeMap<_, (usize, Vec<&Budget>)> = BTreeMap::new();
-        for index in units.iter().flat_map(|unit| &unit.pods).filter(|pod| cluster.row(**pod).budgeted) {
-            let (row, matching) = (cluster.row(*index), cluster.budgets_at(*index));
-            let (shared, granting) = alike.entry((matching, row.unstarted, row.ready)).or_insert_with(|| {
-                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|b| !b.exempts(row.unstarted, row.ready));
+        let pods = units.iter().flat_map(|unit| {
+            let may_start = unit.pods.len() > 1 && unit.threshold.is_some_and(|threshold| threshold > priority);
+            unit.pods.iter().map(move |pod| (*pod, may_start))
+        });
+        for (index, may_start) in pods.filter(|(pod, _)| cluster.row(*pod).budgeted) {
+            let (row, matching) = (cluster.row(index), cluster.budgets_at(index));
+            // A pod that starts while the others are evicted would be kept by its guaranteed budget, and its group would be partially
+            // disrupted: so it counts as if it had started.
+            let (unstarted, ready) = if may_start { (false, true) } else { (row.unstarted, row.ready) };
+            let (shared, granting) = alike.entry((matching, unstarted, ready)).or_insert_with(|| {
+                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|b| !b.exempts(unstarted, ready));
                 let set: Vec<BudgetIndex> = matching.iter().copied().filter(counts).collect();
                 let granting =
                     set.iter().filter_map(|at| budget(*at)).filter(|budget| !budget.disrupted_pods.is_empty());
@@ -61,15 +68,15 @@ impl<'a> Budgets<'a> {
                 (sets.len() - 1, granting)
             });
             let mut set = *shared;
-            if let Some(pod) = cluster.pod_at(*index).filter(|_| !granting.is_empty())
-                && granting.iter().any(|budget| !budget.counts(pod))
+            if let Some(pod) = cluster.pod_at(index).filter(|_| !granting.is_empty())
+                && granting.iter().any(|budget| budget.has_granted(pod))
             {
-                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|budget| budget.counts(pod));
+                let counts = |at: &BudgetIndex| budget(*at).is_some_and(|budget| !budget.has_granted(pod));
                 sets.push(sets[set].iter().copied().filter(counts).collect());
                 set = sets.len() - 1;
             }
             if !sets[set].is_empty() {
-                of.insert(*index, set);
+                of.insert(index, set);
             }
         }
         let used: BTreeSet<usize> = of.values().copied().collect();
@@ -323,6 +330,32 @@ mod tests {
         let (kind, key) = (UnitKind::Pod, &*Box::leak(Box::new(ObjectKey::default())));
         let pods = pods.into_iter().collect();
         Unit { kind, key, priority: 0, grouped: false, pods, started: None, threshold: None }
+    }
+
+    #[test]
+    fn pods_of_a_group_that_have_not_started_count_for_its_guaranteed_budget() {
+        let mut cluster = Cluster::default();
+        let pods = ["a", "b"].map(|name| {
+            let pod = json!({"metadata": {"namespace": "default", "name": name, "labels": {"app": "train"}},
+                "spec": {"nodeName": "n1"}, "status": {"phase": "Pending"}});
+            cluster.upsert_pod(&serde_json::from_value(pod).unwrap()).unwrap();
+            cluster.pod_index(&ObjectKey::new("default", name)).unwrap()
+        });
+        let one = json!({"namespace": "default", "matchLabels": {"app": "train"}, "disruptionsAllowed": 1});
+        upsert_budget(&mut cluster, 0, &one);
+        let key = ObjectKey::new("default", "train");
+        let unit = |pods: &[PodIndex]| {
+            let (kind, pods) = (UnitKind::PodGroup, pods.iter().copied().collect());
+            Unit { kind, key: &key, priority: 0, grouped: true, pods, started: None, threshold: Some(100) }
+        };
+        let violated = |pods: &[PodIndex], priority: i32| {
+            let units = [unit(pods)];
+            let budgets = Budgets::new(&cluster, &units, priority, &InFlight::default());
+            (budgets.add(&mut budgets.tally(), &units[0]), budgets.may_go(&budgets.tally(), units.iter()))
+        };
+        assert_eq!(violated(&pods, 10), (1, false), "they may start between two evictions");
+        assert_eq!(violated(&pods, 100), (0, true), "the budget is not guaranteed against this preemptor");
+        assert_eq!(violated(&pods[..1], 10), (0, true), "one pod cannot be disrupted partially");
     }
 
     #[test]
