@@ -100,8 +100,6 @@ impl Arbiter {
         let mut certain = self.plans.flights.departing_for_certain();
         certain.extend(self.departures.departing().cloned());
         let version = self.model.version;
-        // Plans that rely on the capacity of a pod must be checked if the pod is not terminating after all.
-        self.model.changes.everything |= self.departures.requests.observe(&self.model, clock.now);
         for preemptor in order {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };

@@ -122,8 +122,6 @@ impl Arbiter {
         for (group, pod, uid, why) in step.refused {
             self.tell_refusal(&pod, &uid, &action_of(&group), &why, clock.now);
         }
-        // Plans may rely on the capacity of pods that are no longer evicted.
-        self.model.changes.everything |= !step.ended.is_empty();
         self.statuses.dirty.extend(step.ended);
     }
 

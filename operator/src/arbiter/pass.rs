@@ -49,6 +49,10 @@ impl Arbiter {
         self.expire_bans(clock);
         self.follow_breakers(clock);
         self.forget_deleted();
+        if self.departures.take_changed(&self.model, clock.now) {
+            self.model.changes.everything = true;
+            self.model.version += 1;
+        }
         self.plans.flights.note(&std::mem::take(&mut self.model.changes), &self.model.touched);
         self.statuses.dirty.append(&mut self.model.touched);
         self.gangs.observe(&mut self.model, &self.statuses.dirty, clock);

@@ -70,8 +70,6 @@ impl Arbiter {
                 (sentence, flight.plan.preemptor.uid.clone())
             }
             EvictionCause::Departure { group, .. } => {
-                // Plans may rely on the capacity of a pod that is not evicted.
-                self.model.changes.everything |= !outcome.is_accepted();
                 (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
             }
         };

@@ -63,6 +63,12 @@ impl DepartingPod {
         self.call.pending() || (self.call != Call::Idle && !self.refused)
     }
 
+    /// Returns true if it is expected to terminate: its eviction was not refused and has not failed too often. An eviction that failed otherwise
+    /// is retried within seconds.
+    pub(super) fn leaves(&self) -> bool {
+        !self.refused && !self.call.exhausted()
+    }
+
     /// Returns true if its eviction was requested and not refused. A request that failed too often does not count: if it was carried out,
     /// the pod is terminating.
     pub(super) fn is_asked(&self) -> bool {
@@ -224,27 +230,37 @@ impl Departure {
         Record::of(&self.plan, self.priority, message, accepted)
     }
 
-    /// Records the answer to the eviction of a member.
-    pub(super) fn answered(&mut self, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+    /// Records the answer to the eviction of a member. Returns true if it changes whether the member is expected to terminate.
+    pub(super) fn answered(&mut self, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> bool {
+        let Some(member) = self.members.get_mut(uid) else { return false };
+        let before = member.leaves();
         // A request that was not sent changes nothing about the earlier ones.
         if *outcome != EvictOutcome::Withdrawn {
             member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
         }
         member.call.evicted(outcome, now);
         member.accepted |= outcome.is_accepted();
+        let changed = member.leaves() != before;
         if let EvictOutcome::Refused(why) | EvictOutcome::Rejected(why) = outcome {
             self.refusal = Some(refusal(pod, uid, why));
         }
+        changed
     }
 
-    /// Requests the evictions that are due, except those that were already requested for another cause.
-    pub(super) fn evict(&mut self, model: &Model, requests: &mut Requests, now: Instant, step: &mut DepartureStep) {
+    /// Requests the evictions that are due, except those that were already requested for another cause. Returns true if a member is no longer
+    /// expected to terminate, because a budget does not permit its eviction.
+    pub(super) fn evict(
+        &mut self,
+        model: &Model,
+        requests: &mut Requests,
+        now: Instant,
+        step: &mut DepartureStep,
+    ) -> bool {
         let left: Vec<&Pod> = self.left(model).filter(|pod| !requests.is_taken(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
         if !left.iter().any(is_due) {
-            return;
+            return false;
         }
         let may_force = self.may_violate_budgets();
         // The status of a budget may not yet include evictions that kube-scheduler and other clients made a moment ago.
@@ -255,10 +271,13 @@ impl Departure {
             let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().copied().partition(asked);
             model.breaches(going.into_iter().chain(next))
         };
+        let mut changed = false;
         for pod in left {
             let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
+            let before = member.leaves();
             member.call.start();
             if let Some(why) = breaches.get(&pod.uid) {
+                changed |= before;
                 member.call.answered(false, now);
                 member.refused = true;
                 self.refusal = Some(refusal(&pod.key, &pod.uid, why));
@@ -282,6 +301,7 @@ impl Departure {
                 step.commands.push(Command::Evict(Box::new(call)));
             }
         }
+        changed
     }
 }
 

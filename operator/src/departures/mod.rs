@@ -45,6 +45,8 @@ pub struct Departures {
     all: BTreeMap<(ObjectKey, String), Departure>,
     /// The requests of departures and plans.
     pub requests: Requests,
+    /// True if pods that counted as terminating may not terminate after all, or the reverse, since [`Self::take_changed`].
+    changed: bool,
 }
 
 impl Departures {
@@ -104,6 +106,7 @@ impl Departures {
         departure.members.extend(taken_over);
         store.open(&departure.record());
         self.all.insert(key, departure);
+        self.changed = true;
         true
     }
 
@@ -155,13 +158,20 @@ impl Departures {
     /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
     /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
     fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
-        self.members().filter(|(_, member)| !member.refused && !member.call.exhausted()).map(|(uid, _)| uid)
+        self.members().filter(|(_, member)| member.leaves()).map(|(uid, _)| uid)
     }
 
     /// UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction was accepted,
     /// whatever its cause, although the watch still shows them as running.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         self.leaving().chain(self.requests.accepted())
+    }
+
+    /// Returns true if other pods may count as [terminating](Self::departing) than at the last call, although the model has not changed: plans
+    /// and waiting preemptors that count on these pods must be examined again.
+    pub fn take_changed(&mut self, model: &Model, now: Instant) -> bool {
+        let is_unseen = self.requests.observe(model, now);
+        std::mem::take(&mut self.changed) || is_unseen
     }
 
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &DepartingPod)> {
@@ -239,8 +249,9 @@ impl Departures {
         now: Instant,
     ) -> Option<Sentence> {
         let departure = self.of_group_mut(group).find(|departure| departure.members.contains_key(uid))?;
-        departure.answered(pod, uid, outcome, now);
-        Some(departure.message.clone())
+        let (changed, message) = (departure.answered(pod, uid, outcome, now), departure.message.clone());
+        self.changed |= changed;
+        Some(message)
     }
 
     /// Advances all departures. `restraint` is the reason why no evictions may begin.
@@ -252,7 +263,7 @@ impl Departures {
         clock: Clock,
     ) -> DepartureStep {
         let mut step = DepartureStep::default();
-        let requests = &mut self.requests;
+        let (requests, changed) = (&mut self.requests, &mut self.changed);
         self.all.retain(|(group, id), departure| {
             departure.observe(model);
             // An eviction was accepted before it could be withdrawn, or may have been.
@@ -265,12 +276,13 @@ impl Departures {
                     (departure.plan.state, departure.plan.message) = (state, message);
                     store.close(&departure.record(), clock.time());
                     step.ended.push(group.clone());
+                    *changed = true;
                     return false;
                 }
                 // The answers are counted first, and show whether it is committed.
                 departure.withdraw();
             } else if departure.stored && !departure.deleted {
-                departure.evict(model, requests, clock.now, &mut step);
+                *changed |= departure.evict(model, requests, clock.now, &mut step);
             }
             store.note(&departure.record());
             true

@@ -336,6 +336,26 @@ fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating()
 }
 
 #[test]
+fn plans_and_preemptors_are_examined_again_when_a_pod_is_not_expected_to_terminate_any_more() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.pod(member("l2").preempted(200, THEIRS).terminating());
+    run.scheduler(&mut world, now);
+    let changed = |run: &mut Run, world: &World, at| run.departures.take_changed(&world.model, at);
+    assert!(changed(&mut run, &world, now), "a departure began");
+    run.evictions(&world, now);
+    assert!(!changed(&mut run, &world, now));
+    run.answer(&world, "l1", &EvictOutcome::Refused("0 allowed".into()), now);
+    assert!(changed(&mut run, &world, now), "l1 does not terminate for now");
+    run.answer(&world, "l3", &EvictOutcome::Accepted, now);
+    world.pod(member("l3").terminating());
+    assert!(!changed(&mut run, &world, now), "l3 was expected to terminate");
+    let later = now + Duration::from_secs(60);
+    assert_eq!(run.evictions(&world, later), ["l1 ask"]);
+    run.answer(&world, "l1", &EvictOutcome::Refused("0 allowed".into()), later);
+    assert!(!changed(&mut run, &world, later), "l1 was not expected to terminate");
+}
+
+#[test]
 fn evictions_in_the_queue_are_withdrawn_and_requested_again() {
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.pod(member("l2").preempted(200, THEIRS).terminating());
