@@ -61,7 +61,7 @@ node-packages: ## Install what a real node needs of Debian's packages (root): ru
 crds: daemons ## Regenerate crds/*.yaml, and the chart's copies of them, from crds/src
 	target/debug/giveway-crdgen crds helm/files/crds
 
-kinds: daemons ## Regenerate docs/kinds.md and the chart's list from the table of kinds
+kinds: daemons ## Regenerate docs/reference/kinds.md and the chart's list from the table of kinds
 	target/debug/giveway-kindgen .
 
 reference: daemons ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
@@ -76,7 +76,7 @@ docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into ta
 	target/tools/bin/mdbook build docs
 	@echo "The book: target/docs/index.html"
 
-metrics: need-cargo controlplane promtool ## Regenerate docs/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
+metrics: need-cargo controlplane promtool ## Regenerate docs/reference/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
 	GIVEWAY_WRITE=1 $(DEV) test --workspace --test offline -- --include-ignored observability::
 
 fmt: need-cargo ## Format the sources

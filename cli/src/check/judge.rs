@@ -301,7 +301,9 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
                     "{served}: a cluster autoscaler may run, and it does not see pending gangs, because their pods \
                      are gated."
                 ),
-                format!("Set the chart value provisioning.method={method}; docs/autoscalers.md says what it does."),
+                format!(
+                    "Set the chart value provisioning.method={method}; docs/advanced/autoscalers.md says what it does."
+                ),
             ),
         }
     };

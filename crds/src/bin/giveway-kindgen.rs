@@ -1,4 +1,4 @@
-//! Writes what is generated from the table of kinds: `giveway-kindgen DIRECTORY`, as `docs/kinds.md` and
+//! Writes what is generated from the table of kinds: `giveway-kindgen DIRECTORY`, as `docs/reference/kinds.md` and
 //! `helm/files/kinds.json` below it.
 
 use giveway_crds::kinds;
@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         eprintln!("usage: giveway-kindgen DIRECTORY");
         return ExitCode::from(2);
     };
-    for (path, text) in [("docs/kinds.md", kinds::page::page()), ("helm/files/kinds.json", kinds::chart::file())] {
+    for (path, text) in [("docs/reference/kinds.md", kinds::page::page()), ("helm/files/kinds.json", kinds::chart::file())] {
         let path = directory.join(path);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
         if let Err(error) = made {

@@ -1,13 +1,13 @@
-//! The table as a page for people: `docs/kinds.md`.
+//! The table as a page of the reference: `docs/reference/kinds.md`.
 
 use super::size::Size;
 use super::{KINDS, Kind, OwnerLink, Trap};
 use std::fmt::Write as _;
 
-/// `docs/kinds.md`.
+/// Returns the page `docs/reference/kinds.md`.
 pub fn page() -> String {
     let mut page = String::from(HEAD);
-    page.push_str("| kind | a group is | name of the group | `minCount` |\n|---|---|---|---|\n");
+    page.push_str("| kind | pods of a PodGroup | name of the PodGroup | `minCount` |\n|---|---|---|---|\n");
     for row in KINDS {
         let _ = writeln!(
             page,
@@ -19,7 +19,7 @@ pub fn page() -> String {
             size(row.size)
         );
     }
-    page.push_str("\n## What each of them needs to know\n\n");
+    page.push_str("\n## Details of each kind\n\n");
     for row in KINDS {
         let _ = write!(page, "* **{}** (`{}.{}`): {}", row.kind, row.plural, row.group, owner_link(row));
         if !row.note.is_empty() {
@@ -27,7 +27,7 @@ pub fn page() -> String {
         }
         row.traps.iter().for_each(|trap| page.push_str(&trapped(trap)));
         let templates: Vec<String> = row.templates.iter().map(|path| format!("`{path}`")).collect();
-        let _ = writeln!(page, " Admission carries the label into {}.", templates.join(" and "));
+        let _ = writeln!(page, " Admission copies the label into {}.", templates.join(" and "));
     }
     page.push_str(TAIL);
     page
@@ -35,8 +35,8 @@ pub fn page() -> String {
 
 fn unit(row: &Kind) -> &'static str {
     match (row.owner_link, row.replica.len()) {
-        (OwnerLink::ByChild(_), _) => "as of what it makes",
-        (_, 0) => "the whole",
+        (OwnerLink::ByChild(_), _) => "as for the object that it creates",
+        (_, 0) => "all pods",
         (_, 1) => "each replica",
         _ => "each Job",
     }
@@ -59,7 +59,7 @@ fn owner_link(row: &Kind) -> String {
             let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
             format!("its pods have its name in the label `{label}`, and in `{other}` {}.", values.join(" or "))
         }
-        OwnerLink::ByChild(kind) => format!("it makes a {kind}."),
+        OwnerLink::ByChild(kind) => format!("it creates a {kind}."),
     }
 }
 
@@ -67,14 +67,14 @@ fn owner_link(row: &Kind) -> String {
 fn trapped(trap: &Trap) -> String {
     match trap {
         Trap::Value { field, value, instead, .. } => format!(
-            " `{field}: {value}` is refused for a gang: each pod would wait until the one before it is ready, which no gated pod is. \
+            " `{field}: {value}` is rejected for a gang: each pod would wait until the one before it is ready, which no gated pod is. \
              Use `{instead}`."
         ),
         Trap::Annotation { key, unless, why, .. } => {
-            let unless = unless.map(|other| format!(" (unless `{other}` stands beside it)")).unwrap_or_default();
+            let unless = unless.map(|other| format!(" (unless `{other}` is set, too)")).unwrap_or_default();
             format!(
-                " The annotation `{key}`{unless} is refused for a gang of several pods: {why}. Use a PodGroup with \
-                 `schedulingConstraints` ([topology.md](topology.md))."
+                " The annotation `{key}`{unless} is rejected for a gang of several pods: {why}. Use a PodGroup with \
+                 `schedulingConstraints` ([topology](../advanced/pod-groups.md#topology-domains))."
             )
         }
     }
@@ -94,7 +94,7 @@ fn size(size: Size) -> String {
              at most, times `numOfHosts`"
                 .to_owned()
         }
-        Size::OfChild => "as of what it makes".to_owned(),
+        Size::OfChild => "as for the object that it creates".to_owned(),
     }
 }
 
@@ -103,16 +103,16 @@ const HEAD: &str = "\
 
 <!-- Generated from crds/src/kinds/table.rs by `make kinds`; do not edit. -->
 
-With the label `scheduling.giveway.dev/gang: \"true\"` on an object of one of these kinds Giveway makes the PodGroups of its pods:
-[workloads.md](workloads.md) shows it. The chart value `gangs.kinds` switches kinds on without the label.
+With the label `scheduling.giveway.dev/gang: \"true\"` on an object of one of these kinds Giveway creates the PodGroups of its pods:
+[run workloads as gangs](../tasks/run-a-gang.md) shows it. The chart value `gangs.kinds` enables kinds without the label.
 
 ";
 
 const TAIL: &str = "
-Two annotations say what these fields do not, on the object or on its pod template: with `scheduling.giveway.dev/min-count`
-every group starts with that many pods, or with all where it has fewer, and `scheduling.giveway.dev/disruption-mode` is `PodGroup`
-(the default here: all pods of the gang are disrupted together) or `Pod`.
+Two annotations, on the object or on its pod template, set what these fields do not contain. With `scheduling.giveway.dev/min-count` every
+PodGroup starts with that many pods, or with all of its pods if it has fewer. `scheduling.giveway.dev/disruption-mode` is `PodGroup` (the
+default here: all pods of the gang are disrupted together) or `Pod`.
 
-A pod template of any other kind can carry the label itself. Its group has the name of the pods' controller, and needs
+A pod template of any other kind can carry the label itself. Its PodGroup has the name of the pods' controller, and needs
 `scheduling.giveway.dev/min-count`. Names that do not fit into 63 characters are shortened and end with eight hexadecimal digits.
 ";

@@ -10,7 +10,7 @@ fn stored(path: &str) -> String {
 
 #[test]
 fn the_page_and_the_chart_s_list_are_those_of_the_table() {
-    assert_eq!(stored("docs/kinds.md"), page::page(), "run `make kinds`");
+    assert_eq!(stored("docs/reference/kinds.md"), page::page(), "run `make kinds`");
     assert_eq!(stored("helm/files/kinds.json"), chart::file(), "run `make kinds`");
 }
 

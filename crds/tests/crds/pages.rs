@@ -239,13 +239,56 @@ fn the_promises_are_numbered_without_a_gap() {
 
 #[test]
 fn a_version_without_further_tests_is_in_no_list_of_them() {
-    let page = fs::read_to_string(root().join("docs/versions.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/limits.md")).unwrap();
     let (table, text) = page.split_once("\n* **Scenarios**").unwrap();
     let (_, by_hand) = text.split_once("report that they need").unwrap();
-    let (by_hand, _) = by_hand.split_once("\n## ").unwrap();
+    let (by_hand, _) = by_hand.split_once("\n### ").unwrap();
     let mut untested = table.lines().filter(|line| line.ends_with("| none yet |"));
     let wrong = untested.find(|line| line.split(' ').nth(1).is_some_and(|version| by_hand.contains(version)));
-    assert_eq!(wrong, None, "docs/versions.md has further tests of this version");
+    assert_eq!(wrong, None, "docs/limits.md has further tests of this version");
+}
+
+/// Returns the hand-written pages of the manual: all of `docs/` except the reference and the table of contents.
+fn manual() -> BTreeMap<PathBuf, String> {
+    let docs = root().join("docs");
+    let written = |page: &Path| {
+        page.starts_with(&docs) && !page.starts_with(docs.join("reference")) && !page.ends_with("SUMMARY.md")
+    };
+    pages().into_iter().filter(|(page, _)| written(page)).collect()
+}
+
+#[test]
+fn every_page_of_the_manual_names_its_readers_and_what_comes_before_and_after_it() {
+    let mut wrong = Vec::new();
+    for (page, text) in manual() {
+        let outside: Vec<&str> = lines(&text).filter(|(fenced, _)| !fenced).map(|(_, line)| line).collect();
+        let count = |wanted: &str| outside.iter().filter(|line| line.starts_with(wanted)).count();
+        for wanted in ["**For:** ", "## Before you begin", "## What's next"] {
+            if count(wanted) != 1 {
+                wrong.push(format!("{}: {wanted}: {}", page.display(), count(wanted)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "each page needs one line of each:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_manual_has_at_most_25_pages() {
+    let pages = manual();
+    assert!(pages.len() > 20 && pages.len() <= 25, "{} pages: merge those that repeat each other", pages.len());
+}
+
+#[test]
+fn fields_that_v1beta1_will_change_exist() {
+    let page = fs::read_to_string(root().join("docs/api-stability.md")).unwrap();
+    let reference = fs::read_to_string(root().join("docs/reference/api.md")).unwrap();
+    let (_, table) = page.split_once("| field | what is wrong |").unwrap();
+    let cells = table.lines().skip(2).map_while(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let fields: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(!fields.is_empty(), "the table of docs/api-stability.md is read wrongly");
+    for field in fields {
+        assert!(reference.contains(&format!("\n| `{field}` | ")), "docs/api-stability.md: {field} is no field");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The cost of delayed denials for the API server: each occupies a seat of the priority level that kube-scheduler shares with
 //! kube-controller-manager.
 //!
-//! The figures are printed (`--nocapture`); docs/guard.md has them.
+//! The figures are printed (`--nocapture`); docs/advanced/guard.md has them.
 
 use crate::MINUTE;
 use crate::guard::{announcement, as_scheduler, classes, metric, service};

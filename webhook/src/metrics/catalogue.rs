@@ -1,4 +1,4 @@
-//! Every metric of the webhook: its name, help text and label values. docs/metrics.md is generated from this list, and
+//! Every metric of the webhook: its name, help text and label values. docs/reference/metrics.md is generated from this list, and
 //! dashboard and alerting rules are checked against it.
 
 use giveway_serving::metrics::{About, Label, build_info, label};

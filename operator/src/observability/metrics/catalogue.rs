@@ -1,4 +1,4 @@
-//! The metrics of the operator, each with its name, help text and label values. docs/metrics.md is generated from this
+//! The metrics of the operator, each with its name, help text and label values. docs/reference/metrics.md is generated from this
 //! list, and the dashboard and the alerting rules are checked against it.
 
 use giveway_serving::metrics::{About, Label, build_info, label};

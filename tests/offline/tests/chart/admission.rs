@@ -176,7 +176,7 @@ fn the_operator_may_only_get_owners_of_gangs_and_kinds_are_enabled_by_name() {
     for row in giveway_crds::kinds::KINDS {
         assert!(condition.contains(&format!("request.resource.resource == '{}'", row.plural)), "{condition}");
     }
-    let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/kinds.md lists them";
+    let words = "gangs.kinds: DaemonSet is no kind that Giveway knows: docs/reference/kinds.md lists them";
     rejects("giveway-system", &["gangs.kinds={DaemonSet}"], words);
     for (value, flag) in [
         ("jobs.defaultPodFailurePolicy=true", "--default-pod-failure-policy"),

@@ -301,7 +301,7 @@ fn dashboard() -> Value {
     json!({
         "uid": "giveway",
         "title": "Giveway",
-        "description": "Pending pods and groups, the evictions for them, and their duration. Generated: see docs/metrics.md.",
+        "description": "Pending pods and groups, the evictions for them, and their duration. Generated: see docs/reference/metrics.md.",
         "tags": ["giveway", "kubernetes"],
         "schemaVersion": 39,
         "version": 1,

@@ -1,4 +1,4 @@
-//! The page docs/metrics.md, generated from the lists of metrics.
+//! The page docs/reference/metrics.md, generated from the lists of metrics.
 
 use super::is_generated;
 use giveway_serving::metrics::{About, PROCESS};
@@ -12,7 +12,7 @@ const HEAD: &str = "\
 The operator serves its metrics on port 9091, the webhook on port 9090, each at `/metrics`: as OpenMetrics to clients that ask for
 it, otherwise in Prometheus' text format. The chart creates the objects that the Prometheus operator and Grafana need:
 `metrics.monitor` (`ServiceMonitor` or `PodMonitor`), `metrics.prometheusRule.enabled` (each alert has a
-[runbook](runbooks.md)) and `metrics.dashboard.enabled`. For metrics of single PodGroups and Preemptions, by name, there is a
+[runbook](../runbooks.md)) and `metrics.dashboard.enabled`. For metrics of single PodGroups and Preemptions, by name, there is a
 [configuration of kube-state-metrics](https://github.com/giveway/giveway/blob/main/examples/monitoring/kube-state-metrics.yaml).
 
 * Only the leader knows the pending pods and the decisions; standby operators report zeros or nothing. Sum over the pods.
@@ -26,7 +26,7 @@ it, otherwise in Prometheus' text format. The chart creates the objects that the
 
 fn table(text: &mut String, title: &str, metrics: &[About]) {
     // Writing to a string does not fail.
-    let _ = write!(text, "\n## {title}\n\n| metric | kind | labels | what it tells |\n|---|---|---|---|\n");
+    let _ = write!(text, "\n## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for about in metrics {
         let labels: Vec<String> =
             about.labels.iter().map(|label| format!("`{}`: {}", label.name, label.values)).collect();
@@ -45,5 +45,5 @@ fn page() -> String {
 
 #[test]
 fn the_page_lists_every_metric() {
-    is_generated("docs/metrics.md", &page());
+    is_generated("docs/reference/metrics.md", &page());
 }

@@ -60,7 +60,8 @@ fn alert_queries_name_existing_metrics_and_labels() {
 #[test]
 fn each_alert_has_a_severity_sentences_and_an_existing_runbook() {
     let page = fs::read_to_string(paths::repository().join("docs/runbooks.md")).unwrap();
-    let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    let sections: Vec<&str> = headings.filter(|heading| heading.starts_with("Giveway")).collect();
     let alerts = alerts(&rules(&["metrics.prometheusRule.runbookUrl=https://intranet/runbooks"]));
     let names: Vec<&str> = alerts.iter().map(|alert| alert["alert"].as_str().unwrap()).collect();
     assert_eq!(sections, names, "docs/runbooks.md has a section for each alert, in their order");

@@ -47,20 +47,20 @@ impl Size {
         self.pods.div_ceil(self.groups)
     }
 
-    /// Returns the memory in MiB that an operator may need, by the formula of `docs/sizing.md`.
+    /// Returns the memory in MiB that an operator may need, by the formula of `docs/high-availability.md`.
     fn operator_memory(self) -> f64 {
         let kibibytes = 2.5 * self.pods as f64 + 12.0 * self.nodes as f64 + 25.0 * self.groups as f64;
         40.0 + kibibytes / 1024.0
     }
 
-    /// Returns the memory in MiB that a webhook may need, by the formula of `docs/sizing.md`.
+    /// Returns the memory in MiB that a webhook may need, by the formula of `docs/high-availability.md`.
     fn webhook_memory(self) -> f64 {
         let kibibytes = 0.4 * self.pods as f64 + 2.0 * self.groups as f64;
         16.0 + kibibytes / 1024.0
     }
 }
 
-/// Measures and prints the table. Returns true if the daemons need at most the memory that `docs/sizing.md` says; times are not judged,
+/// Measures and prints the table. Returns true if the daemons need at most the memory that `docs/high-availability.md` says; times are not judged,
 /// because they depend on the machine and on what else it does.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! The limits on evictions per minute, judged by the requests of the operator and the answers of the API server, without the operator's own
-//! count (`docs/rates.md`). Evictions of every cause count. Units of plans, also of those for critical add-ons, and partially scheduled gangs
+//! count (`docs/advanced/limit-evictions.md`). Evictions of every cause count. Units of plans, also of those for critical add-ons, and partially scheduled gangs
 //! wait; a PodGroup that is already partially disrupted does not, also if another user has removed one of its pods.
 
 use super::World;
