@@ -38,14 +38,6 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Where the network of a component's pods is. Call with a dict of "root" and "component". */}}
-{{- define "giveway.network" -}}
-{{- if (index .root.Values .component).hostNetwork }}
-hostNetwork: true
-dnsPolicy: ClusterFirstWithHostNet
-{{- end }}
-{{- end }}
-
 {{/* More variables of the containers. */}}
 {{- define "giveway.environment" -}}
 {{- with .Values.pods.env }}
@@ -120,7 +112,7 @@ caBundle: {{ $webhook.caBundle }}
 
 {{/*
 What every webhook of both configurations has in common, except the guard's. Call with a dict of "root", "path" and "failurePolicy". An
-entry that fails open only delays requests while no webhook answers, so its timeout is three seconds at most.
+entry that fails open only delays requests while no webhook answers, so its timeout is three seconds. The others are the webhook's `--timeout-seconds`, which has the same default.
 */}}
 {{- define "giveway.webhookCommon" -}}
 clientConfig:
@@ -129,7 +121,7 @@ admissionReviewVersions: [v1]
 # Events, where the request is not a dry run.
 sideEffects: NoneOnDryRun
 matchPolicy: Equivalent
-timeoutSeconds: {{ if eq .failurePolicy "Ignore" }}3{{ else }}{{ .root.Values.webhook.timeoutSeconds }}{{ end }}
+timeoutSeconds: {{ eq .failurePolicy "Ignore" | ternary 3 10 }}
 failurePolicy: {{ .failurePolicy }}
 {{- end }}
 

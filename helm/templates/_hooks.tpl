@@ -1,6 +1,6 @@
 {{/*
 A Job that helm runs as a hook, with a service account that exists only while it runs. Its pod has the labels, annotations, resources,
-variables, network and scheduling constraints of the operator's pod. Call with a dict of "root", "component", "hook" (when it runs),
+variables and scheduling constraints of the operator's pod. Call with a dict of "root", "component", "hook" (when it runs),
 "rules" (of a ClusterRole, as YAML), "role" (of a Role in this namespace, as YAML, or nothing), "command" (a list) and "ownBinding".
 
 Helm does not delete the account of a hook if a later hook fails. With "ownBinding" the command retries its work itself, and deletes
@@ -127,7 +127,6 @@ spec:
       {{- include "giveway.podSecurity" .root | nindent 6 }}
       {{- $operator := dict "root" .root "component" "operator" }}
       {{- include "giveway.placement" $operator | nindent 6 }}
-      {{- include "giveway.network" $operator | nindent 6 }}
       containers:
         - name: {{ .component }}
           image: {{ include "giveway.image" (dict "root" .root "component" "cli") }}

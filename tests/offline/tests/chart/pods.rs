@@ -40,6 +40,8 @@ fn pods_have_the_fields_in_the_values() {
     assert_eq!(last["metadata"]["annotations"]["helm.sh/hook"], "post-delete");
     assert_eq!(last["spec"], object(&manifests, "ResourceQuota", "giveway-priority")["spec"]);
     assert!(!rendered(&[]).contains("kind: ResourceQuota"));
+    let many = rendered(&["priorityClassQuota.enabled=true", "operator.replicas=10", "webhook.replicas=9"]);
+    assert_eq!(object(&many, "ResourceQuota", "giveway-priority")["spec"]["hard"]["pods"], "22");
 }
 
 #[test]
@@ -52,7 +54,6 @@ fn pods_of_jobs_have_the_pod_fields_of_the_operator() {
         "operator.resources.limits.memory=2Gi",
         "pods.nodeSelector.pool=system",
         "pods.tolerations[0].operator=Exists",
-        "operator.hostNetwork=true",
         "pods.env[0].name=KUBERNETES_SERVICE_HOST",
         "pods.env[0].value=api.example",
     ]);
@@ -61,9 +62,7 @@ fn pods_of_jobs_have_the_pod_fields_of_the_operator() {
         let pod = &object(&manifests, "Job", name)["spec"]["template"];
         assert_eq!(pod["metadata"]["labels"]["team"], "platform", "{name}");
         assert_eq!(pod["metadata"]["annotations"], json!({"note": "kept"}), "{name}");
-        let fields =
-            ["nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName", "hostNetwork", "dnsPolicy"];
-        for field in fields {
+        for field in ["nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"] {
             let given = &pod["spec"][field];
             assert!(!given.is_null() && *given == operator["spec"][field], "{name}: {field}: {given}");
         }
@@ -98,10 +97,9 @@ fn two_pods_of_each_daemon_run_on_different_nodes_if_possible_and_are_drained_on
 #[test]
 fn with_host_network_an_old_pod_terminates_before_a_new_pod_starts() {
     let strategy = |manifests: &str, name: &str| object(manifests, "Deployment", name)["spec"]["strategy"].clone();
-    let host = rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]);
+    let host = rendered(&["webhook.hostNetwork=true"]);
     let first = json!({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
-    assert_eq!(strategy(&host, "giveway-operator"), first);
-    assert_eq!(strategy(&host, "giveway-webhook"), first);
+    assert_eq!((strategy(&host, "giveway-operator"), strategy(&host, "giveway-webhook")), (Value::Null, first));
     let usual = rendered(&[]);
     let later = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     assert_eq!((strategy(&usual, "giveway-operator"), strategy(&usual, "giveway-webhook")), (Value::Null, later));

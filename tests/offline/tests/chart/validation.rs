@@ -25,10 +25,6 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             "webhook.port and webhook.metricsPort are both 9090: give one of them another port",
         ),
         (
-            &["operator.hostNetwork=true", "webhook.hostNetwork=true", "operator.metricsPort=9443"],
-            "operator.metricsPort and a port of the webhook are both 9443, and both have hostNetwork: on a node that runs both, one of them would not start",
-        ),
-        (
             &["webhook.replicas=0"],
             "webhook.replicas must be 1 or more, not 0: without a replica, pods of gangs stay gated or are rejected. To run it outside the cluster, set deployments.enabled: false and webhook.url",
         ),
@@ -38,18 +34,9 @@ fn unsafe_values_are_rejected_with_a_remedy() {
             "pods.labels: app.kubernetes.io/name is the chart's own label, by which Services and budgets find the pods",
         ),
         (
-            &["priorityClassQuota.enabled=true", "priorityClassQuota.pods=6"],
-            "priorityClassQuota.pods must be 7 or more, not 6: operator and webhook have one more pod each during a rollout, and the chart runs a Job",
-        ),
-        (
             &["victims.protectedNamespaces={Billing}"],
             "'/victims/protectedNamespaces/0': 'Billing' does not match pattern",
         ),
-        (
-            &["traces.endpoint=https://collector/v1/traces"],
-            "'/traces/endpoint': 'https://collector/v1/traces' does not match pattern",
-        ),
-        (&["webhook.timeoutSeconds=2"], "'/webhook/timeoutSeconds': minimum: got 2, want 3"),
         (&["webhook.metricsPort=65536"], "'/webhook/metricsPort': maximum"),
         (&["security.runAsUser=0"], "'/security/runAsUser': minimum: got 0, want 1"),
         (
@@ -156,7 +143,6 @@ fn unsafe_values_are_rejected_with_a_remedy() {
         rejects("giveway-system", values, words);
     }
     rendered(&["namespaces.selector=null", "gangs.namespaceSelector=null"]);
-    rendered(&["operator.hostNetwork=true", "webhook.hostNetwork=true"]);
     rendered(&[
         "networkPolicy.apiServers={0.0.0.0/0,255.255.255.255/32,::/0,fd00::2/128}",
         "network.listenOn=127.0.0.1",
