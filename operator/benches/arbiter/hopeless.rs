@@ -54,8 +54,8 @@ impl Hopeless {
     pub fn come(&mut self) -> String {
         self.fitting += 1;
         let name = format!("fits-{}", self.fitting);
-        let labels = json!({"spare": "true"});
-        self.world.apply_node(node(&format!("spare-{}", self.fitting), 1, &labels));
+        let labels = json!({"reserve": "true"});
+        self.world.apply_node(node(&format!("reserve-{}", self.fitting), 1, &labels));
         self.world.apply_gang(gang(&name, 1, 2_000));
         let member = format!("{name}-0");
         let mut pod = world::pod(&member, 2_000, None, Some(&name));
@@ -66,7 +66,7 @@ impl Hopeless {
 
     /// Removes the pod of the last such gang, and its node.
     pub fn go(&mut self, member: &str) {
-        let node = ObjectKey::new("", format!("spare-{}", self.fitting));
+        let node = ObjectKey::new("", format!("reserve-{}", self.fitting));
         self.world.take(Input::Node(Update::Deleted(node)));
         self.world.remove_pod(member);
     }

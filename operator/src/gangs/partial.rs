@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_whose_clock_is_behind_or_ahead_changes_nothing() {
+    fn a_node_with_a_wrong_clock_changes_nothing() {
         for started in [50, 900] {
             let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());
             for name in ["g0", "g1"] {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_whose_list_makes_no_progress_is_broken_until_the_list_is_complete() {
+    fn a_watch_is_broken_while_its_list_makes_no_progress_until_it_is_complete() {
         let (watches, start) = (Watches::default(), Instant::now());
         watches.failed("PodGroup".into(), start);
         watches.lists("PodGroup".into(), after(start, 2));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_concern_no_plan_whose_victims_are_terminating() {
+    fn budgets_concern_no_plan_with_only_terminating_victims() {
         let now = Instant::now();
         let mut flights = asleep(now);
         flights.advancing(&gang("a")).unwrap().plan.state = PlanState::WaitingForVictims;

@@ -37,11 +37,11 @@ impl ReachedLimit {
 /// Returns a sentence about the limit that is reached and when it allows evictions again.
 pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
-    let whose = match &full.namespace {
+    let sentence = match &full.namespace {
         Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
         None => begin.text("the cluster"),
     };
-    whose.text(format!(" are limited to {} a minute; more are allowed at {at}.", full.most))
+    sentence.text(format!(" are limited to {} a minute; more are allowed at {at}.", full.most))
 }
 
 impl Flight {

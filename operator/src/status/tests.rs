@@ -310,7 +310,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     let mut case = case.bound(&["c", "d"]);
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 2 pods are bound again.");
-    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"), "who it was stays on record");
+    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"), "the last preemptor stays in the status");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn lists() -> Vec<Input> {
 }
 
 #[test]
-fn a_leader_whose_pass_does_not_end_is_stuck() {
+fn a_leader_is_stuck_if_its_pass_does_not_end() {
     let running = Running::start(leadership("operator-00000001"), Watches::default());
     running.wait_for_a_pass();
     running.get_stuck();

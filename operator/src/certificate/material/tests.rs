@@ -33,7 +33,7 @@ fn what_is_made_can_be_read_again_and_is_accepted_under_its_names() {
 }
 
 #[test]
-fn an_api_server_whose_clock_is_behind_by_less_than_an_hour_accepts_what_was_just_made() {
+fn an_api_server_with_a_clock_behind_by_less_than_an_hour_accepts_a_new_certificate() {
     let made = authority();
     let leaf = made.issue(&names(), now(), DAY * 90).unwrap();
     leaf.accepted_by(made.anchor(), &names(), now() - SignedDuration::from_mins(59)).unwrap();

@@ -21,7 +21,7 @@ fn a_departure_ends_when_the_gang_has_enough_bound_members_again() {
 }
 
 #[test]
-fn pods_whose_eviction_was_requested_do_not_count_as_bound() {
+fn pods_do_not_count_as_bound_after_their_eviction_was_requested() {
     let (mut world, mut run, now) = (World::new(), Run::default(), Instant::now());
     world.node("n1", 8).group("low", 2, 10, "PodGroup");
     world.pod(member("g0"));

@@ -59,7 +59,7 @@ fn of_two_plans_that_share_a_victim_one_evicts_it() {
 }
 
 #[test]
-fn a_pod_whose_eviction_may_have_been_carried_out_is_read_first() {
+fn a_pod_is_read_first_if_its_eviction_may_have_been_carried_out() {
     let results = [
         (EvictOutcome::Unanswered("no answer in time".into()), vec!["l1 again"]),
         (EvictOutcome::Error("etcdserver: request timed out".into()), vec!["l1 again"]),

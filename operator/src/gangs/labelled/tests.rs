@@ -305,7 +305,7 @@ fn a_group_that_a_user_made_or_that_is_for_another_owner_is_not_changed() {
 }
 
 #[test]
-fn a_group_whose_owner_was_deleted_without_its_pods_gets_the_next_owner_of_that_name_and_follows_it() {
+fn an_orphaned_group_gets_the_next_owner_of_that_name_and_follows_it() {
     let mut scene = Scene::new();
     let orphan = |name: &str| TestPod::new(name, 10).of("train").labelled(LABEL_GANG, "true");
     scene.world.orphaned("train", 2).pod(orphan("a")).pod(orphan("b"));
@@ -323,7 +323,7 @@ fn a_group_whose_owner_was_deleted_without_its_pods_gets_the_next_owner_of_that_
 }
 
 #[test]
-fn a_group_without_an_owner_whose_members_have_two_owners_gets_neither() {
+fn an_orphaned_group_with_members_of_two_owners_gets_neither() {
     let mut scene = Scene::new();
     scene.world.orphaned("train", 2).pod(member("a", "train", "u2")).pod(member("b", "train", "u3"));
     assert!(scene.answer("u2", 2).is_empty());

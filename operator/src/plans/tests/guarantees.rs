@@ -121,7 +121,7 @@ fn a_group_is_as_guarded_as_its_most_guarded_pod_and_a_refusal_evicts_no_pod_of_
 }
 
 #[test]
-fn a_budget_whose_status_lags_behind_deletions_is_not_believed() {
+fn a_budget_status_that_lags_behind_deletions_is_not_used() {
     let mut run = Run::new();
     singles(&mut run, &[("plain", None), ("db", Some(5000))]);
     run.world.pod(TestPod::new("db-0", 500).on("n3").guarded("db", 5000).terminating());

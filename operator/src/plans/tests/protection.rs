@@ -56,7 +56,7 @@ fn a_partially_disrupted_group_is_not_evicted_further() {
 }
 
 #[test]
-fn a_plan_whose_victims_are_all_terminating_continues() {
+fn a_plan_continues_if_all_its_victims_are_terminating() {
     let mut run = Run::evicting();
     ["uid-l1", "uid-l2"].iter().for_each(|uid| run.flight.evicted(uid, &EvictOutcome::Accepted, run.now));
     run.protect("default");

@@ -164,7 +164,7 @@ fn victims_that_a_budget_may_refuse_are_evicted_first_within_the_limit() {
 }
 
 #[test]
-fn a_victims_namespace_is_named_to_those_who_may_know_it() {
+fn the_namespace_of_a_victim_is_named_only_if_names_are_shown_across_namespaces() {
     let (mut run, mut rates) = (run(&[]), per_namespace(3));
     run.flight.plan.victims.iter_mut().for_each(|unit| unit.namespace = "theirs".into());
     rates.note(&"theirs".into(), &"uid-other".into(), run.now);

@@ -44,7 +44,7 @@ fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
 }
 
 #[test]
-fn a_preemptor_whose_class_does_not_exist_for_a_moment_keeps_its_plan() {
+fn a_preemptor_keeps_its_plan_if_its_class_does_not_exist_for_a_moment() {
     for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims] {
         let mut run = resumed(state);
         run.world.group_of_class("gang", 2, None::<i32>, "urgent");

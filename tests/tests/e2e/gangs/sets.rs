@@ -130,8 +130,8 @@ async fn a_group_reports_that_the_class_of_its_stateful_set_was_lowered_and_can_
     .await;
     wait_for("an event tells it, too", MINUTE, async || {
         let events = events_about(&world.kit(), "PodGroup", "db").await.map_err(|error| error.to_string())?;
-        let told = events.iter().any(|event| event.message.contains("StatefulSet db could not create a pod: "));
-        if told { Ok(()) } else { Err(format!("{events:?}")) }
+        let reported = events.iter().any(|event| event.message.contains("StatefulSet db could not create a pod: "));
+        if reported { Ok(()) } else { Err(format!("{events:?}")) }
     })
     .await;
     let page = crate::cli::giveway(world, &["why", "statefulset/db"]).await;

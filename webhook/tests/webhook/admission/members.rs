@@ -134,7 +134,7 @@ fn a_member_keeps_a_class_above_its_groups_and_is_warned_that_the_groups_counts(
 }
 
 #[test]
-fn a_member_whose_class_is_below_its_groups_is_rejected_with_a_remedy() {
+fn a_member_of_a_lower_class_than_its_group_is_rejected_with_a_remedy() {
     let view = cluster();
     for (labels, group) in [
         (json!({LABEL_POD_GROUP: "gang"}), "gang"),
@@ -246,7 +246,7 @@ fn a_member_of_a_group_without_a_class_keeps_its_own() {
 }
 
 #[test]
-fn pods_of_a_group_whose_class_was_deleted_are_admitted() {
+fn pods_of_a_group_are_admitted_after_its_class_was_deleted() {
     let mut view = cluster();
     view.classes.remove("managed");
     let request = create("pods", member("gang"));

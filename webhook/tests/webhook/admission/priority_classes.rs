@@ -123,7 +123,7 @@ fn system_classes_cannot_be_managed() {
 }
 
 #[test]
-fn a_managed_class_whose_policy_was_changed_by_a_later_webhook_is_rejected() {
+fn a_managed_class_is_rejected_if_a_later_webhook_changed_its_policy() {
     let request = created("PreemptLowerPriority", &[(ANNOTATION_MANAGED, "true")]);
     let message = refusal(validate(&request, &cluster())).message;
     assert!(message.contains("a managed class has preemptionPolicy Never"), "{message}");
