@@ -190,3 +190,21 @@ fn the_schema_requires_every_value_that_the_templates_need() {
     found.sort();
     assert_eq!(found, optional);
 }
+
+/// Returns the number of values: a map counts as its entries, anything else and an empty map as one.
+fn count_of_values(value: &Value) -> usize {
+    match value.as_object().filter(|map| !map.is_empty()) {
+        Some(map) => map.values().map(count_of_values).sum(),
+        None => 1,
+    }
+}
+
+#[test]
+fn the_chart_has_at_most_70_values() {
+    let text = std::fs::read_to_string(paths::repository().join("helm/values.yaml")).unwrap();
+    let count = count_of_values(&serde_yaml_ng::from_str(&text).unwrap());
+    assert!(
+        count > 50 && count <= 70,
+        "{count} values: use an argument in extraArgs, or a default that fits every cluster"
+    );
+}
