@@ -14,12 +14,13 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
+use kube::Resource;
 use maximal::{both, set};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Returns a complete object, the fields of it that daemons read, and those that the command line reads.
-fn thrice<K: Kept + DeserializeOwned>(object: &Value) -> [K; 3] {
+fn thrice<K: Resource + Kept + DeserializeOwned>(object: &Value) -> [K; 3] {
     let [whole, trimmed] = both(object);
     let in_snapshots = decode(object.to_string().as_bytes()).unwrap();
     [whole, trimmed, serde_json::from_value(in_snapshots).unwrap()]
@@ -27,7 +28,7 @@ fn thrice<K: Kept + DeserializeOwned>(object: &Value) -> [K; 3] {
 
 /// Checks that a model has the same content, whichever fields of the object were decoded. The model must not ignore the object.
 #[track_caller]
-fn same<K: Kept + DeserializeOwned>(object: &Value, add: impl Fn(&mut Cluster, &K)) {
+fn same<K: Resource + Kept + DeserializeOwned>(object: &Value, add: impl Fn(&mut Cluster, &K)) {
     let models = thrice::<K>(object).map(|object| {
         let mut cluster = Cluster::default();
         add(&mut cluster, &object);

@@ -12,8 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::{Request, Status};
-use kube::{Client, Error};
-use serde::de::DeserializeOwned;
+use kube::{Client, Error, Resource};
 use serde_json::Value;
 use split::{ListPart, Splitter};
 use std::collections::VecDeque;
@@ -66,9 +65,9 @@ impl ListPage {
     ///
     /// # Errors
     /// The response breaks off, or is no list.
-    pub async fn next<K: Kept + DeserializeOwned>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
-        let text = self.text_of_next().await?;
-        text.map(|text| serde_json::from_slice(&text)).transpose().map_err(Error::SerdeError)
+    pub async fn next<K: Kept + Resource>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+        let text = self.text_of_next().await?.map(String::from_utf8).transpose().map_err(Error::FromUtf8)?;
+        text.map(|text| Salvaged::decode(&text)).transpose().map_err(Error::SerdeError)
     }
 
     /// Returns the next object, with the fields that the command line reads; `None` after the last one.

@@ -10,6 +10,7 @@ use super::mark::Mark;
 use super::scalars::scalars;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A field that is kept, with the fields that are kept of its value.
@@ -106,9 +107,20 @@ impl<'f> Trimmed<'f> {
         Some(Self { field, ..self })
     }
 
-    fn keeps_item(self, item: &Value) -> bool {
+    /// Returns the name of the field whose value it decodes.
+    pub(super) fn name(self) -> &'static str {
+        self.field.name
+    }
+
+    /// Returns true if it decodes the complete value.
+    pub(super) fn is_whole(self) -> bool {
+        self.field.fields.is_empty()
+    }
+
+    /// Returns true if it keeps an item of a list whose field `type` has this value.
+    pub(super) fn keeps_item<'t>(self, of_item: impl FnOnce() -> Option<Cow<'t, str>>) -> bool {
         let types = &self.field.types;
-        types.is_empty() || item["type"].as_str().is_some_and(|of_item| types.contains(&of_item))
+        types.is_empty() || of_item().is_some_and(|of_item| types.contains(&of_item.as_ref()))
     }
 }
 
@@ -116,7 +128,7 @@ impl<'de> DeserializeSeed<'de> for Trimmed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.field.fields.is_empty() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
+        if self.is_whole() { Value::deserialize(deserializer) } else { deserializer.deserialize_any(self) }
     }
 }
 
@@ -128,7 +140,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut kept = Vec::new();
         while let Some(item) = items.next_element_seed(self)? {
-            if self.keeps_item(&item) {
+            if self.keeps_item(|| item["type"].as_str().map(Cow::Borrowed)) {
                 kept.push(item);
             }
         }
@@ -141,7 +153,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
             match trimmed {
                 Some(trimmed) => {
                     let value = map.next_value_seed(trimmed)?;
-                    kept.insert(trimmed.field.name.to_owned(), value);
+                    kept.insert(trimmed.name().to_owned(), value);
                 }
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -153,7 +165,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
 }
 
 /// Reads a name, and returns what decodes the value if it is kept.
-struct Name<'f>(Trimmed<'f>);
+pub(super) struct Name<'f>(pub(super) Trimmed<'f>);
 
 impl<'de, 'f> DeserializeSeed<'de> for Name<'f> {
     type Value = Option<Trimmed<'f>>;

@@ -32,9 +32,16 @@ pub struct Kind {
 }
 
 /// Objects of which only the fields of a row are decoded.
-pub trait Kept {
+pub trait Kept: Sized {
     /// Returns the row.
     fn row() -> &'static Kind;
+
+    /// Decodes an object from the text of these fields. It is the same code as for the API server's answers to other requests, which is
+    /// why the text is a `str`: code for bytes would be that of all types once more.
+    ///
+    /// # Errors
+    /// The text is no object of this type.
+    fn decode(text: &str) -> Result<Self, serde_json::Error>;
 }
 
 /// The fields of an owner reference.
@@ -362,6 +369,20 @@ impl<const MEMBER: bool> Kept for PodObject<MEMBER> {
     fn row() -> &'static Kind {
         &GUARDED_POD
     }
+
+    fn decode(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+impl Kept for MemberPod {
+    fn row() -> &'static Kind {
+        &POD
+    }
+
+    fn decode(text: &str) -> Result<Self, serde_json::Error> {
+        Self::from_text(text)
+    }
 }
 
 /// Implements [`Kept`] for types of other crates.
@@ -371,13 +392,16 @@ macro_rules! kept {
             fn row() -> &'static Kind {
                 $row
             }
+
+            fn decode(text: &str) -> Result<Self, serde_json::Error> {
+                serde_json::from_str(text)
+            }
         })*
     };
 }
 
 kept! {
     Pod => &POD;
-    MemberPod => &POD;
     Node => &NODE;
     PersistentVolume => &VOLUME;
     PersistentVolumeClaim => &CLAIM;

@@ -2,6 +2,7 @@
 
 pub mod document;
 pub mod fields;
+mod kept_text;
 pub mod kinds;
 pub mod mark;
 pub mod salvaged;

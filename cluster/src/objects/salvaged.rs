@@ -2,14 +2,13 @@
 //! 9999, and the time library's range ends a day earlier. An object that is invalid in another way is reported by name,
 //! and does not affect other objects.
 
+use super::kept_text::kept_text;
 use super::kinds::Kept;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
-use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserializer};
-use serde_json::Value;
-use std::borrow::Cow;
+use serde_json::{Error, Value};
 
 /// The latest time, in seconds, that is valid with every UTC offset.
 const LATEST: &str = "9999-12-30T00:00:00Z";
@@ -18,16 +17,33 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 #[derive(Clone, Debug)]
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
 
-impl<'de, K: Kept + DeserializeOwned> Deserialize<'de> for Salvaged<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = K::row().object().for_daemons().deserialize(deserializer)?;
-        let error = match K::deserialize(&object) {
-            Ok(read) => return Ok(Self(Ok(read))),
-            Err(error) => error.to_string(),
+impl<K: Kept + Resource> Salvaged<K> {
+    /// Decodes the text of an object.
+    ///
+    /// # Errors
+    /// The text is no JSON.
+    pub fn decode(text: &str) -> Result<Self, Error> {
+        let kept = kept_text(text, K::row().object().for_daemons())?;
+        let error = match K::decode(&kept) {
+            Ok(object) => return Ok(Self(Ok(object))),
+            Err(error) => message_of(&error),
         };
+        let mut object = serde_json::from_str(&kept)?;
         bound_times(&mut object);
-        Ok(Self(K::deserialize(&object).map_err(|_| InvalidObject { error, metadata: name_of(&object) })))
+        let salvaged = K::decode(&object.to_string());
+        Ok(Self(salvaged.map_err(|_| InvalidObject { error, metadata: name_of(&object) })))
     }
+
+    /// Returns the metadata of the object; for an invalid one what identifies it.
+    pub fn meta(&self) -> &ObjectMeta {
+        self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
+    }
+}
+
+/// Returns the message of an error without the position, which is one in the text of the kept fields.
+fn message_of(error: &Error) -> String {
+    let message = error.to_string();
+    message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message).to_owned()
 }
 
 /// Replaces times that are out of range, and strings that look like a time, with the latest time.
@@ -65,51 +81,21 @@ fn name_of(object: &Value) -> ObjectMeta {
     }
 }
 
-impl<K: Resource> Resource for Salvaged<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn kind(kind: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(kind)
-    }
-
-    fn group(kind: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(kind)
-    }
-
-    fn version(kind: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(kind)
-    }
-
-    fn plural(kind: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(kind)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.as_mut().map_or_else(|invalid| &mut invalid.metadata, K::meta_mut)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
-    use kube::core::ObjectList;
     use serde_json::json;
 
-    fn read(objects: Value) -> Vec<Salvaged<Pod>> {
-        let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": objects});
-        serde_json::from_value::<ObjectList<Salvaged<Pod>>>(list).unwrap().items
+    fn read(objects: &Value) -> Vec<Salvaged<Pod>> {
+        let objects = objects.as_array().unwrap().iter();
+        objects.map(|object| Salvaged::decode(&object.to_string()).unwrap()).collect()
     }
 
     #[test]
     fn an_out_of_range_time_hides_no_pod() {
         let late = "9999-12-31T23:59:59Z";
-        let pods = read(json!([
+        let pods = read(&json!([
             {"metadata": {"name": "late", "namespace": "team", "creationTimestamp": late},
              "spec": {"containers": [], "nodeName": "n1"},
              "status": {"startTime": "9999-12-31T23:59:59.999999+00:00", "nominatedNodeName": "2026 or later"}},
@@ -128,13 +114,14 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_parsed_is_identified_by_its_name() {
-        let pods = read(json!([
+        let pods = read(&json!([
             {"metadata": {"name": "bad", "namespace": "team", "uid": "u", "resourceVersion": "7", "creationTimestamp": "soon", "labels": 5},
              "spec": {"containers": "none"}},
             {"metadata": 5},
         ]));
         let invalid = pods[0].0.as_ref().unwrap_err();
         assert!(invalid.error.starts_with("failed to parse four digit integer as year"), "{}", invalid.error);
+        assert!(!invalid.error.contains("column"), "{}", invalid.error);
         let name = (invalid.metadata.namespace.as_deref(), invalid.metadata.name.as_deref());
         assert_eq!(name, (Some("team"), Some("bad")));
         assert_eq!((pods[0].meta().uid.as_deref(), pods[0].meta().resource_version.as_deref()), (Some("u"), Some("7")));

@@ -6,7 +6,7 @@
 use giveway_cluster::objects::{Kept, Salvaged};
 use giveway_crds::keys;
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
-use serde::de::DeserializeOwned;
+use kube::Resource;
 use serde_json::{Map, Value, json};
 
 /// Maximum depth of an object.
@@ -84,10 +84,10 @@ fn changed(first: &Value, more: &Value) -> Value {
 }
 
 /// Decodes a complete object, and the fields of it that are in the table.
-pub fn both<K: Kept + DeserializeOwned>(object: &Value) -> [K; 2] {
-    let whole = serde_json::from_value(object.clone()).unwrap();
-    let trimmed: Salvaged<K> = serde_json::from_str(&object.to_string()).unwrap();
-    [whole, trimmed.0.unwrap_or_else(|invalid| panic!("{}", invalid.error))]
+pub fn both<K: Resource + Kept>(object: &Value) -> [K; 2] {
+    let text = object.to_string();
+    let trimmed = Salvaged::<K>::decode(&text).unwrap().0;
+    [K::decode(&text).unwrap(), trimmed.unwrap_or_else(|invalid| panic!("{}", invalid.error))]
 }
 
 /// Returns a pod of which every field is set, and which a controller made.

@@ -6,16 +6,15 @@
 //! neither the list nor the watch (see [`Salvaged`]).
 
 use crate::leadership::watches::{AGAIN, Watches};
-use crate::messages::input::{Input, Update, key_of};
+use crate::messages::input::{Input, Update};
 use giveway_cluster::objects::{Kept, Salvaged};
 use giveway_cluster::watch::{Event, Reader};
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::WatchParams;
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 use std::borrow::Cow;
-use std::fmt::Debug;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
@@ -45,13 +44,13 @@ pub(crate) fn lasting() -> WatchParams {
 /// `optional` kind there are no objects while the API server does not serve it.
 pub(crate) async fn follow<K>(
     feed: &Feed,
-    api: Api<Salvaged<K>>,
+    api: Api<K>,
     params: WatchParams,
     (kind, optional): (Cow<'static, str>, bool),
     wrap: fn(Update<K>) -> Input,
 ) -> WatchOutcome
 where
-    K: Resource + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Kept + Send + 'static,
 {
     let Feed { inputs, watches, .. } = feed;
     let mut reader = Reader::new(api, params);
@@ -78,7 +77,7 @@ where
             }
             Ok(Event::Complete) => Update::Complete,
             Ok(Event::Applied(object)) => decode(object),
-            Ok(Event::Deleted(object)) => Update::Deleted(key_of(&object)),
+            Ok(Event::Deleted(object)) => Update::Deleted(key_in(object.meta())),
             Err(failure) if optional && failure.is_unserved() => {
                 tracing::debug!(%kind, "the API server does not have this kind");
                 unserved = true;
@@ -108,15 +107,14 @@ where
     }
 }
 
-fn decode<K: Resource>(guard: Salvaged<K>) -> Update<K> {
+fn decode<K>(guard: Salvaged<K>) -> Update<K> {
     match guard.0 {
         Ok(object) => Update::Applied(Box::new(object)),
-        Err(invalid) => {
-            let key = ObjectKey::new(
-                invalid.metadata.namespace.clone().unwrap_or_default(),
-                invalid.metadata.name.clone().unwrap_or_default(),
-            );
-            Update::Invalid(key, invalid.error)
-        }
+        Err(invalid) => Update::Invalid(key_in(&invalid.metadata), invalid.error),
     }
+}
+
+/// Returns the key of the object with this metadata.
+fn key_in(metadata: &ObjectMeta) -> ObjectKey {
+    ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }

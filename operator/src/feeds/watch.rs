@@ -6,29 +6,27 @@ use crate::feeds::native_groups;
 use crate::leadership::lease::Leadership;
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update};
-use giveway_cluster::objects::{Kept, Salvaged};
+use giveway_cluster::objects::Kept;
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
 use giveway_crds::optional::is_optional;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::WatchParams;
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
-    K: Resource<DynamicType = ()> + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
 {
     let api = Api::all(feed.client.clone());
     follow_in(feed, api, config, wrap).await;
 }
 
-async fn follow_in<K>(feed: Feed, api: Api<Salvaged<K>>, config: WatchParams, wrap: fn(Update<K>) -> Input)
+async fn follow_in<K>(feed: Feed, api: Api<K>, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
-    K: Resource<DynamicType = ()> + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
 {
     let kind = K::kind(&());
     let optional = is_optional(&K::group(&()), &kind);
@@ -102,7 +100,7 @@ mod tests {
     /// kind has been asked twice to list it.
     async fn unserved<K>(wrap: fn(Update<K>) -> Input) -> (Option<Input>, bool)
     where
-        K: Resource<DynamicType = ()> + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
+        K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
     {
         let (asked, mut lists) = mpsc::unbounded_channel();
         let service = tower::service_fn(move |_: http::Request<Body>| {

@@ -13,13 +13,13 @@ use giveway_crds::{PodGroup, Preemption, Workload, keys, mode};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Resource;
 use maximal::{both, set};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Checks that the model is the same after these changes of an object, whichever fields were decoded.
 #[track_caller]
-fn same<K: Kept + DeserializeOwned>(objects: &[Value], wrap: fn(Update<K>) -> Input) {
+fn same<K: Resource + Kept>(objects: &[Value], wrap: fn(Update<K>) -> Input) {
     let [mut whole, mut trimmed] = [Model::default(), Model::default()];
     // Pods lack annotations of a class that exists.
     for model in [&mut whole, &mut trimmed] {

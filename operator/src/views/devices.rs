@@ -19,6 +19,10 @@ impl Kept for DeviceClass {
     fn row() -> &'static Kind {
         &DEVICE_CLASS
     }
+
+    fn decode(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
 }
 
 #[cfg(test)]

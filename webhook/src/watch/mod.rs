@@ -161,7 +161,7 @@ async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Ar
 }
 
 /// Watches one kind until an error says that this is the end.
-async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_end: impl Fn(&WatchFailure) -> bool) {
+async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn(&WatchFailure) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
     loop {
@@ -177,7 +177,7 @@ async fn follow_until<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, is_en
 
 /// Lists and watches one kind until that fails, and marks the watch as broken. Returns the error; `None` if a page of the
 /// list was not complete in this time.
-async fn follow_once<K: Viewed>(api: Api<Salvaged<K>>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
+async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
     let mut listed = nothing();
     let mut reader = Reader::new(api, K::params());
     let error = loop {
@@ -275,7 +275,7 @@ mod tests {
     use std::convert::Infallible;
 
     /// Returns PodGroups of an API server that answers each request with this status and text.
-    fn answering(code: u16, text: &'static str) -> Api<Salvaged<PodGroup>> {
+    fn answering(code: u16, text: &'static str) -> Api<PodGroup> {
         let service = tower::service_fn(move |_: http::Request<Body>| async move {
             let answer = http::Response::builder().status(code).body(Body::from(text.as_bytes().to_vec()));
             Ok::<_, Infallible>(answer.unwrap())
@@ -293,11 +293,11 @@ mod tests {
     }
 
     fn group(name: &str, spec: serde_json::Value) -> Salvaged<PodGroup> {
-        serde_json::from_value(json!({
+        let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"namespace": "a", "name": name}, "spec": spec,
-        }))
-        .unwrap()
+        });
+        Salvaged::decode(&group.to_string()).unwrap()
     }
 
     fn gang() -> serde_json::Value {

@@ -14,13 +14,9 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::WatchParams;
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
 
 /// A kind of objects in the view.
-pub trait Viewed:
-    Resource<DynamicType: Clone> + Kept + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
+pub trait Viewed: Resource<DynamicType: Clone> + Kept + Clone + Send + Sync + 'static {
     /// The bit of this kind in the synced set of [`SharedView`](super::SharedView).
     const BIT: u8;
 

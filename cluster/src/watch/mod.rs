@@ -4,14 +4,15 @@
 //! and each object is delivered as soon as it has arrived. After a watch has failed, the next one continues at the last version that was
 //! read; where the API server does not have the changes since then any more, everything is listed again.
 
+mod lines;
+
 use crate::list::ListPage;
 use crate::objects::{Kept, Salvaged};
-use futures::StreamExt;
-use futures::stream::BoxStream;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use futures::StreamExt as _;
+use kube::api::{ListParams, WatchParams};
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
+use lines::{Line, Lines};
+use std::marker::PhantomData;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -80,7 +81,7 @@ fn has_missed_something(error: &kube::Error) -> bool {
     }
 }
 
-enum ReaderState<K> {
+enum ReaderState {
     /// Nothing is known.
     Empty,
     /// A page arrives.
@@ -90,7 +91,7 @@ enum ReaderState<K> {
     /// The changes since this version arrive.
     Watching {
         version: String,
-        events: BoxStream<'static, kube::Result<WatchEvent<Salvaged<K>>>>,
+        lines: Lines,
         /// When the watch began; `None` after its first event.
         silent_since: Option<Instant>,
     },
@@ -98,20 +99,19 @@ enum ReaderState<K> {
 
 /// Reads the objects of one kind.
 pub struct Reader<K> {
-    api: Api<Salvaged<K>>,
     client: Client,
+    path: String,
     params: WatchParams,
-    state: ReaderState<K>,
+    state: ReaderState,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl<K> Reader<K>
-where
-    K: Resource + Kept + Clone + Debug + DeserializeOwned + Send + 'static,
-{
+impl<K: Resource + Kept> Reader<K> {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.
-    pub fn new(api: Api<Salvaged<K>>, params: WatchParams) -> Self {
-        Self { client: api.clone().into_client(), api, params, state: ReaderState::Empty }
+    pub fn new(api: Api<K>, params: WatchParams) -> Self {
+        let path = api.resource_url().to_owned();
+        Self { client: api.into_client(), path, params, state: ReaderState::Empty, kind: PhantomData }
     }
 
     /// Returns true if a list is in progress or begins with the next call. Only then must an event arrive within some time.
@@ -145,10 +145,10 @@ where
                 },
                 ReaderState::Known(version) => {
                     self.state = ReaderState::Known(version.clone());
-                    match self.api.watch(&self.params, &version).await {
-                        Ok(events) => {
+                    match lines::open(&self.client, &self.path, &self.params, &version).await {
+                        Ok(lines) => {
                             let silent_since = Some(Instant::now());
-                            self.state = ReaderState::Watching { version, events: events.boxed(), silent_since };
+                            self.state = ReaderState::Watching { version, lines, silent_since };
                         }
                         Err(error) => return Err(self.failed(error)),
                     }
@@ -172,42 +172,57 @@ where
             continue_token: token.map(str::to_owned),
             ..ListParams::default()
         };
-        let (client, path) = (self.client.clone(), self.api.resource_url().to_owned());
+        let (client, path) = (self.client.clone(), self.path.clone());
         async move { ListPage::request(&client, &path, &params).await.map_err(WatchFailure::List) }
     }
 
     /// Waits for the next event of the watch; `None` if it only changed the state.
     async fn watched(&mut self) -> Result<Option<Event<K>>, WatchFailure> {
-        let ReaderState::Watching { version, events, silent_since } = &mut self.state else { return Ok(None) };
+        let Some(line) = self.line().await? else { return Ok(None) };
+        let read = match lines::read(&line) {
+            Ok(Some(Line::Applied(text))) => Salvaged::decode(text).map(Event::Applied),
+            Ok(Some(Line::Deleted(text))) => Salvaged::decode(text).map(Event::Deleted),
+            Ok(Some(Line::Bookmark(version))) => {
+                self.has_read(Some(&version));
+                return Ok(None);
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let event = read.map_err(|error| self.failed(kube::Error::SerdeError(error)))?;
+        if let Event::Applied(object) | Event::Deleted(object) = &event {
+            self.has_read(object.meta().resource_version.as_ref());
+        }
+        Ok(Some(event))
+    }
+
+    /// Waits for the next line of the watch; `None` if it has ended.
+    async fn line(&mut self) -> Result<Option<String>, WatchFailure> {
+        let ReaderState::Watching { version, lines, silent_since } = &mut self.state else { return Ok(None) };
         let limit = Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN;
-        let Ok(next) = tokio::time::timeout(limit, events.next()).await else {
+        let Ok(next) = tokio::time::timeout(limit, lines.next()).await else {
             self.state = ReaderState::Known(std::mem::take(version));
             return Err(WatchFailure::Silent(limit));
         };
-        if let Some(Ok(event)) = &next {
-            *silent_since = None;
-            match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                    if let Some(read) = &object.meta().resource_version {
-                        version.clone_from(read);
-                    }
-                }
-                WatchEvent::Bookmark(bookmark) => version.clone_from(&bookmark.metadata.resource_version),
-                WatchEvent::Error(_) => {}
-            }
-        }
-        Ok(Some(match next {
-            Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => Event::Applied(object),
-            Some(Ok(WatchEvent::Deleted(object))) => Event::Deleted(object),
-            Some(Ok(WatchEvent::Bookmark(_))) => return Ok(None),
-            Some(Ok(WatchEvent::Error(status))) => return Err(self.failed(kube::Error::Api(status))),
-            Some(Err(error)) => return Err(self.failed(error)),
-            None => {
+        match next {
+            Some(Ok(line)) => Ok(Some(line)),
+            Some(Err(error)) if !lines::is_end(&error) => Err(self.failed(kube::Error::ReadEvents(error))),
+            Some(Err(_)) | None => {
                 let is_short = silent_since.is_some_and(|since| since.elapsed() < TOO_SHORT);
                 self.state = ReaderState::Known(std::mem::take(version));
-                return if is_short { Err(WatchFailure::Ended) } else { Ok(None) };
+                if is_short { Err(WatchFailure::Ended) } else { Ok(None) }
             }
-        }))
+        }
+    }
+
+    /// Notes that the watch delivered everything up to a version.
+    fn has_read(&mut self, read: Option<&String>) {
+        if let ReaderState::Watching { version, silent_since, .. } = &mut self.state {
+            *silent_since = None;
+            if let Some(read) = read {
+                version.clone_from(read);
+            }
+        }
     }
 
     /// Handles an error of a watch.
