@@ -8,6 +8,7 @@ use crate::health::Health;
 use crate::lookup::Lookup;
 use crate::metrics::Metrics;
 use crate::review::ReviewResponse;
+use bytes::Bytes;
 use giveway_admission::judge::Endpoint;
 use giveway_serving::Arrived;
 use http::header::CONTENT_TYPE;
@@ -15,7 +16,6 @@ use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use warp::filters::BoxedFilter;
-use warp::hyper::body::Bytes;
 use warp::reply::{Response, with_status};
 use warp::{Filter, Reply};
 

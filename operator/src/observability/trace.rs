@@ -6,10 +6,16 @@
 
 use anyhow::Context as _;
 use aws_lc_rs::digest::{SHA256, digest};
+use futures::future::BoxFuture;
 use giveway_crds::plan::StoredPlan;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use std::time::{Duration, SystemTime};
@@ -19,6 +25,8 @@ use tokio::sync::mpsc;
 const WAITING: usize = 256;
 /// Timeout of a call to the collector.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of the collector's answer in bytes.
+const LONGEST_ANSWER: usize = 1 << 20;
 /// The name of the service in traces.
 const SERVICE: &str = "giveway-operator";
 
@@ -89,6 +97,27 @@ impl Trace {
     }
 }
 
+/// The HTTP client of the exporter. The one of its library would make the program contain HTTP/2, which nothing uses.
+#[derive(Debug)]
+struct CollectorClient(Client<HttpConnector, Full<Bytes>>);
+
+impl HttpClient for CollectorClient {
+    fn send_bytes<'c, 'f>(&'c self, request: Request<Bytes>) -> BoxFuture<'f, Result<Response<Bytes>, HttpError>>
+    where
+        'c: 'f,
+        Self: 'f,
+    {
+        Box::pin(async move {
+            let answer = async {
+                let (head, body) = self.0.request(request.map(Full::new)).await?.into_parts();
+                let body = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            };
+            tokio::time::timeout(TIMEOUT, answer).await?
+        })
+    }
+}
+
 /// Sends traces to a collector, if one is configured.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<mpsc::Sender<(Trace, SystemTime)>>);
@@ -99,7 +128,8 @@ impl Tracer {
     /// # Errors
     /// The URL is invalid.
     pub fn to(endpoint: &str) -> anyhow::Result<Self> {
-        let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson);
+        let client = CollectorClient(Client::builder(TokioExecutor::new()).build_http());
+        let exporter = SpanExporter::builder().with_http().with_http_client(client).with_protocol(Protocol::HttpJson);
         let mut exporter =
             exporter.with_endpoint(endpoint).with_timeout(TIMEOUT).build().context("--traces-endpoint")?;
         let about =

@@ -34,6 +34,7 @@ use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::review::{self, ReviewResponse};
 use crate::watch::SharedView;
+use bytes::Bytes;
 use claim::{Claim, Ledger};
 use giveway_admission::notice::EventDraft;
 use giveway_admission::rules::guard::decide::{
@@ -51,7 +52,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use warp::hyper::body::Bytes;
 
 /// Delays after which a rejection is judged again before it is final: the watch caches may lag behind the scheduler's.
 const LOOKS: [Duration; 4] =
