@@ -5,6 +5,7 @@ use crate::speaker::words::Names;
 use clap::{Parser, ValueEnum};
 use giveway_crds::mode::Mode;
 use giveway_planner::{ObjectKey, Terms};
+use giveway_serving::process::LogOptions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::jiff::SignedDuration;
 use std::net::SocketAddr;
@@ -169,13 +170,9 @@ pub struct Config {
     #[arg(long, default_value = "registry.k8s.io/pause:3.10")]
     pub placeholder_image: String,
 
-    /// Format of the log.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-
-    /// Log level, or a filter such as `info,giveway_operator=debug`. `giveway_cluster::client=debug` logs every request.
-    #[arg(long, default_value = "info")]
-    pub log_level: String,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 /// How capacity is requested from a cluster autoscaler.
@@ -196,15 +193,6 @@ pub enum Certificates {
     Operator,
     /// Another component, such as cert-manager.
     External,
-}
-
-/// Format of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Readable text.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 impl Config {

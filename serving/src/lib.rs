@@ -1,4 +1,4 @@
-//! The HTTP server of Giveway's daemons.
+//! What Giveway's daemons have in common around their work: how they start and stop ([`process`]), and their HTTP server.
 //!
 //! The webhook's reviews and the metrics of all processes use the same server: [`server`] accepts connections,
 //! [`connection`] tracks the phase of each, [`crowd`] closes those that exceed a limit, [`body`]
@@ -15,6 +15,7 @@ pub mod limits;
 pub mod memory;
 pub mod metrics;
 pub mod patience;
+pub mod process;
 pub mod room;
 pub mod server;
 pub mod shares;

@@ -1,9 +1,10 @@
 //! The command line.
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser};
 use giveway_admission::view::Settings;
 use giveway_planner::sentence::Names;
+use giveway_serving::process::LogOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -103,23 +104,9 @@ pub struct Config {
     #[arg(long, default_value_t = 64 << 20, value_parser = clap::value_parser!(u32).range(1 << 20..), value_name = "BYTES")]
     pub body_budget_bytes: u32,
 
-    /// Form of the log lines.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-
-    /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,giveway_webhook=debug;
-    /// giveway_cluster::client=debug logs every request.
-    #[arg(long, default_value = "info", value_name = "FILTER")]
-    pub log_level: String,
-}
-
-/// Form of the log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 /// Seconds that are left of the guard's timeout when a delayed rejection is sent.

@@ -5,10 +5,10 @@ use clap::Parser;
 use giveway_cluster::client;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use giveway_serving::patience::Patience;
-use giveway_serving::{Limits, ServerMetrics, Shutdown, serve, service};
+use giveway_serving::{Limits, ServerMetrics, Shutdown, process, serve, service};
 use giveway_webhook::Error;
 use giveway_webhook::admission::Admission;
-use giveway_webhook::config::{Config, LogFormat};
+use giveway_webhook::config::Config;
 use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::ApiLedger;
 use giveway_webhook::guard::hold::Holds;
@@ -22,13 +22,10 @@ use giveway_webhook::supervise::Tasks;
 use giveway_webhook::tls::{self, Certificate, Directory, follow_secret};
 use giveway_webhook::watch::{SharedView, follow_all};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 use warp::Filter;
 
 /// Maximum wait for the first list of the watches; below the timeout of the webhook configurations.
@@ -36,10 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let _ = aws_lc_rs::default_provider().install_default();
     let config = Config::parse();
     config.check().map_err(anyhow::Error::msg)?;
-    start_log(&config)?;
+    process::start(&config.log)?;
 
     let client_config = kube::Config::infer().await.context("no API server is configured")?;
     let mut watching = client_config.clone();
@@ -106,7 +102,9 @@ async fn main() -> anyhow::Result<()> {
     let metrics_listener = listen(config.metrics_address).await?;
     tracing::info!(address = %config.address, metrics = %config.metrics_address, "listening");
 
-    tasks.start("the handler of signals", on_signals(shutdown.clone())?);
+    // The first signal starts draining, the second one stops the server at once.
+    let tokens = [shutdown.drain.clone(), shutdown.abort.clone()];
+    tasks.start("the handler of signals", process::cancel_on_signals(tokens)?);
     // The metrics server's own metrics are not exported, and it runs until the process ends.
     let (endless, uncounted) = (Shutdown::default(), ServerMetrics::default());
     tasks.start("the metrics", serve(metrics_listener, None, plain, Limits::default(), endless, uncounted));
@@ -133,37 +131,6 @@ async fn follow_certificate(
     }
 }
 
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)
-        .with_context(|| format!("--log-level {:?} is no log filter", config.log_level))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
-}
-
 async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
-}
-
-/// The first signal starts draining, the second one stops the server at once.
-fn on_signals(shutdown: Shutdown) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
-    Ok(async move {
-        for token in [&shutdown.drain, &shutdown.abort] {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            tracing::info!("asked to end");
-            token.cancel();
-        }
-        std::future::pending().await
-    })
 }
