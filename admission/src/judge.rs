@@ -5,7 +5,7 @@
 
 use crate::request::{Operation, Request};
 use crate::rules::{owner, pod_create, pod_group, priority_class, workload};
-use crate::verdict::{Notes, Refusal, Verdict, VerdictOutcome};
+use crate::verdict::{Denial, Notes, Verdict, VerdictOutcome};
 use crate::view::ClusterView;
 use giveway_crds::kinds;
 use json_patch::Patch;
@@ -88,7 +88,7 @@ fn apply(
     request: &Request<'_>,
     view: &dyn ClusterView,
     notes: &mut Notes,
-) -> Result<Option<Patch>, Refusal> {
+) -> Result<Option<Patch>, Denial> {
     use Endpoint::{Mutate, Templates, Validate};
     use Operation::{Create, Update};
 

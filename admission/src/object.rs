@@ -3,7 +3,7 @@
 //! Rules parse only the fields they need, as borrowed parts of the request's body: an object of any size needs no
 //! memory in addition to the body. A field of the wrong type is rejected with its path; nothing here can panic.
 
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 pub use giveway_crds::json::{Text, first_items};
 use giveway_crds::keys::PREFIX;
 use giveway_crds::kinds;
@@ -194,14 +194,14 @@ impl Metadata<'_> {
 }
 
 /// Parses an object, or rejects it with the path of the invalid field.
-pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Refusal> {
+pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Denial> {
     let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
     read.map_err(|error| match unreadable::<Map<T>>(object) {
-        Some((path, cause)) if path != "." => Refusal::unprocessable(format!(
+        Some((path, cause)) if path != "." => Denial::unprocessable(format!(
             "{path}: Invalid value: {cause}: the {kind} cannot be read, correct this field"
         )),
-        Some((_, cause)) => Refusal::unprocessable(format!("the {kind} cannot be read: {cause}")),
-        None => Refusal::unprocessable(format!("the {kind} cannot be read: {error}")),
+        Some((_, cause)) => Denial::unprocessable(format!("the {kind} cannot be read: {cause}")),
+        None => Denial::unprocessable(format!("the {kind} cannot be read: {error}")),
     })
 }
 

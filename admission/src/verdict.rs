@@ -25,7 +25,7 @@ pub enum VerdictOutcome {
     /// Allowed, with this patch applied.
     Changed(Patch),
     /// Rejected.
-    Refused(Refusal),
+    Refused(Denial),
 }
 
 impl VerdictOutcome {
@@ -33,11 +33,11 @@ impl VerdictOutcome {
     ///
     /// # Errors
     /// The object was rejected.
-    pub fn apply_to(self, object: &mut Value) -> Result<(), Refusal> {
+    pub fn apply_to(self, object: &mut Value) -> Result<(), Denial> {
         match self {
             Self::Allowed => Ok(()),
             Self::Changed(patch) => json_patch::patch(object, &patch)
-                .map_err(|error| Refusal::internal(format!("the patch cannot be applied: {error}"))),
+                .map_err(|error| Denial::internal(format!("the patch cannot be applied: {error}"))),
             Self::Refused(refusal) => Err(refusal),
         }
     }
@@ -116,14 +116,14 @@ fn limited(mut text: String) -> String {
 
 /// Why a request is rejected: an HTTP status code and a message that names field, value and fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Denial {
     /// HTTP status code that the user's client sees.
     pub code: u16,
     /// The error, and how to fix it.
     pub message: String,
 }
 
-impl Refusal {
+impl Denial {
     fn new(code: u16, message: impl Into<String>) -> Self {
         Self { code, message: limited(message.into()) }
     }
@@ -191,9 +191,9 @@ mod tests {
     #[test]
     fn values_that_users_wrote_are_shortened_in_messages() {
         let huge = "é".repeat(1 << 20);
-        let refusal = Refusal::invalid("spec.x", &huge, "must be shorter");
+        let refusal = Denial::invalid("spec.x", &huge, "must be shorter");
         assert_eq!(refusal.message, format!("spec.x: Invalid value: \"{}…\": must be shorter", "é".repeat(80)));
-        for refusal in [Refusal::unprocessable(huge.clone()), Refusal::forbidden("spec.x", &huge)] {
+        for refusal in [Denial::unprocessable(huge.clone()), Denial::forbidden("spec.x", &huge)] {
             assert!(refusal.message.len() <= MOST + 3, "{}", refusal.message.len());
         }
     }

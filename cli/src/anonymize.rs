@@ -7,7 +7,7 @@
 
 use crate::world::names_in;
 use giveway_cluster::objects::fields::Field;
-use giveway_cluster::objects::kinds::{Kind, in_snapshots};
+use giveway_cluster::objects::kinds::{KindFields, in_snapshots};
 use giveway_cluster::objects::mark::Mark;
 use giveway_crds::kinds::KINDS;
 use giveway_crds::{keys, membership, native};
@@ -80,7 +80,7 @@ pub(crate) fn anonymize(items: &mut Vec<Value>) {
 }
 
 /// Returns the row of an object in the table of kinds.
-fn row_of(item: &Value) -> Option<&'static Kind> {
+fn row_of(item: &Value) -> Option<&'static KindFields> {
     in_snapshots(item["apiVersion"].as_str()?, item["kind"].as_str()?)
 }
 

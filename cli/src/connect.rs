@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::names;
 use clap::Args;
 use giveway_cluster::list::ListPage;
-use giveway_cluster::objects::Kind;
+use giveway_cluster::objects::KindFields;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, Uri};
@@ -188,7 +188,7 @@ impl Api {
     /// token of the next page; empty after the last one.
     pub(crate) async fn page(
         &self,
-        kind: &Kind,
+        kind: &KindFields,
         namespace: Option<&str>,
         params: &ListParams,
         take: &mut impl FnMut(Value) -> Result<(), CliError>,

@@ -2,8 +2,8 @@
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
-use crate::role::Role;
-use giveway_cluster::objects::Kind;
+use crate::role::ChartRole;
+use giveway_cluster::objects::KindFields;
 use giveway_cluster::objects::kinds::{IN_SNAPSHOTS, NATIVE_GROUPS};
 use giveway_crds::native;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
@@ -125,7 +125,7 @@ pub(crate) async fn each(
 
 /// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
 /// served; a missing permission to list native PodGroups is reported only if a version is served.
-async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
+async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
         if let Got::Found(list) = served
@@ -138,7 +138,7 @@ async fn native_groups(api: &Api) -> Result<Option<&'static Kind>, CliError> {
 }
 
 /// Returns true if the cluster may lack the kind. Giveway's own ones are missing where it is not installed.
-fn may_be_missing(kind: &Kind) -> bool {
+fn may_be_missing(kind: &KindFields) -> bool {
     kind.is_own() || kind.is_optional()
 }
 
@@ -148,7 +148,7 @@ fn may_be_missing(kind: &Kind) -> bool {
 /// The cluster lacks a kind that every cluster has: its objects are unknown.
 async fn list(
     api: &Api,
-    kind: &Kind,
+    kind: &KindFields,
     fallback: Fallback<'_>,
     take: &mut impl FnMut(Value) -> Result<(), CliError>,
     notes: &mut Vec<String>,
@@ -174,12 +174,12 @@ async fn list(
                 return Ok(true);
             }
             (Got::Forbidden(problem), Fallback::None) if !NECESSARY.contains(&kind.kind) => {
-                let problem = Role::Planner.explain(&problem);
+                let problem = ChartRole::Planner.explain(&problem);
                 notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
                 return Ok(true);
             }
             (Got::Missing, _) => return Err(failed("the API server does not know this kind".to_owned())),
-            (Got::Forbidden(problem), Fallback::None) => return Err(failed(Role::Planner.explain(&problem))),
+            (Got::Forbidden(problem), Fallback::None) => return Err(failed(ChartRole::Planner.explain(&problem))),
         };
         if next.is_empty() {
             unseen.elsewhere.extend(namespace.map(|_| plural(kind)));
@@ -189,7 +189,7 @@ async fn list(
     }
 }
 
-fn plural(kind: &Kind) -> String {
+fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }
 

@@ -5,7 +5,7 @@ use crate::args::mode::ModeArgs;
 use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
 use crate::error::CliError;
 use crate::output;
-use crate::role::Role;
+use crate::role::ChartRole;
 use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
 use giveway_crds::names::LEASE;
 use http::Method;
@@ -170,7 +170,7 @@ fn dry(dry_run: bool) -> &'static str {
 
 fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
-        Some(403) => Role::Switch(namespace).explain(&error.to_string()),
+        Some(403) => ChartRole::Switch(namespace).explain(&error.to_string()),
         Some(404) => format!("{error}: --giveway-namespace names the namespace in which Giveway is installed"),
         _ => error.to_string(),
     };

@@ -2,7 +2,7 @@
 
 /// A role that an administrator can bind to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role<'a> {
+pub(crate) enum ChartRole<'a> {
     /// Reads the objects that plans and answers are made from.
     Planner,
     /// Adopts and releases priority classes; with Giveway's namespace, which contains the records.
@@ -11,7 +11,7 @@ pub(crate) enum Role<'a> {
     Switch(&'a str),
 }
 
-impl Role<'_> {
+impl ChartRole<'_> {
     /// Returns the API server's message; for a missing RBAC permission, with the role that grants it.
     pub(crate) fn explain(self, said: &str) -> String {
         let Some(user) = user_without_right(said) else { return said.to_owned() };
@@ -64,19 +64,19 @@ mod tests {
     #[test]
     fn a_missing_right_names_the_role_that_gives_it() {
         assert_eq!(
-            Role::Planner.explain(SAID),
+            ChartRole::Planner.explain(SAID),
             format!(
                 "{SAID}: the chart's ClusterRole giveway-planner allows it: kubectl create clusterrolebinding NAME --clusterrole=giveway-planner --user=ann"
             )
         );
         assert_eq!(
-            Role::Switch("gw").explain(SAID),
+            ChartRole::Switch("gw").explain(SAID),
             format!(
                 "{SAID}: the chart's Role giveway-switch allows it: kubectl create rolebinding NAME --role=giveway-switch --user=ann --namespace=gw"
             )
         );
         assert_eq!(
-            Role::ClassAdmin("gw").explain(SAID),
+            ChartRole::ClassAdmin("gw").explain(SAID),
             format!(
                 "{SAID}: the chart's ClusterRole and Role giveway-class-admin allow it: kubectl create clusterrolebinding NAME --clusterrole=giveway-class-admin --user=ann and kubectl create rolebinding NAME --role=giveway-class-admin --user=ann --namespace=gw"
             )
@@ -90,7 +90,7 @@ mod tests {
             "priorityclasses.scheduling.k8s.io \"a\" is forbidden: PriorityClass b is already marked as default",
             "the server is too busy",
         ] {
-            assert_eq!(Role::Planner.explain(said), said);
+            assert_eq!(ChartRole::Planner.explain(said), said);
         }
     }
 }

@@ -6,7 +6,7 @@ mod maximal;
 
 use giveway_cluster::objects::document::decode;
 use giveway_cluster::objects::kinds;
-use giveway_cluster::objects::{Kept, Kind};
+use giveway_cluster::objects::{KindFields, TrimmedObject};
 use giveway_crds::native::{MemberPod, NativeGroup, group_of};
 use giveway_crds::{PodGroup, Preemption, Workload, keys};
 use giveway_planner::Cluster;
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Returns a complete object, the fields of it that daemons read, and those that the command line reads.
-fn thrice<K: Resource + Kept + DeserializeOwned>(object: &Value) -> [K; 3] {
+fn thrice<K: Resource + TrimmedObject + DeserializeOwned>(object: &Value) -> [K; 3] {
     let [whole, trimmed] = both(object);
     let in_snapshots = decode(object.to_string().as_bytes()).unwrap();
     [whole, trimmed, serde_json::from_value(in_snapshots).unwrap()]
@@ -28,7 +28,7 @@ fn thrice<K: Resource + Kept + DeserializeOwned>(object: &Value) -> [K; 3] {
 
 /// Checks that a model has the same content, whichever fields of the object were decoded. The model must not ignore the object.
 #[track_caller]
-fn same<K: Resource + Kept + DeserializeOwned>(object: &Value, add: impl Fn(&mut Cluster, &K)) {
+fn same<K: Resource + TrimmedObject + DeserializeOwned>(object: &Value, add: impl Fn(&mut Cluster, &K)) {
     let models = thrice::<K>(object).map(|object| {
         let mut cluster = Cluster::default();
         add(&mut cluster, &object);
@@ -201,7 +201,7 @@ fn every_field_of_the_table_exists() {
             }
         }
     }
-    let rows: [(&Kind, Value); 5] = [
+    let rows: [(&KindFields, Value); 5] = [
         (&kinds::POD, maximal::pod()),
         (&kinds::NODE, maximal::node()),
         (&kinds::PRIORITY_CLASS, maximal::priority_class()),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use futures::{StreamExt as _, stream};
-use giveway_cluster::watch::{Event, Reader, WatchFailure};
+use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,7 +33,7 @@ fn answer(text: impl ToString) -> Answer {
 type Asked = Arc<Mutex<Vec<String>>>;
 
 /// Returns a reader of ConfigMaps whose requests get these answers, each in pieces of 7 bytes.
-fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
+fn reader(answers: Vec<Answer>) -> (KindReader<ConfigMap>, Asked) {
     let asked = Asked::default();
     let (requests, answers) = (asked.clone(), Arc::new(Mutex::new(VecDeque::from(answers))));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -55,7 +55,7 @@ fn reader(answers: Vec<Answer>) -> (Reader<ConfigMap>, Asked) {
         }
     });
     let params = WatchParams::default().labels("a=b").timeout(30);
-    (Reader::new(Api::all(Client::new(service, "default")), params), asked)
+    (KindReader::new(Api::all(Client::new(service, "default")), params), asked)
 }
 
 fn map(name: &str, version: u32) -> Value {
@@ -73,7 +73,7 @@ fn event(kind: &str, object: &Value) -> String {
 }
 
 /// Returns the next event in short.
-async fn next(reader: &mut Reader<ConfigMap>) -> String {
+async fn next(reader: &mut KindReader<ConfigMap>) -> String {
     let name = |object: giveway_cluster::objects::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
     match reader.next().await {
         Ok(Event::Begun) => "started".to_owned(),
@@ -85,7 +85,7 @@ async fn next(reader: &mut Reader<ConfigMap>) -> String {
     }
 }
 
-async fn expect(reader: &mut Reader<ConfigMap>, events: &[&str]) {
+async fn expect(reader: &mut KindReader<ConfigMap>, events: &[&str]) {
     for expected in events {
         assert_eq!(next(reader).await, *expected);
     }

@@ -40,7 +40,7 @@ const MOST_TURNS: usize = 10;
 
 /// How a plan ended that evicted pods for a preemptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PlanOutcome {
     /// The preemptor.
     pub preemptor: StoredPreemptor,
     /// When the plan ended, in seconds since the epoch.
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub is_bound: bool,
 }
 
-impl Outcome {
+impl PlanOutcome {
     /// Returns the outcome of a plan with this `spec.cause`, `spec.preemptor` and status; `None` if it does not count: it is in flight, it
     /// evicted no pod, or it was made for a critical add-on or for no preemptor.
     pub fn of(cause: &str, preemptor: &StoredPreemptor, status: &PreemptionStatus) -> Option<Self> {
@@ -118,10 +118,10 @@ impl OpenBreakers {
     /// bound: plans for others do not count as failed, because their users deleted them, or they were scheduled without evictions.
     pub fn at<'o>(
         second: i64,
-        outcomes: impl Iterator<Item = &'o Outcome>,
+        outcomes: impl Iterator<Item = &'o PlanOutcome>,
         waits: impl Fn(&StoredPreemptor) -> bool,
     ) -> Self {
-        let mut by_preemptor: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
+        let mut by_preemptor: BTreeMap<&str, Vec<&PlanOutcome>> = BTreeMap::new();
         let mut last_bound: BTreeMap<&str, i64> = BTreeMap::new();
         for outcome in outcomes.filter(|outcome| outcome.counts_at(second)) {
             by_preemptor.entry(&outcome.preemptor.uid).or_default().push(outcome);
@@ -241,7 +241,7 @@ impl SharedBreaker {
 }
 
 /// Returns when the plans of one preemptor ended that failed after the last one that completed, in order.
-fn failed_ends(outcomes: &[&Outcome]) -> Vec<i64> {
+fn failed_ends(outcomes: &[&PlanOutcome]) -> Vec<i64> {
     let bound = outcomes.iter().filter(|outcome| outcome.is_bound).map(|outcome| outcome.ended).max();
     let failed = outcomes.iter().filter(|outcome| !outcome.is_bound).map(|outcome| outcome.ended);
     let mut ends: Vec<i64> = failed.filter(|ended| bound.is_none_or(|bound| *ended > bound)).collect();

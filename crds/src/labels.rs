@@ -54,9 +54,9 @@ pub fn remembered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<String,
 /// # Errors
 /// The labels are not a map of strings.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
-    struct Labels;
+    struct LabelsVisitor;
 
-    impl<'de> Visitor<'de> for Labels {
+    impl<'de> Visitor<'de> for LabelsVisitor {
         type Value = Option<BTreeMap<String, String>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +79,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
         }
     }
 
-    deserializer.deserialize_any(Labels)
+    deserializer.deserialize_any(LabelsVisitor)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::watch::SharedView;
 use giveway_admission::judge::{Endpoint, JudgedKind, judge};
 use giveway_admission::notice::EventDraft;
 use giveway_admission::request::Request;
-use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
+use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome};
 use giveway_admission::view::ClusterView;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -124,10 +124,10 @@ impl<L: Lookup> Admission<L> {
         }
     }
 
-    fn panicked(&self) -> Refusal {
+    fn panicked(&self) -> Denial {
         self.metrics.panics.inc();
         tracing::error!("a rule panicked; the request is refused");
-        Refusal::internal("Giveway's webhook failed on this request; its log says where: please report it")
+        Denial::internal("Giveway's webhook failed on this request; its log says where: please report it")
     }
 }
 
@@ -145,7 +145,7 @@ fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
     let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &*request.resource.resource);
     let (namespace, name, user) = (request.namespace(), request.name.as_deref().unwrap_or_default(), request.user());
     match &verdict.outcome {
-        VerdictOutcome::Refused(Refusal { code, message }) => {
+        VerdictOutcome::Refused(Denial { code, message }) => {
             tracing::info!(endpoint, operation, resource, namespace, name, user, code, message, "refused");
         }
         outcome => {

@@ -6,7 +6,7 @@
 
 use giveway_admission::object::{Map, Text, unreadable};
 use giveway_admission::request::Request;
-use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
+use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome};
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -26,7 +26,7 @@ pub struct Undecodable {
     /// The uid of the request; empty if none was found.
     pub uid: String,
     /// Why it cannot be decoded.
-    pub refusal: Refusal,
+    pub refusal: Denial,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +65,7 @@ struct Remains<'a> {
 
 /// Returns why a body cannot be decoded.
 fn explain(body: &[u8]) -> Undecodable {
-    let anonymous = |message: String| Undecodable { uid: String::new(), refusal: Refusal::bad_request(message) };
+    let anonymous = |message: String| Undecodable { uid: String::new(), refusal: Denial::bad_request(message) };
     if body.is_empty() {
         return anonymous("the body is empty: send an AdmissionReview".to_owned());
     }
@@ -77,7 +77,7 @@ fn explain(body: &[u8]) -> Undecodable {
         json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default()
     };
     let uid = review.request.and_then(|request| serde_json::from_str::<Remains>(request.get()).ok()?.uid);
-    let refuse = |message: String| Undecodable { uid: text(uid), refusal: Refusal::bad_request(message) };
+    let refuse = |message: String| Undecodable { uid: text(uid), refusal: Denial::bad_request(message) };
     let (version, kind) = (text(review.api_version), text(review.kind));
     if (version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
         return refuse(format!(
@@ -192,7 +192,7 @@ pub fn encode(uid: &str, verdict: &Verdict) -> ReviewResponse {
                 let (patch_type, patch) = (Some("JSONPatch"), Some(ByteString(bytes)));
                 answer(&Response { warnings, patch_type, patch, ..allowed(uid) })
             }
-            Err(error) => encode_refusal(uid, &Refusal::internal(format!("the patch cannot be encoded: {error}"))),
+            Err(error) => encode_refusal(uid, &Denial::internal(format!("the patch cannot be encoded: {error}"))),
         },
     }
 }
@@ -203,7 +203,7 @@ pub fn encode_allowed(uid: &str) -> ReviewResponse {
 }
 
 /// Returns an `AdmissionReview` that rejects the request.
-pub fn encode_refusal(uid: &str, refusal: &Refusal) -> ReviewResponse {
+pub fn encode_refusal(uid: &str, refusal: &Denial) -> ReviewResponse {
     answer(&refused(uid, refusal))
 }
 
@@ -211,7 +211,7 @@ fn allowed(uid: &str) -> Response<'_> {
     Response { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: &[] }
 }
 
-fn refused<'a>(uid: &'a str, refusal: &'a Refusal) -> Response<'a> {
+fn refused<'a>(uid: &'a str, refusal: &'a Denial) -> Response<'a> {
     let (code, reason, message) = (refusal.code, refusal.reason(), refusal.message.as_str());
     let status = Some(Status { status: "Failure", code, reason, message });
     Response { allowed: false, status, ..allowed(uid) }

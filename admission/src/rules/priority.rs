@@ -3,7 +3,7 @@
 
 use crate::object::Text;
 use crate::patch::Changes;
-use crate::verdict::{Notes, Reference, Refusal, shorten};
+use crate::verdict::{Denial, Notes, Reference, shorten};
 use crate::view::ClusterView;
 use giveway_crds::keys;
 use giveway_crds::policy::PreemptionPolicy;
@@ -82,7 +82,7 @@ pub fn fill(
     view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
-) -> Result<Option<Resolved>, Refusal> {
+) -> Result<Option<Resolved>, Denial> {
     if let Some(stored) = stored.filter(|stored| stored.priority.is_some()) {
         restore(place, given, stored, changes);
         return Ok(None);
@@ -116,12 +116,12 @@ fn resolve(
     stored: Option<&StatedPriority<'_>>,
     view: &dyn ClusterView,
     notes: &mut Notes,
-) -> Result<Option<Resolved>, Refusal> {
+) -> Result<Option<Resolved>, Denial> {
     let class_name = given.priority_class_name.as_deref().filter(|name| !name.is_empty());
     let resolved = match view.classes().resolve(class_name) {
         Ok(resolved) => resolved,
         Err(error) => {
-            let refusal = Refusal::forbidden(&format!("{}.priorityClassName", place.path()), error);
+            let refusal = Denial::forbidden(&format!("{}.priorityClassName", place.path()), error);
             notes.miss(Reference::Class(class_name.unwrap_or_default().to_owned()));
             if stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 notes.warn(refusal.message);
@@ -144,7 +144,7 @@ pub fn check(
     stored: Option<&StatedPriority<'_>>,
     view: &dyn ClusterView,
     notes: &mut Notes,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     if stored.is_some_and(|s| s == given) {
         return Ok(());
     }
@@ -154,7 +154,7 @@ pub fn check(
             notes.miss(Reference::Class(given.priority_class_name.as_deref().unwrap_or_default().to_owned()));
             match stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 true => Ok(()),
-                false => Err(Refusal::forbidden(&format!("{}.priorityClassName", place.path()), error)),
+                false => Err(Denial::forbidden(&format!("{}.priorityClassName", place.path()), error)),
             }
         }
     }
@@ -165,13 +165,13 @@ fn compare(
     given: &StatedPriority<'_>,
     stored: Option<&StatedPriority<'_>>,
     resolved: &Resolved,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let stored_priority = stored.and_then(|s| s.priority);
     if let Some(priority) = given.priority
         && priority != i64::from(resolved.priority)
         && stored_priority != given.priority
     {
-        return Err(Refusal::forbidden(
+        return Err(Denial::forbidden(
             &format!("{}.priority", place.path()),
             format_args!(
                 "the integer value of priority ({priority}) must not be provided in the spec of a \
@@ -187,7 +187,7 @@ fn compare(
         && PreemptionPolicy::parse(policy) != Some(resolved.policy)
         && stored_policy != Some(policy)
     {
-        return Err(Refusal::forbidden(
+        return Err(Denial::forbidden(
             &format!("{}.preemptionPolicy", place.path()),
             format_args!(
                 "the string value of PreemptionPolicy ({}) must not be provided in the spec of a \

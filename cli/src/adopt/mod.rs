@@ -15,7 +15,7 @@ use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::job;
 use crate::output::Telling;
-use crate::role::Role;
+use crate::role::ChartRole;
 use form::ClassChange;
 use giveway_crds::priority::SYSTEM_PREFIX;
 use run::Run;
@@ -72,7 +72,7 @@ async fn change_all(
 
 /// Returns every managed class, and every class of an interrupted run.
 async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
-    let role = Role::ClassAdmin(store.namespace);
+    let role = ChartRole::ClassAdmin(store.namespace);
     let failed = |what: String| {
         move |error: crate::connect::RequestError| CliError::Cluster { what, problem: role.explain(&error.to_string()) }
     };

@@ -11,7 +11,7 @@ use super::store::ClassStore;
 use crate::connect::RequestError;
 use crate::error::CliError;
 use crate::output::note;
-use crate::role::Role;
+use crate::role::ChartRole;
 use giveway_crds::keys::ANNOTATION_MANAGED;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
 
     /// Returns an error that also says what the user has to know about the current state.
     fn problem(&self, problem: &str) -> CliError {
-        let problem = Role::ClassAdmin(self.store.namespace).explain(problem);
+        let problem = ChartRole::ClassAdmin(self.store.namespace).explain(problem);
         let problem = match self.gone {
             None => problem,
             Some(_) => format!(

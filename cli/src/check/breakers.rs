@@ -4,7 +4,7 @@
 use super::facts::Installation;
 use super::finding::Finding;
 use crate::world::World;
-use giveway_crds::breaker::{OpenBreakers, Outcome, PreemptorBreaker, SharedBreaker};
+use giveway_crds::breaker::{OpenBreakers, PlanOutcome, PreemptorBreaker, SharedBreaker};
 use giveway_crds::keys::GROUP;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::wording::counted;
@@ -32,7 +32,7 @@ pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBrea
     let groups = of_kind("PodGroup").filter_map(|object| crate::world::read::<PodGroup>(object, "cluster").ok());
     let groups: BTreeSet<String> = groups.filter_map(|group| group.metadata.uid).collect();
     let stored = of_kind("Preemption").filter_map(|object| crate::world::read::<Preemption>(object, "cluster").ok());
-    let outcomes: Vec<Outcome> = stored.filter_map(|stored| outcome(&stored)).collect();
+    let outcomes: Vec<PlanOutcome> = stored.filter_map(|stored| outcome(&stored)).collect();
     let waits = |preemptor: &StoredPreemptor| {
         let key = ObjectKey::new(&preemptor.namespace, &preemptor.name);
         let is_pending = |pod: &Pod| pod.live() && !pod.bound();
@@ -45,8 +45,8 @@ pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBrea
     OpenBreakers::at(now.as_second(), outcomes.iter(), waits)
 }
 
-fn outcome(stored: &Preemption) -> Option<Outcome> {
-    Outcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
+fn outcome(stored: &Preemption) -> Option<PlanOutcome> {
+    PlanOutcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
 }
 
 /// Returns one finding for the breaker of the cluster if it is open, one for those of namespaces, and one for those of preemptors. Only the

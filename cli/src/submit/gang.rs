@@ -4,7 +4,7 @@
 use super::manifest::Manifest;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{self, GangSettings, KINDS, Kind, Origin, OwnerLink, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{self, GangSettings, KINDS, Kind, OwnerLink, PodOrigin, Sizes, classes, origin, settings};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
@@ -85,7 +85,7 @@ impl GangOwner {
 
     /// Returns the number of pods of a group that start together; `asked` is the annotation's number. `None` if the
     /// owner asks for no pods.
-    fn size(&self, origin: &Origin, asked: Option<i32>) -> Option<i32> {
+    fn size(&self, origin: &PodOrigin, asked: Option<i32>) -> Option<i32> {
         Sizes::of(self.row, &self.object).of_group(&origin.replica, asked).map(|size| size.start)
     }
 }

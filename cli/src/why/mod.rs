@@ -14,7 +14,7 @@ use crate::args::{WhyArgs, WhyTarget};
 use crate::connect::{Api, ClusterConnection, Got, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use crate::role::Role;
+use crate::role::ChartRole;
 use crate::world::{World, preemptor_of};
 use crate::{critical, decide};
 use creation::{FailedCreation, GroupOwner};
@@ -125,7 +125,7 @@ fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
         Got::Found(object) => Ok(Some(object)),
         Got::Missing => Ok(None),
         Got::Forbidden(problem) => {
-            Err(CliError::Cluster { what: format!("GET {what}"), problem: Role::Planner.explain(&problem) })
+            Err(CliError::Cluster { what: format!("GET {what}"), problem: ChartRole::Planner.explain(&problem) })
         }
     }
 }

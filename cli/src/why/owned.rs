@@ -2,7 +2,7 @@
 
 use crate::connect::{Api, Got};
 use crate::error::CliError;
-use crate::role::Role;
+use crate::role::ChartRole;
 use giveway_crds::PodGroup;
 use giveway_crds::kinds::{Kind, of_version};
 use giveway_planner::ObjectKey;
@@ -16,7 +16,10 @@ pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<Obje
         Got::Found(groups) => groups.items,
         Got::Missing => Vec::new(),
         Got::Forbidden(problem) => {
-            return Err(CliError::Cluster { what: format!("GET {path}"), problem: Role::Planner.explain(&problem) });
+            return Err(CliError::Cluster {
+                what: format!("GET {path}"),
+                problem: ChartRole::Planner.explain(&problem),
+            });
         }
     };
     let mut keys: Vec<ObjectKey> = all

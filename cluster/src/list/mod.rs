@@ -2,7 +2,7 @@
 
 pub mod split;
 
-use crate::objects::{Kept, Kind, Salvaged};
+use crate::objects::{KindFields, Salvaged, TrimmedObject};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -65,7 +65,7 @@ impl ListPage {
     ///
     /// # Errors
     /// The response breaks off, or is no list.
-    pub async fn next<K: Kept + Resource>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+    pub async fn next<K: TrimmedObject + Resource>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
         let text = self.text_of_next().await?.map(String::from_utf8).transpose().map_err(Error::FromUtf8)?;
         text.map(|text| Salvaged::decode(&text)).transpose().map_err(Error::SerdeError)
     }
@@ -74,7 +74,7 @@ impl ListPage {
     ///
     /// # Errors
     /// The response breaks off, or is no list.
-    pub async fn next_value(&mut self, kind: &Kind) -> Result<Option<Value>, Error> {
+    pub async fn next_value(&mut self, kind: &KindFields) -> Result<Option<Value>, Error> {
         let text = self.text_of_next().await?;
         text.map(|text| kind.decode(&text)).transpose().map_err(Error::SerdeError)
     }

@@ -1,6 +1,6 @@
 //! An object of a file, or a list of them: of each object, the fields in the table of its kind are decoded as they come.
 
-use super::kinds::{self, Kind, OTHER};
+use super::kinds::{self, KindFields, OTHER};
 use super::scalars::scalars;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for Decoder {
 }
 
 /// Returns the row of an object whose version and kind are known.
-fn row_of(object: &Map<String, Value>) -> Option<&'static Kind> {
+fn row_of(object: &Map<String, Value>) -> Option<&'static KindFields> {
     let (version, kind) = (object.get("apiVersion")?, object.get("kind")?);
     let row = kinds::in_snapshots(version.as_str().unwrap_or_default(), kind.as_str().unwrap_or_default());
     Some(row.unwrap_or(&OTHER))

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 /// A row of the table.
 #[derive(Debug)]
-pub struct Kind {
+pub struct KindFields {
     /// `apiVersion` of the objects.
     pub api_version: &'static str,
     /// `kind` of the objects.
@@ -32,9 +32,9 @@ pub struct Kind {
 }
 
 /// Objects of which only the fields of a row are decoded.
-pub trait Kept: Sized {
+pub trait TrimmedObject: Sized {
     /// Returns the row.
-    fn row() -> &'static Kind;
+    fn row() -> &'static KindFields;
 
     /// Decodes an object from the text of these fields. It is the same code as for the API server's answers to other requests, which is
     /// why the text is a `str`: code for bytes would be that of all types once more.
@@ -94,7 +94,7 @@ macro_rules! container_status {
 }
 
 /// Pods. The operator reads images, accounts and security contexts for the hash of the template.
-pub static POD: Kind = Kind::new(
+pub static POD: KindFields = KindFields::new(
     ("v1", "Pod", "pods"),
     concat!(
         "metadata(name@unit namespace@namespace uid@uid labels@labels creationTimestamp= deletionTimestamp= \
@@ -131,7 +131,7 @@ pub static POD: Kind = Kind::new(
 );
 
 /// Pods as the guard of the webhook reads them.
-pub static GUARDED_POD: Kind = Kind::new(
+pub static GUARDED_POD: KindFields = KindFields::new(
     ("v1", "Pod", "pods"),
     "metadata(name namespace uid labels creationTimestamp deletionTimestamp \
      annotations(scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal)) \
@@ -140,14 +140,14 @@ pub static GUARDED_POD: Kind = Kind::new(
 );
 
 /// Nodes.
-pub static NODE: Kind = Kind::new(
+pub static NODE: KindFields = KindFields::new(
     ("v1", "Node", "nodes"),
     "metadata(name@node uid@uid labels@labels) spec(taints(key= value@taint effect=) unschedulable) \
      status(allocatable= -conditions[Ready](type status lastTransitionTime))",
 );
 
 /// PersistentVolumes.
-pub static VOLUME: Kind = Kind::new(
+pub static VOLUME: KindFields = KindFields::new(
     ("v1", "PersistentVolume", "persistentvolumes"),
     concat!(
         "metadata(name@value labels@labels deletionTimestamp=) spec(nodeAffinity(required(",
@@ -158,7 +158,7 @@ pub static VOLUME: Kind = Kind::new(
 );
 
 /// PersistentVolumeClaims.
-pub static CLAIM: Kind = Kind::new(
+pub static CLAIM: KindFields = KindFields::new(
     ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     concat!(
         "metadata(name@value namespace@namespace deletionTimestamp= annotations(volume.kubernetes.io/selected-node@node) ",
@@ -169,40 +169,42 @@ pub static CLAIM: Kind = Kind::new(
 );
 
 /// StorageClasses.
-pub static STORAGE_CLASS: Kind = Kind::new(
+pub static STORAGE_CLASS: KindFields = KindFields::new(
     ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
     "metadata(name@value) provisioner= volumeBindingMode= allowedTopologies(matchLabelExpressions@rules(key values))",
 );
 
 /// CSIDrivers. Names of drivers are kept: those of most clusters are public.
-pub static CSI_DRIVER: Kind =
-    Kind::new(("storage.k8s.io/v1", "CSIDriver", "csidrivers"), "metadata(name=) spec(storageCapacity)");
+pub static CSI_DRIVER: KindFields =
+    KindFields::new(("storage.k8s.io/v1", "CSIDriver", "csidrivers"), "metadata(name=) spec(storageCapacity)");
 
 /// CSINodes.
-pub static CSI_NODE: Kind = Kind::new(
+pub static CSI_NODE: KindFields = KindFields::new(
     ("storage.k8s.io/v1", "CSINode", "csinodes"),
     "metadata(name@node) spec(drivers(name= allocatable(count)))",
 );
 
 /// DeviceClasses. The name is part of the name of a resource, and names of resources are kept.
-pub static DEVICE_CLASS: Kind =
-    Kind::new(("resource.k8s.io/v1", "DeviceClass", "deviceclasses"), "metadata(name=) spec(extendedResourceName=)");
+pub static DEVICE_CLASS: KindFields = KindFields::new(
+    ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
+    "metadata(name=) spec(extendedResourceName=)",
+);
 
 /// Namespaces.
-pub static NAMESPACE: Kind = Kind::new(
+pub static NAMESPACE: KindFields = KindFields::new(
     ("v1", "Namespace", "namespaces"),
     "metadata(name@namespace labels@labels annotations(scheduling.giveway.dev/never-evict~))",
 );
 
 /// The policy in which the chart writes its settings of namespaces, for the command line.
-pub static POLICY: Kind = Kind::new(
+pub static POLICY: KindFields = KindFields::new(
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
     "metadata(name= annotations(scheduling.giveway.dev/protected-namespaces@namespaces \
      scheduling.giveway.dev/served-namespaces@selector scheduling.giveway.dev/critical-namespaces@namespaces))",
 );
 
 /// PodGroups of Giveway.
-pub static POD_GROUP: Kind = Kind::new(
+pub static POD_GROUP: KindFields = KindFields::new(
     ("scheduling.giveway.dev/v1alpha1", "PodGroup", "podgroups"),
     concat!(
         "metadata(name@unit namespace@namespace uid@uid generation creationTimestamp= deletionTimestamp= \
@@ -215,7 +217,7 @@ pub static POD_GROUP: Kind = Kind::new(
 );
 
 /// Preemptions. Their names identify nothing. Sentences contain names of others, and have no mark.
-pub static PREEMPTION: Kind = Kind::new(
+pub static PREEMPTION: KindFields = KindFields::new(
     ("scheduling.giveway.dev/v1alpha1", "Preemption", "preemptions"),
     "metadata(name= uid@uid creationTimestamp=) spec(cause= strategy= reason part parts domain@domain(key value) \
      preemptor(kind= namespace@namespace name@unit uid@uid priority) placements(pod@unit uid@uid node@node) \
@@ -225,7 +227,7 @@ pub static PREEMPTION: Kind = Kind::new(
 );
 
 /// Workloads.
-pub static WORKLOAD: Kind = Kind::new(
+pub static WORKLOAD: KindFields = KindFields::new(
     ("scheduling.giveway.dev/v1alpha1", "Workload", "workloads"),
     concat!(
         "metadata(name@workload namespace@namespace uid@uid -generation -deletionTimestamp -",
@@ -236,7 +238,7 @@ pub static WORKLOAD: Kind = Kind::new(
 );
 
 /// PodDisruptionBudgets.
-pub static BUDGET: Kind = Kind::new(
+pub static BUDGET: KindFields = KindFields::new(
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     concat!(
         "metadata(name@budget namespace@namespace uid@uid generation) spec(selector",
@@ -247,7 +249,7 @@ pub static BUDGET: Kind = Kind::new(
 );
 
 /// PriorityClasses. Their managed fields show when the threshold was written.
-pub static PRIORITY_CLASS: Kind = Kind::new(
+pub static PRIORITY_CLASS: KindFields = KindFields::new(
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     "metadata(name@class -creationTimestamp annotations(scheduling.giveway.dev/managed~ \
      scheduling.giveway.dev/preemption-policy~ scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal~) \
@@ -257,7 +259,7 @@ pub static PRIORITY_CLASS: Kind = Kind::new(
 );
 
 /// ProvisioningRequests, which only the operator reads.
-pub static REQUEST: Kind = Kind::new(
+pub static REQUEST: KindFields = KindFields::new(
     ("autoscaling.x-k8s.io/v1", "ProvisioningRequest", "provisioningrequests"),
     concat!(
         "metadata(name namespace uid labels(scheduling.giveway.dev/provisioning) deletionTimestamp ",
@@ -267,21 +269,22 @@ pub static REQUEST: Kind = Kind::new(
 );
 
 /// The ConfigMap with Giveway's mode, which only the operator reads.
-pub static CONFIG_MAP: Kind = Kind::new(("v1", "ConfigMap", "configmaps"), "metadata(name namespace uid) data(mode)");
+pub static CONFIG_MAP: KindFields =
+    KindFields::new(("v1", "ConfigMap", "configmaps"), "metadata(name namespace uid) data(mode)");
 
 const NATIVE: &str = "metadata(name@unit namespace@namespace uid@uid generation creationTimestamp= deletionTimestamp=) \
                       spec(disruptionMode= priorityClassName@class priority)";
 
 /// PodGroups of Kubernetes by version, the preferred one first: only the first version that is served is read.
-pub static NATIVE_GROUPS: [Kind; 4] = [
-    Kind::new(("scheduling.k8s.io/v1", "PodGroup", "podgroups"), NATIVE),
-    Kind::new(("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups"), NATIVE),
-    Kind::new(("scheduling.k8s.io/v1alpha3", "PodGroup", "podgroups"), NATIVE),
-    Kind::new(("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups"), NATIVE),
+pub static NATIVE_GROUPS: [KindFields; 4] = [
+    KindFields::new(("scheduling.k8s.io/v1", "PodGroup", "podgroups"), NATIVE),
+    KindFields::new(("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups"), NATIVE),
+    KindFields::new(("scheduling.k8s.io/v1alpha3", "PodGroup", "podgroups"), NATIVE),
+    KindFields::new(("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups"), NATIVE),
 ];
 
 /// The kinds that a snapshot has, besides native groups, in the order in which they are listed.
-pub static IN_SNAPSHOTS: [&Kind; 15] = [
+pub static IN_SNAPSHOTS: [&KindFields; 15] = [
     &NODE,
     &POD,
     &VOLUME,
@@ -300,15 +303,15 @@ pub static IN_SNAPSHOTS: [&Kind; 15] = [
 ];
 
 /// Objects of kinds that no program reads: only what identifies them.
-pub(super) static OTHER: Kind = Kind::new(("", "", ""), "metadata(name namespace)");
+pub(super) static OTHER: KindFields = KindFields::new(("", "", ""), "metadata(name namespace)");
 
 /// Returns the row of the objects of this version and kind that a snapshot may have.
-pub fn in_snapshots(api_version: &str, kind: &str) -> Option<&'static Kind> {
+pub fn in_snapshots(api_version: &str, kind: &str) -> Option<&'static KindFields> {
     let mut rows = IN_SNAPSHOTS.iter().copied().chain(&NATIVE_GROUPS);
     rows.find(|row| row.api_version == api_version && row.kind == kind)
 }
 
-impl Kind {
+impl KindFields {
     const fn new(
         (api_version, kind, plural): (&'static str, &'static str, &'static str),
         notation: &'static str,
@@ -365,8 +368,8 @@ impl Kind {
     }
 }
 
-impl<const MEMBER: bool> Kept for PodObject<MEMBER> {
-    fn row() -> &'static Kind {
+impl<const MEMBER: bool> TrimmedObject for PodObject<MEMBER> {
+    fn row() -> &'static KindFields {
         &GUARDED_POD
     }
 
@@ -375,8 +378,8 @@ impl<const MEMBER: bool> Kept for PodObject<MEMBER> {
     }
 }
 
-impl Kept for MemberPod {
-    fn row() -> &'static Kind {
+impl TrimmedObject for MemberPod {
+    fn row() -> &'static KindFields {
         &POD
     }
 
@@ -385,11 +388,11 @@ impl Kept for MemberPod {
     }
 }
 
-/// Implements [`Kept`] for types of other crates.
+/// Implements [`TrimmedObject`] for types of other crates.
 macro_rules! kept {
     ($($object:ty => $row:expr;)*) => {
-        $(impl Kept for $object {
-            fn row() -> &'static Kind {
+        $(impl TrimmedObject for $object {
+            fn row() -> &'static KindFields {
                 $row
             }
 
@@ -426,7 +429,7 @@ mod tests {
     use crate::objects::mark::Mark;
     use giveway_crds::{kinds, mode};
 
-    fn rows() -> impl Iterator<Item = &'static Kind> {
+    fn rows() -> impl Iterator<Item = &'static KindFields> {
         IN_SNAPSHOTS.iter().copied().chain(&NATIVE_GROUPS).chain([&GUARDED_POD, &REQUEST, &CONFIG_MAP, &OTHER])
     }
 
@@ -457,7 +460,7 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_the_crates_that_read_them() {
-        let keys_of = |row: &'static Kind, map: &str| -> Vec<&'static str> {
+        let keys_of = |row: &'static KindFields, map: &str| -> Vec<&'static str> {
             let map = row.object().field("metadata").and_then(|metadata| metadata.field(map)).unwrap();
             map.fields.iter().map(|field| field.name).collect()
         };

@@ -8,5 +8,5 @@ pub mod mark;
 pub mod salvaged;
 mod scalars;
 
-pub use kinds::{Kept, Kind};
+pub use kinds::{KindFields, TrimmedObject};
 pub use salvaged::Salvaged;

@@ -3,7 +3,7 @@
 //! and does not affect other objects.
 
 use super::kept_text::kept_text;
-use super::kinds::Kept;
+use super::kinds::TrimmedObject;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
@@ -17,7 +17,7 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 #[derive(Clone, Debug)]
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
 
-impl<K: Kept + Resource> Salvaged<K> {
+impl<K: TrimmedObject + Resource> Salvaged<K> {
     /// Decodes the text of an object.
     ///
     /// # Errors

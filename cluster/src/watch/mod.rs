@@ -7,7 +7,7 @@
 mod lines;
 
 use crate::list::ListPage;
-use crate::objects::{Kept, Salvaged};
+use crate::objects::{Salvaged, TrimmedObject};
 use futures::StreamExt as _;
 use kube::api::{ListParams, WatchParams};
 use kube::{Api, Client, Resource};
@@ -98,7 +98,7 @@ enum ReaderState {
 }
 
 /// Reads the objects of one kind.
-pub struct Reader<K> {
+pub struct KindReader<K> {
     client: Client,
     path: String,
     params: WatchParams,
@@ -106,7 +106,7 @@ pub struct Reader<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Resource + Kept> Reader<K> {
+impl<K: Resource + TrimmedObject> KindReader<K> {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.
     pub fn new(api: Api<K>, params: WatchParams) -> Self {

@@ -12,8 +12,8 @@ fn preemptor(uid: &str) -> StoredPreemptor {
 }
 
 /// Returns the outcomes of plans: UID of the preemptor, end, and whether it was bound.
-fn outcomes(plans: &[(&str, i64, bool)]) -> Vec<Outcome> {
-    let outcome = |(uid, ended, is_bound): &(&str, i64, bool)| Outcome {
+fn outcomes(plans: &[(&str, i64, bool)]) -> Vec<PlanOutcome> {
+    let outcome = |(uid, ended, is_bound): &(&str, i64, bool)| PlanOutcome {
         preemptor: preemptor(uid),
         ended: *ended,
         is_bound: *is_bound,
@@ -201,7 +201,7 @@ fn plans_without_evictions_in_flight_or_for_another_cause_do_not_count() {
         ..PreemptionStatus::default()
     };
     let of = |cause: Cause, state: PlanState, evicted: i32| {
-        let outcome = Outcome::of(cause.as_str(), &preemptor("a"), &status(state, evicted));
+        let outcome = PlanOutcome::of(cause.as_str(), &preemptor("a"), &status(state, evicted));
         outcome.map(|outcome| (outcome.ended, outcome.is_bound))
     };
     assert_eq!(of(Cause::Preemptor, PlanState::Completed, 1), Some((7, true)));
@@ -212,7 +212,7 @@ fn plans_without_evictions_in_flight_or_for_another_cause_do_not_count() {
     assert_eq!(of(Cause::Preemptor, PlanState::Observed, 1), None);
     assert_eq!(of(Cause::CriticalAddon, PlanState::Failed, 1), None);
     assert_eq!(of(Cause::PartiallyDisrupted, PlanState::Cancelled, 1), None);
-    assert_eq!(Outcome::of("Later", &preemptor("a"), &status(PlanState::Failed, 1)), None);
+    assert_eq!(PlanOutcome::of("Later", &preemptor("a"), &status(PlanState::Failed, 1)), None);
     let unfinished = PreemptionStatus { finished_at: None, ..status(PlanState::Failed, 1) };
-    assert_eq!(Outcome::of(Cause::Preemptor.as_str(), &preemptor("a"), &unfinished), None);
+    assert_eq!(PlanOutcome::of(Cause::Preemptor.as_str(), &preemptor("a"), &unfinished), None);
 }

@@ -20,7 +20,7 @@ pub mod traps;
 pub mod warnings;
 
 pub use gang_settings::GangSettings;
-pub use origin::{Controller, Origin, OriginError, PodFacts};
+pub use origin::{Controller, OriginError, PodFacts, PodOrigin};
 pub use size::{GroupSize, Sizes};
 pub use table::KINDS;
 

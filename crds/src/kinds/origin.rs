@@ -30,7 +30,7 @@ pub struct PodFacts<'a, L> {
 
 /// Owner of a pod, and the group that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct PodOrigin {
     /// The row of the table; `None` for a controller whose kind is not in the table.
     pub row: Option<&'static Kind>,
     /// `apiVersion` of the owner.
@@ -61,7 +61,7 @@ pub struct OriginError;
 ///
 /// # Errors
 /// No row matches, and the pod has no controller.
-pub fn of_pod(pod: &Pod) -> Result<Origin, OriginError> {
+pub fn of_pod(pod: &Pod) -> Result<PodOrigin, OriginError> {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let controller = owner.map(|owner| Controller {
         api_version: &owner.api_version,
@@ -77,12 +77,12 @@ pub fn of_pod(pod: &Pod) -> Result<Origin, OriginError> {
 ///
 /// # Errors
 /// No row matches, and the pod has no controller.
-pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<Origin, OriginError> {
+pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<PodOrigin, OriginError> {
     if let Some(found) = KINDS.iter().find_map(|row| by_row(row, pod)) {
         return Ok(found);
     }
     let controller = pod.controller.ok_or(OriginError)?;
-    Ok(Origin {
+    Ok(PodOrigin {
         row: None,
         api_version: controller.api_version.to_owned(),
         kind: controller.kind.to_owned(),
@@ -93,7 +93,7 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<O
     })
 }
 
-fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<Origin> {
+fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<PodOrigin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
     let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
     let owner = match row.owner_link {
@@ -112,7 +112,7 @@ fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts
         .map(|key| given(key).or_else(|| row.replica_is_ordinal.then(ordinal).flatten()).map(str::to_owned))
         .collect();
     let replica = replica?;
-    Some(Origin {
+    Some(PodOrigin {
         row: Some(row),
         api_version: own
             .map(|own| own.api_version)
@@ -158,13 +158,13 @@ mod tests {
         name: &str,
         labels: &[(&str, &'static str)],
         controller: Option<Controller<'_>>,
-    ) -> Result<Origin, OriginError> {
+    ) -> Result<PodOrigin, OriginError> {
         let label = |key: &str| labels.iter().find(|(each, _)| *each == key).map(|(_, value)| *value);
         let controller = controller.map(|c| Controller { ..c });
         of(&PodFacts { name: Some(name), label, controller })
     }
 
-    fn fields_of(found: &Origin) -> (&str, &str, &str, Option<&str>) {
+    fn fields_of(found: &PodOrigin) -> (&str, &str, &str, Option<&str>) {
         (&found.kind, &found.owner, &found.group, found.uid.as_deref())
     }
 

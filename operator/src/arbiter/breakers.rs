@@ -10,7 +10,7 @@ use crate::departures::plan_store::Record;
 use crate::limits::breakers::Scope;
 use crate::model::Model;
 use crate::status::WaitReason;
-use giveway_crds::breaker::{OpenBreakers, Outcome, SharedBreaker};
+use giveway_crds::breaker::{OpenBreakers, PlanOutcome, SharedBreaker};
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::preemption::PreemptionStatus;
@@ -65,7 +65,7 @@ impl Arbiter {
     /// Records the outcome of a plan that has ended, before the watch shows it. A plan whose `Preemption` was deleted counts no more.
     pub(super) fn note_outcome(&mut self, record: &Record<'_>, clock: Clock) {
         let status = PreemptionStatus { finished_at: Some(clock.time()), ..record.status.clone() };
-        let outcome = Outcome::of(record.plan.cause.as_str(), &record.plan.preemptor, &status);
+        let outcome = PlanOutcome::of(record.plan.cause.as_str(), &record.plan.preemptor, &status);
         if let Some(outcome) = outcome.filter(|_| self.model.plans.get(&record.plan.id).is_some()) {
             self.restraint.breakers.note(&record.plan.id, outcome);
             self.compute_breakers(clock);

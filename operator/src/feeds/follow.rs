@@ -7,8 +7,8 @@
 
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update};
-use giveway_cluster::objects::{Kept, Salvaged};
-use giveway_cluster::watch::{Event, Reader};
+use giveway_cluster::objects::{Salvaged, TrimmedObject};
+use giveway_cluster::watch::{Event, KindReader};
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -50,10 +50,10 @@ pub(crate) async fn follow<K>(
     wrap: fn(Update<K>) -> Input,
 ) -> WatchOutcome
 where
-    K: Resource + Kept + Send + 'static,
+    K: Resource + TrimmedObject + Send + 'static,
 {
     let Feed { inputs, watches, .. } = feed;
-    let mut reader = Reader::new(api, params);
+    let mut reader = KindReader::new(api, params);
     loop {
         let listing = reader.is_listing();
         let next = reader.next();

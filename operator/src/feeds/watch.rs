@@ -6,7 +6,7 @@ use crate::feeds::native_groups;
 use crate::leadership::lease::Leadership;
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update};
-use giveway_cluster::objects::Kept;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::keys::LABEL_PROVISIONING;
 use giveway_crds::mode;
 use giveway_crds::optional::is_optional;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
-    K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
+    K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
 {
     let api = Api::all(feed.client.clone());
     follow_in(feed, api, config, wrap).await;
@@ -26,7 +26,7 @@ where
 
 async fn follow_in<K>(feed: Feed, api: Api<K>, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
-    K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
+    K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
 {
     let kind = K::kind(&());
     let optional = is_optional(&K::group(&()), &kind);
@@ -100,7 +100,7 @@ mod tests {
     /// kind has been asked twice to list it.
     async fn unserved<K>(wrap: fn(Update<K>) -> Input) -> (Option<Input>, bool)
     where
-        K: Resource<DynamicType = ()> + Kept + Clone + Send + 'static,
+        K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
     {
         let (asked, mut lists) = mpsc::unbounded_channel();
         let service = tower::service_fn(move |_: http::Request<Body>| {

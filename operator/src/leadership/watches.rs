@@ -23,7 +23,7 @@ pub(crate) const TRUSTED: Duration = Duration::from_secs(10);
 
 /// The first and the last failure of a watch since it last worked.
 #[derive(Clone, Copy, Debug)]
-struct WatchFailure {
+struct FailureTimes {
     since: Instant,
     last: Instant,
     /// True if it is listing its kind.
@@ -32,20 +32,20 @@ struct WatchFailure {
 
 /// The watches that have failed, by kind. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, WatchFailure>>>);
+pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, FailureTimes>>>);
 
 /// Returns true if a watch with this trouble is still failing.
-fn fails(trouble: &WatchFailure, now: Instant) -> bool {
+fn fails(trouble: &FailureTimes, now: Instant) -> bool {
     trouble.lists || now.duration_since(trouble.last) < QUIET
 }
 
 /// Returns true if it has been failing for so long that no decisions are made.
-fn is_broken(trouble: &WatchFailure, now: Instant) -> bool {
+fn is_broken(trouble: &FailureTimes, now: Instant) -> bool {
     fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED
 }
 
 impl Watches {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Cow<'static, str>, WatchFailure>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Cow<'static, str>, FailureTimes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl Watches {
 
     fn trouble(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
         let mut troubles = self.lock();
-        let trouble = troubles.entry(kind).or_insert(WatchFailure { since: now, last: now, lists });
+        let trouble = troubles.entry(kind).or_insert(FailureTimes { since: now, last: now, lists });
         if !fails(trouble, now) {
             trouble.since = now;
         }
@@ -93,7 +93,7 @@ impl Watches {
 
     /// Returns for how long each failing watch has been failing.
     pub fn failing(&self, now: Instant) -> BTreeMap<Cow<'static, str>, Duration> {
-        let time = |trouble: &WatchFailure| now.duration_since(trouble.since);
+        let time = |trouble: &FailureTimes| now.duration_since(trouble.since);
         self.lock().iter().filter(|(_, t)| fails(t, now)).map(|(kind, t)| (kind.clone(), time(t))).collect()
     }
 }

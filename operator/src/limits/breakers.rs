@@ -4,7 +4,7 @@
 //! [`giveway_crds::breaker`] says when a breaker is open. Nothing is stored for it: each leader gets the outcomes from the `Preemption`
 //! objects, and those of its own plans as soon as they end.
 
-use giveway_crds::breaker::{OpenBreakers, Outcome, PreemptorBreaker, SharedBreaker};
+use giveway_crds::breaker::{OpenBreakers, PlanOutcome, PreemptorBreaker, SharedBreaker};
 use giveway_crds::plan::StoredPreemptor;
 use giveway_planner::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub enum Scope {
 #[derive(Debug, Default)]
 pub struct Breakers {
     /// By name of the plan.
-    outcomes: BTreeMap<SmolStr, Outcome>,
+    outcomes: BTreeMap<SmolStr, PlanOutcome>,
     open: OpenBreakers,
     /// The second at which `open` was computed; `None` if an outcome has changed since then.
     computed: Option<i64>,
@@ -33,7 +33,7 @@ pub struct Breakers {
 
 impl Breakers {
     /// Records how a plan ended.
-    pub fn note(&mut self, plan: &str, outcome: Outcome) {
+    pub fn note(&mut self, plan: &str, outcome: PlanOutcome) {
         self.computed = None;
         self.outcomes.insert(plan.into(), outcome);
     }
@@ -62,7 +62,7 @@ impl Breakers {
     /// maximum number.
     fn forget(&mut self, second: i64) {
         self.outcomes.retain(|_, outcome| outcome.counts_at(second));
-        let (bound, failed): (Vec<&Outcome>, Vec<&Outcome>) =
+        let (bound, failed): (Vec<&PlanOutcome>, Vec<&PlanOutcome>) =
             self.outcomes.values().partition(|outcome| outcome.is_bound);
         let mut last: BTreeMap<String, i64> = BTreeMap::new();
         for outcome in bound {
@@ -108,14 +108,14 @@ impl Breakers {
 mod tests {
     use super::*;
 
-    fn outcome(uid: &str, ended: i64, is_bound: bool) -> Outcome {
+    fn outcome(uid: &str, ended: i64, is_bound: bool) -> PlanOutcome {
         outcome_in("team", uid, ended, is_bound)
     }
 
-    fn outcome_in(namespace: &str, uid: &str, ended: i64, is_bound: bool) -> Outcome {
+    fn outcome_in(namespace: &str, uid: &str, ended: i64, is_bound: bool) -> PlanOutcome {
         let (kind, namespace, uid) = ("PodGroup".into(), namespace.into(), uid.into());
         let preemptor = StoredPreemptor { kind, namespace, uid, ..StoredPreemptor::default() };
-        Outcome { preemptor, ended, is_bound }
+        PlanOutcome { preemptor, ended, is_bound }
     }
 
     /// Returns the breakers after three plans for preemptor `a` failed at second 100.

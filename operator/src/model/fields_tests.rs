@@ -6,7 +6,7 @@ mod maximal;
 
 use crate::messages::input::{Input, Update};
 use crate::model::Model;
-use giveway_cluster::objects::Kept;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, Preemption, Workload, keys, mode};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 /// Checks that the model is the same after these changes of an object, whichever fields were decoded.
 #[track_caller]
-fn same<K: Resource + Kept>(objects: &[Value], wrap: fn(Update<K>) -> Input) {
+fn same<K: Resource + TrimmedObject>(objects: &[Value], wrap: fn(Update<K>) -> Input) {
     let [mut whole, mut trimmed] = [Model::default(), Model::default()];
     // Pods lack annotations of a class that exists.
     for model in [&mut whole, &mut trimmed] {

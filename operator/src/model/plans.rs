@@ -2,7 +2,7 @@
 //! plans, only the fields that the history needs are kept.
 
 use crate::limits::rates::Need;
-use giveway_crds::breaker::Outcome;
+use giveway_crds::breaker::PlanOutcome;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_crds::{Preemption, critical};
@@ -25,7 +25,7 @@ pub struct PlanRecord {
     /// Its status; only the first part of a plan has one.
     pub status: PreemptionStatus,
     /// How it ended, if that counts for a circuit breaker.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<PlanOutcome>,
     /// When it was created, in seconds since the epoch.
     pub created: i64,
     /// Approximate size in etcd, in bytes.
@@ -45,7 +45,7 @@ pub struct Plans {
     /// Plans that were deleted since the last pass.
     pub removed: Vec<SmolStr>,
     /// The outcomes that the watch has shown since the last pass and that count for circuit breakers, by name of the plan.
-    pub outcomes: BTreeMap<SmolStr, Outcome>,
+    pub outcomes: BTreeMap<SmolStr, PlanOutcome>,
     /// True if a complete list arrived since the last pass.
     pub listed: bool,
     resumed: bool,
@@ -85,7 +85,7 @@ impl Plans {
         let is_completed = !self.resumed && status.state == PlanState::Completed;
         let placed = spec.placements.iter().filter(|_| is_completed).map(|place| SmolStr::new(&place.uid));
         let preemptor = spec.preemptor.clone().unwrap_or_default();
-        let outcome = Outcome::of(&spec.cause, &preemptor, &status);
+        let outcome = PlanOutcome::of(&spec.cause, &preemptor, &status);
         if let Some(outcome) = &outcome {
             self.outcomes.insert(name.clone(), outcome.clone());
         }

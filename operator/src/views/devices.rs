@@ -1,7 +1,7 @@
 //! DeviceClasses (resource.k8s.io/v1), reduced to the fields that Giveway needs. API servers before 1.34 do not have
 //! them, and neither does the API version of the crate `k8s-openapi` that is used for all other kinds.
 
-use giveway_cluster::objects::kinds::{DEVICE_CLASS, Kept, Kind};
+use giveway_cluster::objects::kinds::{DEVICE_CLASS, KindFields, TrimmedObject};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ pub struct DeviceClassSpec {
     pub extended_resource_name: Option<String>,
 }
 
-impl Kept for DeviceClass {
-    fn row() -> &'static Kind {
+impl TrimmedObject for DeviceClass {
+    fn row() -> &'static KindFields {
         &DEVICE_CLASS
     }
 

@@ -3,7 +3,7 @@
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::size::Size;
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{GangSettings, GroupSize, KINDS, Kind, Origin, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{GangSettings, GroupSize, KINDS, Kind, PodOrigin, Sizes, classes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ use kube::api::DynamicObject;
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPod {
     /// Its owner and its group.
-    pub origin: Origin,
+    pub origin: PodOrigin,
     /// Number of pods that start together, if an annotation specifies it.
     pub min_count: Option<i32>,
     /// Number of pods in its group, if the controllers of its owner's kind write that to each pod.
@@ -87,7 +87,7 @@ pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
 }
 
 /// Returns name and UID of the Job that controls a pod, if its owner creates one for each of its groups.
-fn job_of(origin: &Origin, pod: &Pod) -> Option<(String, String)> {
+fn job_of(origin: &PodOrigin, pod: &Pod) -> Option<(String, String)> {
     origin.row.filter(|row| row.size == Size::ReplicatedJobs)?;
     let (controller, job) = (controller(pod.owner_references())?, jobs()?);
     let is_job = controller.kind == job.kind && controller.api_version == job.api_version();

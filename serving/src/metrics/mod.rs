@@ -41,17 +41,17 @@ impl ServerMetrics {
     }
 
     /// Counts a connection until the guard is dropped.
-    pub(crate) fn open(&self) -> Open {
+    pub(crate) fn open(&self) -> OpenConnection {
         self.connections.inc();
-        Open(self.connections.clone())
+        OpenConnection(self.connections.clone())
     }
 }
 
 /// An open connection.
 #[derive(Debug)]
-pub(crate) struct Open(Gauge);
+pub(crate) struct OpenConnection(Gauge);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,7 +1,7 @@
 //! Each example preempts whole gangs, is evicted as a whole and starts again. Also checks that the table of kinds agrees with the
 //! labels and owners that the real controllers write.
 
-use giveway_crds::kinds::{Origin, origin};
+use giveway_crds::kinds::{PodOrigin, origin};
 use giveway_tests::World;
 use giveway_tests::example::{Example, wait_group};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,10 +9,10 @@ use kube::ResourceExt as _;
 use kube::api::ListParams;
 
 /// Returns the live pods, sorted by group, each with its origin according to the table of kinds.
-async fn origins(world: &World, selector: &str) -> Vec<(Pod, Origin)> {
+async fn origins(world: &World, selector: &str) -> Vec<(Pod, PodOrigin)> {
     let pods = world.kit().api::<Pod>().list(&ListParams::default().labels(selector)).await.unwrap();
     let live = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let mut found: Vec<(Pod, Origin)> = live
+    let mut found: Vec<(Pod, PodOrigin)> = live
         .map(|pod| {
             let origin = origin::of_pod(&pod).unwrap();
             (pod, origin)

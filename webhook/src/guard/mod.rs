@@ -41,7 +41,7 @@ use giveway_admission::rules::guard::decide::{
     self, GuardDecision, GuardRequest, GuardStep, Permit, PossiblePreemptors, Rejection, decide,
 };
 use giveway_admission::rules::guard::notice;
-use giveway_admission::verdict::Refusal;
+use giveway_admission::verdict::Denial;
 use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
@@ -196,7 +196,7 @@ impl<L: Ledger> Guard<L> {
         self.refused(reason);
         tracing::info!(cause, "a preemption of an unknown pod is rejected");
         let message = format!("Preemption of the pod is refused: {cause}.");
-        review::encode_refusal(uid, &Refusal { code: 403, message })
+        review::encode_refusal(uid, &Denial { code: 403, message })
     }
 
     fn refused(&self, reason: Reason) {

@@ -14,7 +14,7 @@ use crate::view::View;
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_admission::view::Settings;
 use giveway_cluster::objects::Salvaged;
-use giveway_cluster::watch::{Event, Reader, WatchFailure};
+use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::{PodGroup, Workload};
 use giveway_serving::patience;
@@ -179,7 +179,7 @@ async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn
 /// list was not complete in this time.
 async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
     let mut listed = nothing();
-    let mut reader = Reader::new(api, K::params());
+    let mut reader = KindReader::new(api, K::params());
     let error = loop {
         let listing = reader.is_listing();
         let next = reader.next();

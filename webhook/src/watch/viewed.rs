@@ -3,7 +3,7 @@
 use crate::view::View;
 use giveway_admission::namespaced::{Namespaced, take};
 use giveway_admission::rules::guard::facts::{Allowance, PodObject};
-use giveway_cluster::objects::Kept;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::keys;
 use giveway_crds::native::NativeGroup;
 use giveway_crds::priority::Class;
@@ -16,7 +16,7 @@ use kube::Resource;
 use kube::api::WatchParams;
 
 /// A kind of objects in the view.
-pub trait Viewed: Resource<DynamicType: Clone> + Kept + Clone + Send + Sync + 'static {
+pub trait Viewed: Resource<DynamicType: Clone> + TrimmedObject + Clone + Send + Sync + 'static {
     /// The bit of this kind in the synced set of [`SharedView`](super::SharedView).
     const BIT: u8;
 

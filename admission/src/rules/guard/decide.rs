@@ -14,7 +14,7 @@
 use super::facts::{Allowance, BoundPod, GuardView, PendingPod, PodObject};
 use crate::object;
 use crate::request::{Operation, Request};
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 use giveway_crds::condition::Reason;
 use giveway_crds::wording::{agree, counted, pods};
 use giveway_crds::{lending, native};
@@ -61,7 +61,7 @@ impl GuardRequest {
     ///
     /// # Errors
     /// The pod cannot be read (422).
-    pub fn of(request: &Request<'_>) -> Result<Option<Self>, Refusal> {
+    pub fn of(request: &Request<'_>) -> Result<Option<Self>, Denial> {
         let is_pod = request.resource.group.is_empty() && &*request.resource.resource == "pods";
         let (step, announcement) = match (request.operation, request.sub_resource()) {
             (Operation::Update, "status") => (GuardStep::Announces, request.object),

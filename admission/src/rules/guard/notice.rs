@@ -3,12 +3,12 @@
 
 use super::decide::{GuardRequest, NamedPreemptor, Rejection};
 use crate::notice::{EventDraft, EventObject};
-use crate::verdict::{Notes, Refusal, Verdict, VerdictOutcome};
+use crate::verdict::{Denial, Notes, Verdict, VerdictOutcome};
 use giveway_planner::sentence::Names;
 
 /// Returns the verdict on a rejected preemption. Its client may read the victim's namespace.
 pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Verdict {
-    let refusal = Refusal { code: 403, message: names.render(&rejection.message, &asked.namespace) };
+    let refusal = Denial { code: 403, message: names.render(&rejection.message, &asked.namespace) };
     let notes = Notes { events: events(asked, rejection, names), ..Notes::default() };
     Verdict { outcome: VerdictOutcome::Refused(refusal), notes }
 }

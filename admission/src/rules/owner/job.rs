@@ -5,7 +5,7 @@
 use crate::object::{self, Map};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 use giveway_crds::kinds::job::{Additions, JobSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn rule() -> Value {
 ///
 /// # Errors
 /// The Job cannot be read (422).
-pub fn survive(request: &Request<'_>, adds: Additions, changes: &mut Changes) -> Result<(), Refusal> {
+pub fn survive(request: &Request<'_>, adds: Additions, changes: &mut Changes) -> Result<(), Denial> {
     if adds == Additions::default() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::notice::{EventDraft, EventObject};
 use crate::object::{self, Map, Metadata, Text, label_path};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
-use crate::verdict::{Notes, Reference, Refusal};
+use crate::verdict::{Denial, Notes, Reference};
 use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::json::{FieldPlace, MOST, places};
@@ -64,7 +64,7 @@ pub fn carry(
     view: &dyn ClusterView,
     enabled: bool,
     notes: &mut Notes,
-) -> Result<Option<Patch>, Refusal> {
+) -> Result<Option<Patch>, Denial> {
     let owner: OwnerFields = object::read(row.kind, request.object)?;
     if owner.metadata.deletion_timestamp.is_some() {
         return Ok(None);
@@ -75,7 +75,7 @@ pub fn carry(
     };
     let mut changes = Changes::default();
     let templates = templates(row, request.object)?;
-    let asked = read_asked(&owner).map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    let asked = read_asked(&owner).map_err(|error| Denial::unprocessable(error.to_string()))?;
     let is_part = is_part_of_another(row, &owner, &templates);
     let was_labelled = before.as_ref().is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
     let wanted = asked.gang.unwrap_or(enabled && !was_labelled && !is_part);
@@ -127,12 +127,12 @@ fn can_start(
     asked: &GangSettings,
     (wanted, is_part): (bool, bool),
     notes: &mut Notes,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Denial> {
     let asks = asked.gang == Some(true);
     let stuck = |wanted: bool| obstacle(row, request.object, &grouped(row, request.object, wanted, asked));
     if let Some(found) = stuck(asks).filter(|_| asks || !is_part) {
         if !has_had_obstacle(row, request, before) {
-            return Err(Refusal::unprocessable(found.refusal()));
+            return Err(Denial::unprocessable(found.refusal()));
         }
         notes.warn(found.warning(row.kind));
     } else if wanted && let Some(found) = stuck(true) {
@@ -186,7 +186,7 @@ fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&OwnerFiel
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
-fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Refusal> {
+fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Denial> {
     let mut found = Vec::new();
     for pattern in row.templates {
         for place in places(object, pattern) {
@@ -198,17 +198,15 @@ fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'
         }
     }
     if found.len() > MOST {
-        return Err(Refusal::unprocessable(format!(
-            "spec: Too many: more than {MOST} pod templates: a gang has fewer"
-        )));
+        return Err(Denial::unprocessable(format!("spec: Too many: more than {MOST} pod templates: a gang has fewer")));
     }
     Ok(found)
 }
 
-fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Refusal> {
+fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Denial> {
     serde_json::from_str(value.get()).map_err(|error| {
         let field = place.named();
-        Refusal::unprocessable(format!(
+        Denial::unprocessable(format!(
             "{field}: Invalid value: {error}: the template cannot be read, correct this field"
         ))
     })
@@ -251,7 +249,7 @@ fn restore(
     templates: &[OwnerTemplate<'_>],
     changes: &mut Changes,
     notes: &mut Notes,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let stored = self::templates(row, request.old_object)?;
     if !stored.iter().any(|template| template.metadata.label(LABEL_GANG) == Some("true")) {
         if has_no_pods(row, request.old_object) {

@@ -2,10 +2,10 @@
 
 use super::fields::PodFields;
 use crate::object::{annotation_path, label_path};
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 use crate::view::GroupView;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
-use giveway_crds::kinds::{Controller, Origin, PodFacts, origin, settings};
+use giveway_crds::kinds::{Controller, PodFacts, PodOrigin, origin, settings};
 use giveway_crds::membership::Membership;
 
 /// Returns the origin of a pod that is to be a member of its owner's gang, or `None` if it does not ask for that.
@@ -17,8 +17,8 @@ use giveway_crds::membership::Membership;
 /// # Errors
 /// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
 /// is unknown (422).
-pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Option<Origin>, Refusal> {
-    let unprocessable = |error: settings::SettingError| Refusal::unprocessable(error.to_string());
+pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Option<PodOrigin>, Denial> {
+    let unprocessable = |error: settings::SettingError| Denial::unprocessable(error.to_string());
     if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
         return Ok(None);
     }
@@ -36,9 +36,9 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
     if let Some(named) = named {
         return Ok(found.ok().filter(|origin| origin.group == named.group));
     }
-    let origin = found.map_err(|error| Refusal::unprocessable(error.to_string()))?;
+    let origin = found.map_err(|error| Denial::unprocessable(error.to_string()))?;
     if origin.row.is_none() && min_count.is_none() {
-        return Err(Refusal::unprocessable(format!(
+        return Err(Denial::unprocessable(format!(
             "{}: Required value: how many pods of {} {:?} start together? Giveway does not know that kind: say it here, on the \
              pod template",
             annotation_path(ANNOTATION_MIN_COUNT),
@@ -54,12 +54,12 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
 ///
 /// # Errors
 /// A group of this name was created for another owner (422). A group that a user created accepts pods of all owners.
-pub fn same_owner(origin: &Origin, group: Option<&GroupView>) -> Result<(), Refusal> {
+pub fn same_owner(origin: &PodOrigin, group: Option<&GroupView>) -> Result<(), Denial> {
     let Some((kind, owner)) = group.and_then(|group| group.made_for.as_ref()) else { return Ok(()) };
     if (kind, owner) == (&origin.kind, &origin.owner) {
         return Ok(());
     }
-    Err(Refusal::invalid(
+    Err(Denial::invalid(
         &label_path(LABEL_POD_GROUP),
         &origin.group,
         format_args!(

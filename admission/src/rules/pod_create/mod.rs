@@ -9,7 +9,7 @@ pub mod stored;
 use crate::object::{self, annotation_path, label_path};
 use crate::patch::Changes;
 use crate::request::Request;
-use crate::verdict::{Notes, Reference, Refusal, shorten};
+use crate::verdict::{Denial, Notes, Reference, shorten};
 use crate::view::{ClusterView, GroupView};
 use fields::PodFields;
 use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
@@ -24,19 +24,19 @@ use std::borrow::Cow;
 /// Errors: labels that name no valid group, or a group created from another template or for another owner; a gate or a
 /// plan that the user set; a duplicate gate; a PodGroup of Giveway beside a native one; a class below the group's
 /// priority (422); annotations that differ from the class's (403).
-pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let pod: PodFields = object::read("Pod", request.object)?;
     if pod.is_mirror() && is_node(request) {
         return Ok(None);
     }
     if let Some(plan) = pod.metadata.annotation(ANNOTATION_PLAN) {
         let detail = "Giveway writes here what it decided for this pod: remove the annotation";
-        return Err(Refusal::invalid(&annotation_path(ANNOTATION_PLAN), plan, detail));
+        return Err(Denial::invalid(&annotation_path(ANNOTATION_PLAN), plan, detail));
     }
     if let Some(second) = pod.gates().nth(1) {
-        return Err(Refusal::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
+        return Err(Denial::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
     }
-    let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Refusal::unprocessable(e.to_string()))?;
+    let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Denial::unprocessable(e.to_string()))?;
     let origin = gang::origin_of(&pod, named.as_ref())?;
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
     let member = named.or_else(of_owner);
@@ -66,7 +66,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
                 "only Giveway holds pods by this gate, and only members of gangs: remove the gate, or name the pod's \
                  group in the label {LABEL_POD_GROUP}"
             );
-            return Err(Refusal::invalid("spec.schedulingGates", GATE, detail));
+            return Err(Denial::invalid("spec.schedulingGates", GATE, detail));
         }
         None => None,
     };
@@ -82,7 +82,7 @@ fn is_node(request: &Request<'_>) -> bool {
 }
 
 /// Rejects a pod of two groups: either kube-scheduler schedules it with its native group, or Giveway with its own.
-fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
+fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Denial> {
     let Some(member) = member else { return Ok(()) };
     let (label, ours) = match &member.template {
         Some((workload, _)) => (LABEL_WORKLOAD, workload),
@@ -92,7 +92,7 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Refusal> {
         "the pod belongs to the native pod group {native:?} (spec.schedulingGroup), and a pod belongs to one group: remove \
          the labels of Giveway, or spec.schedulingGroup"
     );
-    Err(Refusal::invalid(&label_path(label), ours, detail))
+    Err(Denial::invalid(&label_path(label), ours, detail))
 }
 
 /// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
@@ -130,14 +130,14 @@ fn find_group<'a>(
 /// Rejects a member whose group was created from another template. Group names consist of two or three names joined by
 /// dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose
 /// group was created first keeps the name. The message does not name it: a client that reaches the port can forge a pod.
-fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), Refusal> {
+fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), Denial> {
     let made_from = group.and_then(|group| group.template.as_ref());
     let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
     if ours == theirs {
         return Ok(());
     }
     let (workload, template) = ours;
-    Err(Refusal::invalid(
+    Err(Denial::invalid(
         &label_path(LABEL_POD_GROUP),
         &member.group,
         format_args!(

@@ -4,7 +4,7 @@
 use super::fields::PodFields;
 use crate::object::annotation_path;
 use crate::patch::Changes;
-use crate::verdict::{Notes, Reference, Refusal, shorten};
+use crate::verdict::{Denial, Notes, Reference, shorten};
 use crate::view::{ClusterView, GroupView};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::lending::Asked;
@@ -22,7 +22,7 @@ pub fn apply(
     view: &dyn ClusterView,
     changes: &mut Changes,
     notes: &mut Notes,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let own = pod.spec.priority_class_name.as_deref().unwrap_or_default();
     let taken = group_class(own, group.map(|(_, group)| group), view, notes);
     let class = taken.or_else(|| find_class(own, view, notes));
@@ -47,12 +47,12 @@ fn compare(
     group: &GroupView,
     view: &dyn ClusterView,
     notes: &mut Notes,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let asked = Asked::of(name, group.class_name.as_deref(), group.priority, view.classes());
     let Some(asked) = asked else { return Ok(()) };
     let class_name = taken.map_or(own, |class| class.name.as_str());
     if let Some(detail) = asked.refusal(class_name, priority, view.classes()) {
-        return Err(Refusal::invalid("spec.priorityClassName", own, detail));
+        return Err(Denial::invalid("spec.priorityClassName", own, detail));
     }
     asked.warning(class_name, priority).into_iter().for_each(|warning| notes.warn(warning));
     Ok(())
@@ -108,7 +108,7 @@ fn copy(
     value_of: fn(&Class) -> Option<&str>,
     view: &dyn ClusterView,
     changes: &mut Changes,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let computed = class.and_then(value_of);
     let cause = |given: &str| match view.classes().iter().find(|other| value_of(other) == Some(given)) {
         Some(other) => format!(
@@ -119,7 +119,7 @@ fn copy(
         None => String::new(),
     };
     match (pod.metadata.annotation(key), computed) {
-        (Some(given), computed) if computed != Some(given) => Err(Refusal::forbidden(
+        (Some(given), computed) if computed != Some(given) => Err(Denial::forbidden(
             &annotation_path(key),
             format_args!(
                 "the {type_} value of {key} ({}) must not be provided in pod annotations; admission computed {} from \

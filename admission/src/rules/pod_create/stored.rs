@@ -11,7 +11,7 @@
 
 use crate::object::label_path;
 use crate::request::Request;
-use crate::verdict::{Notes, Refusal};
+use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
 use giveway_crds::keys::{GATE, LABEL_POD_GROUP};
 use json_patch::{Patch, PatchOperation};
@@ -29,7 +29,7 @@ const CLASS: &str = "/spec/priorityClassName";
 /// Errors: those of the mutating rule; a member without the group label, the gate or the class that Giveway gave it
 /// (422). Warnings were given before. Objects that the view does not know are looked up only if the pod would be
 /// rejected without them: until its group is known, a gated pod has no effect.
-pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let mut found = Notes::default();
     let refusal = match super::create(request, view, &mut found) {
         Ok(patch) => patch.as_ref().and_then(undone),
@@ -42,7 +42,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
 
 /// Returns why a pod cannot be stored that the mutating rule would change by this patch, or `None` if the change is not
 /// needed.
-fn undone(patch: &Patch) -> Option<Refusal> {
+fn undone(patch: &Patch) -> Option<Denial> {
     patch.0.iter().find_map(|operation| {
         let PatchOperation::Add(added) = operation else { return None };
         let path = added.path.as_str();
@@ -55,7 +55,7 @@ fn undone(patch: &Patch) -> Option<Refusal> {
         } else {
             return None;
         };
-        Some(Refusal::unprocessable(format!(
+        Some(Denial::unprocessable(format!(
             "{required}: Giveway gives it to the pods of this group, and another admission plugin changed the pod \
              afterwards: exclude the pod from that plugin"
         )))

@@ -3,7 +3,7 @@
 use crate::object::{self, Map, Metadata};
 use crate::request::{Operation, Request};
 use crate::rules::priority::{self, SpecPath, StatedPriority};
-use crate::verdict::{Notes, Reference, Refusal};
+use crate::verdict::{Denial, Notes, Reference};
 use crate::view::ClusterView;
 use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
 use serde::Deserialize;
@@ -32,7 +32,7 @@ struct ReadablePodGroup {
 ///
 /// Errors: an object that the controllers could not read (422), a priority that is not the class's (403). A template
 /// that does not exist is only warned about: it may be created later.
-pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let group: Final = object::read("PodGroup", request.object)?;
     if group.metadata.deletion_timestamp.is_some() {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
 use crate::rules::priority::{self, SpecPath, StatedPriority};
-use crate::verdict::{Notes, Refusal};
+use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
 use giveway_crds::keys::FINALIZER_PROTECTION;
 use json_patch::Patch;
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Finalizers {
 }
 
 /// Fills in the fields that follow from the priority class. On an update, stored values are kept, and the finalizer.
-pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let group: PodGroupFields = object::read("PodGroup", request.object)?;
     let mut changes = Changes::default();
     keep_finalizer(request, view, &mut changes)?;
@@ -99,7 +99,7 @@ pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) ->
 
 /// Puts the finalizer back that an update of a user leaves out, for example one with a manifest from before the group had pods. Only the
 /// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides which users may remove it.
-fn keep_finalizer(request: &Request<'_>, view: &dyn ClusterView, changes: &mut Changes) -> Result<(), Refusal> {
+fn keep_finalizer(request: &Request<'_>, view: &dyn ClusterView, changes: &mut Changes) -> Result<(), Denial> {
     if request.operation != Operation::Update || view.settings().is_operator(request.user()) {
         return Ok(());
     }

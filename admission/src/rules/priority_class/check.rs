@@ -4,7 +4,7 @@
 use super::fill::ClassFields;
 use crate::object::{self, annotation_path};
 use crate::request::Request;
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::{MAX_THRESHOLD, SYSTEM_PREFIX};
@@ -12,7 +12,7 @@ use giveway_crds::priority::{MAX_THRESHOLD, SYSTEM_PREFIX};
 /// Checks a class that is created.
 ///
 /// Errors: a value that an annotation cannot have (422), a managed `system-` class (403).
-pub fn create(request: &Request<'_>) -> Result<(), Refusal> {
+pub fn create(request: &Request<'_>) -> Result<(), Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     not_system(&class)?;
     managed(&class)?;
@@ -21,14 +21,14 @@ pub fn create(request: &Request<'_>) -> Result<(), Refusal> {
 }
 
 /// Checks a class that is changed: the threshold may change, and pods keep what they have.
-pub fn update(request: &Request<'_>) -> Result<(), Refusal> {
+pub fn update(request: &Request<'_>) -> Result<(), Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     let stored: ClassFields = object::read("PriorityClass", request.old_object)?;
     for key in [ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY] {
         let after = class.metadata.annotation(key);
         if after != stored.metadata.annotation(key) {
             not_system(&class)?;
-            return Err(Refusal::invalid(
+            return Err(Denial::invalid(
                 &annotation_path(key),
                 after.unwrap_or_default(),
                 "field is immutable: delete the class and create it again; existing pods do not change",
@@ -41,10 +41,10 @@ pub fn update(request: &Request<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn not_system(class: &ClassFields<'_>) -> Result<(), Refusal> {
+fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.is_managed() && class.is_system() {
         false => Ok(()),
-        true => Err(Refusal::forbidden(
+        true => Err(Denial::forbidden(
             &annotation_path(ANNOTATION_MANAGED),
             format_args!(
                 "a class whose name starts with {SYSTEM_PREFIX} cannot be managed, because the cluster's own \
@@ -54,43 +54,41 @@ fn not_system(class: &ClassFields<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn managed(class: &ClassFields<'_>) -> Result<(), Refusal> {
+fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
     let path = annotation_path(ANNOTATION_MANAGED);
     match class.metadata.annotation(ANNOTATION_MANAGED) {
         None | Some("false") => Ok(()),
-        Some("true") if !class.is_never() => Err(Refusal::forbidden(
+        Some("true") if !class.is_never() => Err(Denial::forbidden(
             &path,
             "a managed class has preemptionPolicy Never, which Giveway's mutating webhook sets: it did not run, or \
              another webhook changed the policy after it; try again",
         )),
         Some("true") => Ok(()),
-        Some(other) => Err(Refusal::invalid(&path, other, "must be \"true\" or \"false\"")),
+        Some(other) => Err(Denial::invalid(&path, other, "must be \"true\" or \"false\"")),
     }
 }
 
-fn policy(class: &ClassFields<'_>) -> Result<(), Refusal> {
+fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
     let path = annotation_path(ANNOTATION_PREEMPTION_POLICY);
     match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         None => Ok(()),
-        Some(given) if !class.is_managed() => Err(Refusal::invalid(
+        Some(given) if !class.is_managed() => Err(Denial::invalid(
             &path,
             given,
             format_args!("only a managed class has it: remove it, or set {ANNOTATION_MANAGED} to \"true\""),
         )),
         Some(given) => match PreemptionPolicy::parse(given) {
             Some(_) => Ok(()),
-            None => {
-                Err(Refusal::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out"))
-            }
+            None => Err(Denial::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out")),
         },
     }
 }
 
-fn threshold(class: &ClassFields<'_>) -> Result<(), Refusal> {
+fn threshold(class: &ClassFields<'_>) -> Result<(), Denial> {
     let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
     match given.parse::<i32>() {
         Ok(value) if value <= MAX_THRESHOLD => Ok(()),
-        _ => Err(Refusal::invalid(
+        _ => Err(Denial::invalid(
             &annotation_path(ANNOTATION_THRESHOLD),
             given,
             format_args!(

@@ -6,7 +6,7 @@
 use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::Request;
-use crate::verdict::Refusal;
+use crate::verdict::Denial;
 use crate::view::ClusterView;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
@@ -49,7 +49,7 @@ impl ClassFields<'_> {
 /// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and any policy in the
 /// annotation) is accepted unchanged, so that backups can be restored. Otherwise an annotation that differs from the
 /// policy of the class is rejected.
-pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Patch>, Refusal> {
+pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Patch>, Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     let unmarked = class.metadata.annotation(ANNOTATION_MANAGED).is_none();
     let managed = class.is_managed() || (unmarked && view.settings().manage_new_classes && !class.is_system());
@@ -59,7 +59,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Pa
     let asked = class.preemption_policy.as_deref().unwrap_or(PreemptionPolicy::PreemptLowerPriority.as_str());
     let kept = match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         Some(given) if given != asked && !class.is_never() => {
-            return Err(Refusal::invalid(
+            return Err(Denial::invalid(
                 &object::annotation_path(ANNOTATION_PREEMPTION_POLICY),
                 given,
                 format_args!(
@@ -81,7 +81,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Pa
 /// Allows the manifest from which a managed class was created to be applied again: if its `preemptionPolicy` equals the
 /// one in the annotation, it is changed to the stored `Never`. Otherwise the API server would reject the manifest,
 /// because the field is immutable.
-pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Refusal> {
+pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     let stored: ClassFields = object::read("PriorityClass", request.old_object)?;
     let asked = class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY);

@@ -5,7 +5,7 @@ use super::fill::{WorkloadFields, stored_templates};
 use crate::object;
 use crate::request::Request;
 use crate::rules::priority::{self, SpecPath};
-use crate::verdict::{Notes, Refusal};
+use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
 use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
 use giveway_crds::{keys, membership};
@@ -22,13 +22,13 @@ struct ReadableWorkload {
 ///
 /// Errors: an object that the controllers could not parse, too many templates, a name too long for the names of its
 /// groups (422); a priority that is not the class's (403).
-pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Refusal> {
+pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
     if workload.spec.pod_group_templates.are_too_many() {
-        return Err(Refusal::unprocessable(format!(
+        return Err(Denial::unprocessable(format!(
             "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
         )));
     }
@@ -41,7 +41,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
         priority::check(&place, &template.given(), before, view, notes)?;
         let group = membership::derived_name(name, &template.name, None);
         if before.is_none() && group.len() > keys::MAX_GROUP_NAME {
-            return Err(Refusal::invalid(
+            return Err(Denial::invalid(
                 &format!("{}.name", place.path()),
                 &template.name,
                 format_args!(

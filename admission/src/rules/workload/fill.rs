@@ -4,7 +4,7 @@ use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
 use crate::rules::priority::{self, SpecPath, StatedPriority};
-use crate::verdict::{Notes, Refusal};
+use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
 use giveway_crds::workload::MOST_TEMPLATES;
 use json_patch::Patch;
@@ -96,7 +96,7 @@ impl<'a> WorkloadTemplate<'a> {
 }
 
 /// The templates as they are stored, by name; `None` unless the request is an update.
-pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, StatedPriority<'a>>>, Refusal> {
+pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, StatedPriority<'a>>>, Denial> {
     if request.operation != Operation::Update {
         return Ok(None);
     }
@@ -106,7 +106,7 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
 
 /// Fills in the fields that follow from the priority class of each template, unless there are too many templates. On an
 /// update, stored values are kept.
-pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Refusal> {
+pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
         return Ok(None);

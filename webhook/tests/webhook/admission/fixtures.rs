@@ -2,7 +2,7 @@
 
 use giveway_admission::judge::{Endpoint, judge};
 use giveway_admission::request::Operation;
-use giveway_admission::verdict::{Refusal, Verdict, VerdictOutcome};
+use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome};
 use giveway_admission::view::Settings;
 use giveway_crds::kinds::KINDS;
 use giveway_crds::policy::PreemptionPolicy;
@@ -231,7 +231,7 @@ fn patched(request: &Request, verdict: &Verdict) -> Value {
 }
 
 /// Why a verdict refuses.
-pub fn refusal(verdict: Verdict) -> Refusal {
+pub fn refusal(verdict: Verdict) -> Denial {
     match verdict.outcome {
         VerdictOutcome::Refused(refusal) => refusal,
         outcome => panic!("expected a refusal, got {outcome:?}"),

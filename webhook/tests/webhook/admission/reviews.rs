@@ -3,7 +3,7 @@
 use super::fixtures::*;
 use giveway_admission::judge::Endpoint;
 use giveway_admission::notice::{EventDraft, EventObject};
-use giveway_admission::verdict::{Notes, Reference, Refusal, Verdict, VerdictOutcome};
+use giveway_admission::verdict::{Denial, Notes, Reference, Verdict, VerdictOutcome};
 use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_POD_GROUP;
@@ -271,7 +271,7 @@ async fn dry_runs_and_rejections_create_no_event() {
         let reason = Reason::GangLabelTooLate;
         let event = EventDraft { about, related: None, reason, action: "LeavingAlone", note };
         let outcome = match &*request.uid {
-            "refused" => VerdictOutcome::Refused(Refusal::unprocessable("no")),
+            "refused" => VerdictOutcome::Refused(Denial::unprocessable("no")),
             _ => VerdictOutcome::Allowed,
         };
         Verdict { outcome, notes: Notes { events: vec![event], ..Notes::default() } }
