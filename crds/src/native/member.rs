@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_group_cannot_be_read_is_an_error() {
+    fn a_pod_with_an_unreadable_field_or_group_is_an_error() {
         for (field, value) in [("priority", json!("high")), ("schedulingGroup", json!({"podGroupName": 5}))] {
             let mut wrong = pod();
             wrong["spec"][field] = value;

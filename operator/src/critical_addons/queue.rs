@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_plan_failed_keeps_waiting_while_its_nomination_is_withdrawn() {
+    fn a_pod_with_a_failed_plan_keeps_waiting_while_its_nomination_is_withdrawn() {
         let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_whose_plan_an_earlier_leader_completed_had_enough_members_although_its_status_does_not_say_so() {
+    fn a_gang_with_a_plan_that_an_earlier_leader_completed_had_enough_members_although_its_status_does_not_say_so() {
         let bound = ["g0", "g1", "lost"];
         for (state, uid, pods, due_now) in [
             ("Completed", "uid-g", bound, 0),

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_group_is_distinguished_from_an_earlier_one_of_the_name_whose_deletion_was_not_observed() {
+    fn a_new_group_is_distinguished_from_one_of_its_name_that_was_deleted_unobserved() {
         let mut world = World::new();
         let key = world.key("train");
         let group = |uid: &str| {

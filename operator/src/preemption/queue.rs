@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_whose_member_was_deleted_is_followed_by_another_at_once_but_only_once() {
+    fn a_plan_with_a_deleted_member_is_followed_by_another_at_once_but_only_once() {
         let (mut waiting, now) = (PendingPreemptor::default(), Instant::now());
         for _ in 0..REFUSALS {
             waiting.planned_again(now);

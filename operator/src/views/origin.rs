@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_whose_name_would_lead_to_another_object_is_not_read() {
+    fn an_owner_with_a_name_that_would_lead_to_another_object_is_not_read() {
         for name in ["train-w-0", "a.b", "7"] {
             assert!(is_plain(name), "{name}");
         }

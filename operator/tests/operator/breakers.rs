@@ -116,7 +116,7 @@ fn each_further_failed_plan_doubles_the_time_without_evictions_up_to_an_hour() {
 
 /// The users of a namespace can make plans fail: for example they take the capacity of the victims with pods of their own.
 #[test]
-fn a_namespace_whose_preemptors_all_fail_stops_no_evictions_for_other_namespaces() {
+fn a_namespace_in_which_all_preemptors_fail_stops_no_evictions_for_other_namespaces() {
     let mut driven = five_failed_preemptors(["team-a"; 5]);
     driven.run(seconds(5));
     expect_open(&driven, 0, 1, 0);

@@ -206,7 +206,7 @@ fn train_of_class() -> Value {
 /// A victim must have a lower priority than the preemptor at the time of its eviction. `value` of a PriorityClass is immutable, but the
 /// class can be deleted and created again.
 #[test]
-fn a_plan_whose_preemptor_has_no_higher_priority_any_more_evicts_nothing_else() {
+fn a_plan_for_a_preemptor_without_a_higher_priority_any_more_evicts_nothing_else() {
     for stage in [Stage::Stored, Stage::Nominated, Stage::FirstEviction, Stage::AllEvicted] {
         let mut driven = at_with(stage, train_of_class());
         driven.apply(Kind::Class, json!({"metadata": {"name": "urgent", "uid": "uid-again"}, "value": 5}));
@@ -545,7 +545,7 @@ fn observe_and_off_begin_no_plan() {
 }
 
 #[test]
-fn observe_lets_a_plan_whose_victims_are_all_terminating_start_its_preemptor() {
+fn observe_lets_a_plan_start_its_preemptor_if_all_victims_are_terminating() {
     let mut driven = at(Stage::AllEvicted);
     driven.switch("observe");
     go_on(&mut driven);

@@ -132,7 +132,7 @@ fn a_leader_is_stuck_if_its_pass_does_not_end() {
 /// Not a test: the next one runs it in a process of its own.
 #[test]
 #[ignore = "ends the process"]
-fn the_process_of_a_leader_whose_pass_does_not_end() {
+fn a_process_with_an_endless_pass() {
     let running = Running::start(leadership("operator-00000001"), Watches::default());
     let stop = CancellationToken::new();
     let late = running.watch(&stop, Duration::from_secs(2));
@@ -152,8 +152,8 @@ fn the_process_of_a_leader_whose_pass_does_not_end() {
 }
 
 #[test]
-fn the_process_of_a_leader_whose_pass_does_not_end_releases_its_lease_and_ends() {
-    let test = "liveness::the_process_of_a_leader_whose_pass_does_not_end";
+fn a_process_with_an_endless_pass_releases_its_lease_and_ends() {
+    let test = "liveness::a_process_with_an_endless_pass";
     let arguments = ["--ignored", "--exact", "--nocapture", test];
     let ended = Process::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
     let printed = String::from_utf8_lossy(&ended.stdout);
@@ -164,7 +164,7 @@ fn the_process_of_a_leader_whose_pass_does_not_end_releases_its_lease_and_ends()
 }
 
 #[test]
-fn a_standby_and_a_leader_without_lists_whose_watches_are_broken_make_passes() {
+fn a_standby_and_a_leader_without_lists_make_passes_while_their_watches_are_broken() {
     let standby = Leadership::new("operator-00000001", Arc::default(), tokio::sync::watch::channel(false).1);
     let broken = Watches::default();
     broken.lists("Pod".into(), Instant::now() - LONGEST);

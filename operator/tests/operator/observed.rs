@@ -117,7 +117,7 @@ fn a_departure_is_dumped_and_counted_by_its_cause_with_the_refusal() {
 }
 
 #[test]
-fn plans_are_counted_by_stage_and_one_whose_members_are_bound_is_no_fruitless_one() {
+fn plans_are_counted_by_stage_and_one_with_bound_members_is_not_fruitless() {
     let mut driven = preempting();
     driven.run(seconds(3));
     let waits = r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="WaitingForVictims"}"#;
@@ -132,7 +132,7 @@ fn plans_are_counted_by_stage_and_one_whose_members_are_bound_is_no_fruitless_on
 }
 
 #[test]
-fn a_plan_that_evicted_pods_and_whose_members_are_not_bound_is_counted_once() {
+fn a_plan_that_evicted_pods_for_members_that_are_not_bound_is_counted_once() {
     let mut driven = preempting();
     driven.terminate();
     // kube-scheduler neither binds the member nor reports on it. It is waited for for ten minutes.
@@ -144,7 +144,7 @@ fn a_plan_that_evicted_pods_and_whose_members_are_not_bound_is_counted_once() {
 
 /// The user no longer wants what the pods were evicted for, so nothing is wrong with Giveway or kube-scheduler.
 #[test]
-fn a_plan_whose_preemptor_was_deleted_is_not_counted_as_fruitless() {
+fn a_plan_for_a_deleted_preemptor_is_not_counted_as_fruitless() {
     let mut driven = preempting();
     driven.delete(Kind::Pod, "train-0");
     driven.delete(Kind::Group, "train");

@@ -75,7 +75,7 @@ fn if_a_nomination_is_rejected_no_pod_is_evicted() {
 }
 
 #[test]
-fn a_gang_that_fits_and_whose_gates_cannot_be_removed_reports_the_rejection() {
+fn a_gang_that_fits_reports_that_removing_its_gates_is_rejected() {
     let mut driven = Driven::new(&[]);
     driven.node("n1", 2);
     driven.answer(rejects_ungating);
@@ -91,7 +91,7 @@ fn a_gang_that_fits_and_whose_gates_cannot_be_removed_reports_the_rejection() {
 }
 
 #[test]
-fn a_victim_whose_eviction_is_rejected_is_left_out_for_ten_minutes_and_another_one_is_evicted() {
+fn a_victim_is_left_out_for_ten_minutes_after_its_eviction_was_rejected_and_another_one_is_evicted() {
     let mut driven = full_cluster();
     driven.answer(|command| match command {
         Command::Evict(call) if call.pod.name == "low-n1" => Answer::Reject(WORDS),
@@ -206,7 +206,7 @@ fn a_plan_that_cannot_be_stored_reports_the_rejection_while_it_is_tried_again() 
 }
 
 #[test]
-fn a_plan_whose_state_before_the_first_eviction_cannot_be_stored_reports_the_rejection() {
+fn a_plan_reports_that_storing_its_state_before_the_first_eviction_is_rejected() {
     let mut driven = full_cluster();
     driven.answer(|command| match command {
         Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),

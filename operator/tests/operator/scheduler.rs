@@ -80,7 +80,7 @@ fn reject(driven: &mut Driven, pod: &str) -> String {
 }
 
 #[test]
-fn a_pod_whose_binding_is_rejected_is_banned_also_if_its_placement_is_taken_at_once() {
+fn a_pod_is_banned_after_its_binding_was_rejected_also_if_its_placement_is_taken_at_once() {
     let mut driven = pending_gang(&["n1"]);
     reject(&mut driven, "train-0");
     let failed = driven.stored();

@@ -246,7 +246,7 @@ async fn a_deletion_of_an_unmarked_pod_claims_no_disruption() {
 }
 
 #[tokio::test]
-async fn a_permitted_deletion_is_marked_in_a_pod_group_whose_pods_are_disrupted_together() {
+async fn a_permitted_deletion_is_marked_in_a_pod_group_in_mode_pod_group() {
     let scene_in = |group: &str, stored: Value| {
         let cluster =
             Cluster::new().waits("vip", 1000, json!({})).has(merged(running("api-1", json!({})), of_group(group)));

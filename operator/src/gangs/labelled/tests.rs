@@ -482,7 +482,7 @@ fn groups_that_are_created_and_deleted_take_no_turn_and_are_forgotten() {
 }
 
 #[test]
-fn a_successor_waits_for_the_pods_of_a_predecessor_whose_owner_is_deleted() {
+fn a_successor_waits_for_the_pods_of_a_predecessor_with_a_deleted_owner() {
     let mut scene = Scene::new();
     let facts = |uid: &str, deleting: bool| OwnerFacts {
         uid: uid.into(),

@@ -134,7 +134,7 @@ fn a_label_or_an_annotation_with_another_value_is_refused_with_what_it_may_be() 
 }
 
 #[test]
-fn a_gang_whose_pods_are_created_one_after_the_other_is_rejected_unless_it_has_one_pod() {
+fn a_gang_with_pods_that_are_created_one_after_the_other_is_rejected_unless_it_has_one_pod() {
     let set = |policy: &str, annotations: Value| {
         json!({"kind": "StatefulSet", "metadata": {"name": "db", "labels": labelled(), "annotations": annotations},
             "spec": {"podManagementPolicy": policy, "template": {"spec": {}}}})
