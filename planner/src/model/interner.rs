@@ -3,7 +3,7 @@
 //! What is stored is bounded by what pods of the model use: parts that no pod uses any more are removed as soon as they can be half of all.
 
 use super::equivalence::EquivalenceClass;
-use super::labels::LabelMap;
+use super::labels::{KnownLabels, LabelMap};
 use super::origin::Origin;
 use super::pod::Pod;
 use std::collections::HashSet;
@@ -48,6 +48,7 @@ impl<T: Eq + Hash> Interner<T> {
 pub(super) struct Shared {
     origins: Interner<Origin>,
     labels: Interner<LabelMap>,
+    owner_labels: Interner<KnownLabels>,
 }
 
 impl Shared {
@@ -58,6 +59,7 @@ impl Shared {
         }
         pod.origin = self.origins.share(Arc::clone(&pod.origin));
         pod.labels.common = self.labels.share(Arc::clone(&pod.labels.common));
+        pod.labels.of_owner = self.owner_labels.share(Arc::clone(&pod.labels.of_owner));
     }
 }
 

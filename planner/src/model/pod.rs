@@ -65,7 +65,7 @@ pub struct Pod {
     /// Whether it is a mirror pod.
     pub mirror: bool,
     /// The claims of its volumes.
-    pub(super) claims: Vec<PodClaim>,
+    pub(super) claims: Box<[PodClaim]>,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
     /// What it shares with the pods of its owner.
@@ -296,7 +296,7 @@ impl Pod {
 }
 
 /// The claims of a pod's volumes, each once; that of an ephemeral volume is named after pod and volume.
-fn claims(spec: &PodSpec, pod: &str) -> Vec<PodClaim> {
+fn claims(spec: &PodSpec, pod: &str) -> Box<[PodClaim]> {
     let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(claim), _) => Some(PodClaim { name: SmolStr::new(&claim.claim_name), ephemeral: false }),
         (None, Some(_)) => Some(PodClaim { name: SmolStr::from(format!("{pod}-{}", volume.name)), ephemeral: true }),

@@ -284,6 +284,34 @@ mod tests {
     }
 
     #[test]
+    fn pods_of_different_owners_share_the_labels_of_their_template() {
+        let mut cluster = Cluster::default();
+        for index in 0..6 {
+            let (job, uid) = (format!("sweep-{}", index / 2), format!("00000000-0000-0000-0000-{:012}", index / 2));
+            let mut pod = of_job(index, "");
+            let labels = pod.metadata.labels.as_mut().unwrap();
+            for (key, value) in [
+                ("batch.kubernetes.io/controller-uid", &uid),
+                ("batch.kubernetes.io/job-name", &job),
+                ("controller-uid", &uid),
+                ("job-name", &job),
+                ("scheduling.giveway.dev/pod-group", &job),
+            ] {
+                labels.insert(key.to_owned(), value.clone());
+            }
+            cluster.upsert_pod(&pod).unwrap();
+        }
+        let pods: Vec<&Pod> = cluster.pods().collect();
+        for (index, pod) in pods.iter().enumerate() {
+            assert!(Arc::ptr_eq(&pod.labels.common, &pods[0].labels.common), "{}", pod.key);
+            let of_owner = pods.iter().filter(|other| Arc::ptr_eq(&pod.labels.of_owner, &other.labels.of_owner));
+            assert_eq!(of_owner.count(), 2, "{}", pod.key);
+            let job = format!("sweep-{}", index / 2);
+            assert_eq!(pod.labels.get("job-name"), Some(job.as_str()));
+        }
+    }
+
+    #[test]
     fn a_pod_whose_priority_differs_is_not_confused_with_others_of_its_owner() {
         let mut cluster = Cluster::default();
         let mut other = of_job(1, "");
