@@ -44,7 +44,7 @@ pub enum JudgedKind {
     /// PriorityClasses of `scheduling.k8s.io`.
     PriorityClass,
     /// Owners of pods that are in the table of kinds.
-    Owner(&'static kinds::Kind),
+    Owner(&'static kinds::OwnerKind),
 }
 
 impl JudgedKind {

@@ -8,7 +8,7 @@ use crate::names;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use cleanup::CleanupArgs;
-use giveway_crds::kinds::{KINDS, Kind, OwnerLink};
+use giveway_crds::kinds::{KINDS, OwnerKind, OwnerLink};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use mode::ModeArgs;
 use std::path::PathBuf;
@@ -522,9 +522,9 @@ impl Target {
 }
 
 /// Returns the row of a kind in the notation of kubectl: singular or plural, with or without its API group.
-fn row_of(text: &str) -> Option<&'static Kind> {
+fn row_of(text: &str) -> Option<&'static OwnerKind> {
     let lower = text.to_lowercase();
-    let named = |row: &&Kind| {
+    let named = |row: &&OwnerKind| {
         let rest = [row.kind.to_lowercase(), row.plural.to_owned()].into_iter().find_map(|name| {
             let rest = lower.strip_prefix(&name)?;
             (rest.is_empty() || rest.starts_with('.')).then(|| rest.to_owned())
@@ -540,15 +540,15 @@ pub(crate) enum WhyTarget {
     /// A group or a pod.
     One(Target),
     /// The PodGroup of an owner of a kind that has one for each object.
-    GroupOf(&'static Kind, String),
+    GroupOf(&'static OwnerKind, String),
     /// All PodGroups of an owner of a kind that has several for each object.
-    GroupsOf(&'static Kind, String),
+    GroupsOf(&'static OwnerKind, String),
 }
 
 impl WhyTarget {
     fn parse(text: &str) -> Result<Self, String> {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
-        let has_groups = |row: &&Kind| row.has_groups();
+        let has_groups = |row: &&OwnerKind| row.has_groups();
         match owner.and_then(|(kind, name)| Some((row_of(kind).filter(has_groups)?, name))) {
             Some((row, name)) if row.replica.is_empty() => Ok(Self::GroupOf(row, names::subdomain(name)?)),
             Some((row, name)) => Ok(Self::GroupsOf(row, names::subdomain(name)?)),

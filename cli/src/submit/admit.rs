@@ -9,7 +9,7 @@ use giveway_admission::judge::{Endpoint, judge};
 use giveway_admission::request::Request;
 use giveway_crds::json::places;
 use giveway_crds::keys::{GROUP, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD};
-use giveway_crds::kinds::Kind;
+use giveway_crds::kinds::OwnerKind;
 use giveway_crds::membership;
 use giveway_crds::pod_group::{PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
@@ -63,7 +63,7 @@ pub(super) fn workload(object: &mut Value, world: &World) -> Result<Vec<String>,
 }
 
 /// Admits an owner of pods. The chart sends those without the label to the webhook only if a template names a group.
-pub(super) fn owner(row: &Kind, object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+pub(super) fn owner(row: &OwnerKind, object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
     let endpoint = match object["metadata"]["labels"][LABEL_GANG].is_null() {
         true if states_group(row, object) => Endpoint::Templates,
         true => return Ok(Vec::new()),
@@ -73,7 +73,7 @@ pub(super) fn owner(row: &Kind, object: &mut Value, world: &World) -> Result<Vec
 }
 
 /// Returns true if a pod template of an owner names a group or asks for a gang itself.
-fn states_group(row: &Kind, owner: &Value) -> bool {
+fn states_group(row: &OwnerKind, owner: &Value) -> bool {
     let mut templates = row.templates.iter().flat_map(|pattern| places(owner, pattern));
     templates.any(|place| {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| place.at(&["labels", *key]).is_some())

@@ -4,7 +4,9 @@
 use super::manifest::Manifest;
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{self, GangSettings, KINDS, Kind, OwnerLink, PodOrigin, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{
+    self, GangSettings, KINDS, OwnerKind, OwnerLink, PodOrigin, Sizes, classes, origin, settings,
+};
 use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 /// The final owner of the pods of a manifest: the object itself, or the object that it creates.
 #[derive(Debug)]
 pub(super) struct GangOwner {
-    row: &'static Kind,
+    row: &'static OwnerKind,
     object: Value,
 }
 

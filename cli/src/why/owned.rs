@@ -4,13 +4,13 @@ use crate::connect::{Api, Got};
 use crate::error::CliError;
 use crate::role::ChartRole;
 use giveway_crds::PodGroup;
-use giveway_crds::kinds::{Kind, of_version};
+use giveway_crds::kinds::{OwnerKind, of_version};
 use giveway_planner::ObjectKey;
 use kube::ResourceExt as _;
 use kube::core::ObjectList;
 
 /// Returns the PodGroups that name this object of the namespace as their owner, by name.
-pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
+pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
     let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", api.namespace);
     let all = match api.get::<ObjectList<PodGroup>>(&path).await? {
         Got::Found(groups) => groups.items,
@@ -39,7 +39,7 @@ pub(super) async fn groups(api: &Api, row: &Kind, name: &str) -> Result<Vec<Obje
     Ok(keys)
 }
 
-fn is_of(group: &PodGroup, row: &Kind, name: &str) -> bool {
+fn is_of(group: &PodGroup, row: &OwnerKind, name: &str) -> bool {
     let mut owners = group.owner_references().iter();
     owners
         .any(|owner| owner.name == name && of_version(&owner.api_version, &owner.kind).is_some_and(|kind| kind == row))

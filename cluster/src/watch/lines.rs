@@ -18,7 +18,7 @@ pub(super) type Lines = BoxStream<'static, io::Result<String>>;
 
 /// An event, with the text of its object.
 #[derive(Debug)]
-pub(super) enum Line<'l> {
+pub(super) enum WatchLine<'l> {
     /// An object was added or modified.
     Applied(&'l str),
     /// An object was deleted.
@@ -40,27 +40,27 @@ pub(super) async fn open(client: &Client, path: &str, params: &WatchParams, vers
 ///
 /// # Errors
 /// The line is no event, or one that reports an error.
-pub(super) fn read(line: &str) -> Result<Option<Line<'_>>, Error> {
+pub(super) fn read(line: &str) -> Result<Option<WatchLine<'_>>, Error> {
     #[derive(Deserialize)]
-    struct Parts<'l> {
+    struct WatchEventParts<'l> {
         #[serde(rename = "type", borrow)]
         type_: Cow<'l, str>,
         #[serde(borrow)]
         object: &'l RawValue,
     }
 
-    let Parts { type_, object } = match serde_json::from_str(line) {
+    let WatchEventParts { type_, object } = match serde_json::from_str(line) {
         Ok(parts) => parts,
         Err(error) if error.is_eof() => return Ok(None),
         Err(error) => return Err(Error::SerdeError(error)),
     };
     let object = object.get();
     Ok(Some(match &*type_ {
-        "ADDED" | "MODIFIED" => Line::Applied(object),
-        "DELETED" => Line::Deleted(object),
+        "ADDED" | "MODIFIED" => WatchLine::Applied(object),
+        "DELETED" => WatchLine::Deleted(object),
         "BOOKMARK" => {
             let bookmark: Bookmark = serde_json::from_str(object).map_err(Error::SerdeError)?;
-            Line::Bookmark(bookmark.metadata.resource_version)
+            WatchLine::Bookmark(bookmark.metadata.resource_version)
         }
         "ERROR" => {
             let status: Status = serde_json::from_str(object).map_err(Error::SerdeError)?;
@@ -93,12 +93,12 @@ mod tests {
     #[test]
     fn the_text_of_an_object_is_found_wherever_it_stands() {
         let added = r#"{"type": "ADDED", "object": {"a": [1, "}"]}}"#;
-        assert!(matches!(read(added).unwrap(), Some(Line::Applied(r#"{"a": [1, "}"]}"#))));
+        assert!(matches!(read(added).unwrap(), Some(WatchLine::Applied(r#"{"a": [1, "}"]}"#))));
         let deleted = r#"{"object":{},"other":1,"type":"DELETED"}"#;
-        assert!(matches!(read(deleted).unwrap(), Some(Line::Deleted("{}"))));
+        assert!(matches!(read(deleted).unwrap(), Some(WatchLine::Deleted("{}"))));
         let bookmark =
             r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}"#;
-        assert!(matches!(read(bookmark).unwrap(), Some(Line::Bookmark(version)) if version == "7"));
+        assert!(matches!(read(bookmark).unwrap(), Some(WatchLine::Bookmark(version)) if version == "7"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::objects::{Salvaged, TrimmedObject};
 use futures::StreamExt as _;
 use kube::api::{ListParams, WatchParams};
 use kube::{Api, Client, Resource};
-use lines::{Line, Lines};
+use lines::{Lines, WatchLine};
 use std::marker::PhantomData;
 use std::time::Duration;
 use thiserror::Error;
@@ -180,9 +180,9 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
     async fn watched(&mut self) -> Result<Option<Event<K>>, WatchFailure> {
         let Some(line) = self.line().await? else { return Ok(None) };
         let read = match lines::read(&line) {
-            Ok(Some(Line::Applied(text))) => Salvaged::decode(text).map(Event::Applied),
-            Ok(Some(Line::Deleted(text))) => Salvaged::decode(text).map(Event::Deleted),
-            Ok(Some(Line::Bookmark(version))) => {
+            Ok(Some(WatchLine::Applied(text))) => Salvaged::decode(text).map(Event::Applied),
+            Ok(Some(WatchLine::Deleted(text))) => Salvaged::decode(text).map(Event::Deleted),
+            Ok(Some(WatchLine::Bookmark(version))) => {
                 self.has_read(Some(&version));
                 return Ok(None);
             }

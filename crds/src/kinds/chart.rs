@@ -2,12 +2,12 @@
 //! delete the groups of replicas.
 
 use super::size::Size;
-use super::{KINDS, Kind};
+use super::{KINDS, OwnerKind};
 
 /// `helm/files/kinds.json`: every kind with its API group, its resource, whether the operator reads it, whether each of its
 /// replicas has a group, and the CEL expression that is true if one of its pod templates has the label `key`.
 pub fn file() -> String {
-    let line = |row: &Kind| {
+    let line = |row: &OwnerKind| {
         format!(
             "  {{\"group\": {:?}, \"kind\": {:?}, \"resource\": {:?}, \"read\": {}, \"replicas\": {}, \
              \"labelled\": {:?}}}",
@@ -24,7 +24,7 @@ pub fn file() -> String {
 }
 
 /// Returns the CEL expression that is true if a pod template of `object` has the label `key`.
-fn labelled(row: &Kind) -> String {
+fn labelled(row: &OwnerKind) -> String {
     let of_template = |path: &&str| match path.split_once(".*.") {
         None => has_label("object", path),
         Some((holder, below)) => {

@@ -1,7 +1,7 @@
 //! Priority classes of the pod templates that share a group. A pod whose class is below that of its PodGroup is rejected,
 //! and the PodGroup is created with the first pod, which may be the leader: so it gets the lowest class of all templates.
 
-use super::Kind;
+use super::OwnerKind;
 use super::size::Size;
 use super::templates::Grouped;
 use crate::json::{Json, Text, places};
@@ -18,7 +18,7 @@ pub struct TemplateClass {
 
 /// Returns the classes that the templates of one gang name; none if each template has a group of its own. A template
 /// without a class is not included: its pods get the class of their group.
-pub fn named<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>]) -> Vec<TemplateClass> {
+pub fn named<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Vec<TemplateClass> {
     if row.size == Size::ReplicatedJobs {
         return Vec::new();
     }

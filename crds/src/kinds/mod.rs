@@ -28,7 +28,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 /// A kind of owners.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct OwnerKind {
     /// API group; empty for the core group.
     pub group: &'static str,
     /// The version that is read.
@@ -59,7 +59,7 @@ pub struct Kind {
     pub jobs: Option<Jobs>,
     /// The pod of which it creates a Job, while the others are its own.
     pub launcher: Option<Launcher>,
-    /// Paths of the seconds after which it fails, counted from its own start, in the form of [`Kind::templates`].
+    /// Paths of the seconds after which it fails, counted from its own start, in the form of [`OwnerKind::templates`].
     pub deadlines: &'static [&'static str],
     /// Settings with which a gang never starts.
     pub traps: &'static [Trap],
@@ -83,7 +83,7 @@ pub enum OwnerLink {
 /// The Jobs of a kind of owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jobs {
-    /// Path of their specs in the owner, in the form of [`Kind::templates`].
+    /// Path of their specs in the owner, in the form of [`OwnerKind::templates`].
     pub specs: &'static str,
     /// True if a Job without a `completionMode` becomes an indexed one.
     pub indexed: bool,
@@ -119,7 +119,7 @@ pub enum Trap {
         key: &'static str,
         /// Another annotation, beside which it has no such effect.
         unless: Option<&'static str>,
-        /// Paths of the `metadata` that it is read from, in the form of [`Kind::templates`]. It concerns the templates
+        /// Paths of the `metadata` that it is read from, in the form of [`OwnerKind::templates`]. It concerns the templates
         /// below the object with this metadata.
         on: &'static [&'static str],
         /// What the controller does, as the beginning of a sentence.
@@ -127,7 +127,7 @@ pub enum Trap {
     },
 }
 
-impl Kind {
+impl OwnerKind {
     /// Returns the `apiVersion` of the version that is read.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
@@ -157,17 +157,17 @@ impl Kind {
 }
 
 /// Returns the kind of this name in this API group; `None` if the table does not contain it.
-pub fn of(group: &str, kind: &str) -> Option<&'static Kind> {
+pub fn of(group: &str, kind: &str) -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.group == group && row.kind == kind)
 }
 
 /// Returns the kind of this `apiVersion`, in any version; `None` if the table does not contain it.
-pub fn of_version(api_version: &str, kind: &str) -> Option<&'static Kind> {
+pub fn of_version(api_version: &str, kind: &str) -> Option<&'static OwnerKind> {
     of(api_version.rsplit_once('/').map_or("", |(group, _)| group), kind)
 }
 
 /// Returns the kind with this resource; `None` if the table does not contain it.
-pub fn of_resource(group: &str, plural: &str) -> Option<&'static Kind> {
+pub fn of_resource(group: &str, plural: &str) -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.group == group && row.plural == plural)
 }
 

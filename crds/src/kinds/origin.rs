@@ -1,6 +1,6 @@
 //! Derives the owner and the group of a pod from its labels and its controller.
 
-use super::{KINDS, Kind, OwnerLink, name, of_version};
+use super::{KINDS, OwnerKind, OwnerLink, name, of_version};
 use crate::keys::{LABEL_GANG, LABEL_POD_GROUP};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -32,7 +32,7 @@ pub struct PodFacts<'a, L> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodOrigin {
     /// The row of the table; `None` for a controller whose kind is not in the table.
-    pub row: Option<&'static Kind>,
+    pub row: Option<&'static OwnerKind>,
     /// `apiVersion` of the owner.
     pub api_version: String,
     /// Kind of the owner.
@@ -93,7 +93,7 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<P
     })
 }
 
-fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static Kind, pod: &PodFacts<'a, L>) -> Option<PodOrigin> {
+fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static OwnerKind, pod: &PodFacts<'a, L>) -> Option<PodOrigin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
     let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
     let owner = match row.owner_link {

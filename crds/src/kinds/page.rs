@@ -1,7 +1,7 @@
 //! The table as a page of the reference: `docs/reference/kinds.md`.
 
 use super::size::Size;
-use super::{KINDS, Kind, OwnerLink, Trap};
+use super::{KINDS, OwnerKind, OwnerLink, Trap};
 use std::fmt::Write as _;
 
 /// Returns the page `docs/reference/kinds.md`.
@@ -33,7 +33,7 @@ pub fn page() -> String {
     page
 }
 
-fn unit(row: &Kind) -> &'static str {
+fn unit(row: &OwnerKind) -> &'static str {
     match (row.owner_link, row.replica.len()) {
         (OwnerLink::ByChild(_), _) => "as for the object that it creates",
         (_, 0) => "all pods",
@@ -42,7 +42,7 @@ fn unit(row: &Kind) -> &'static str {
     }
 }
 
-fn group_name(row: &Kind) -> String {
+fn group_name(row: &OwnerKind) -> String {
     if let OwnerLink::ByChild(kind) = row.owner_link {
         return format!("that of the {kind}");
     }
@@ -51,7 +51,7 @@ fn group_name(row: &Kind) -> String {
     format!("`{}`", parts.join("-"))
 }
 
-fn owner_link(row: &Kind) -> String {
+fn owner_link(row: &OwnerKind) -> String {
     match row.owner_link {
         OwnerLink::ByController => "its pods have it as their controller.".to_owned(),
         OwnerLink::ByLabel(label) => format!("its pods have its name in the label `{label}`."),

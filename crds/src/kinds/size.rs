@@ -1,6 +1,6 @@
 //! How many pods of a group start together, from the fields of its owner.
 
-use super::Kind;
+use super::OwnerKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -83,13 +83,13 @@ impl Sizes {
     }
 
     /// Returns the group size in the pod's annotation, if its kind has one; an invalid number counts as not set.
-    pub fn of_pod<'a>(row: &Kind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
+    pub fn of_pod<'a>(row: &OwnerKind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
         annotation(row.size_of_pod?)?.parse().ok().filter(|size| *size > 0)
     }
 
     /// Returns the sizes for an owner of this kind, limited to the range of a count; 0 means that it asks for no pods
     /// now.
-    pub fn of(row: &Kind, owner: &Value) -> Self {
+    pub fn of(row: &OwnerKind, owner: &Value) -> Self {
         match row.size {
             Size::ReplicatedJobs => {
                 let jobs = owner.pointer("/spec/replicatedJobs").and_then(Value::as_array);

@@ -3,11 +3,11 @@
 //! The first matching row counts: a pod of a JobSet is also a pod of a Job.
 
 use super::size::Size;
-use super::{Jobs, Kind, Launcher, OwnerLink, Trap};
+use super::{Jobs, Launcher, OwnerKind, OwnerLink, Trap};
 
 /// Every kind that is known.
-pub static KINDS: &[Kind] = &[
-    Kind {
+pub static KINDS: &[OwnerKind] = &[
+    OwnerKind {
         group: "jobset.x-k8s.io",
         version: "v1alpha2",
         kind: "JobSet",
@@ -34,7 +34,7 @@ pub static KINDS: &[Kind] = &[
         }],
         note: "Each of its Jobs is a group of its own: a Job that starts later, by startupPolicy or dependsOn, delays no other.",
     },
-    Kind {
+    OwnerKind {
         group: "leaderworkerset.x-k8s.io",
         version: "v1",
         kind: "LeaderWorkerSet",
@@ -69,7 +69,7 @@ pub static KINDS: &[Kind] = &[
         note: "A leader and its workers are a group. During a roll-out each replica is as large as its own revision says, in the annotation \
                leaderworkerset.sigs.k8s.io/size of its pods.",
     },
-    Kind {
+    OwnerKind {
         group: "ray.io",
         version: "v1",
         kind: "RayCluster",
@@ -87,7 +87,7 @@ pub static KINDS: &[Kind] = &[
         traps: &[],
         note: "The head and the workers are one group. Workers that the autoscaler of Ray adds above minReplicas join it one by one.",
     },
-    Kind {
+    OwnerKind {
         group: "ray.io",
         version: "v1",
         kind: "RayJob",
@@ -108,7 +108,7 @@ pub static KINDS: &[Kind] = &[
         traps: &[],
         note: "The group is that of the RayCluster that it makes. The pod that submits the job is no member.",
     },
-    Kind {
+    OwnerKind {
         group: "trainer.kubeflow.org",
         version: "v1alpha1",
         kind: "TrainJob",
@@ -126,7 +126,7 @@ pub static KINDS: &[Kind] = &[
         traps: &[],
         note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label is passed on by spec.labels.",
     },
-    Kind {
+    OwnerKind {
         group: "kubeflow.org",
         version: "v2beta1",
         kind: "MPIJob",
@@ -151,7 +151,7 @@ pub static KINDS: &[Kind] = &[
         traps: &[],
         note: "The launcher is counted unless launcherCreationPolicy is WaitForWorkersReady.",
     },
-    Kind {
+    OwnerKind {
         group: "kubeflow.org",
         version: "v1",
         kind: "PyTorchJob",
@@ -169,7 +169,7 @@ pub static KINDS: &[Kind] = &[
         traps: &[],
         note: "An elastic one starts with fewer: say with how many in the annotation min-count.",
     },
-    Kind {
+    OwnerKind {
         group: "apps",
         version: "v1",
         kind: "StatefulSet",
@@ -192,7 +192,7 @@ pub static KINDS: &[Kind] = &[
         }],
         note: "",
     },
-    Kind {
+    OwnerKind {
         group: "batch",
         version: "v1",
         kind: "Job",

@@ -1,7 +1,7 @@
 //! Pod templates of an owner, and which of them make their pods members of a group: those that state it themselves, and
 //! the others if the owner asks for a gang.
 
-use super::{GangSettings, Kind, settings};
+use super::{GangSettings, OwnerKind, settings};
 use crate::json::{FieldPlace, Json, MOST, Text, places};
 use crate::keys::{ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD};
 
@@ -18,7 +18,7 @@ pub struct Grouped<J> {
 
 /// Returns the templates whose pods are members of a group. `wanted` is true if templates that state nothing become
 /// members of the owner's gang.
-pub fn grouped<'a, J: Json<'a>>(row: &Kind, owner: J, wanted: bool, asked: &GangSettings) -> Vec<Grouped<J>> {
+pub fn grouped<'a, J: Json<'a>>(row: &OwnerKind, owner: J, wanted: bool, asked: &GangSettings) -> Vec<Grouped<J>> {
     let places = row.templates.iter().flat_map(|pattern| places(owner, pattern)).take(MOST);
     places.filter_map(|place| group_of(place, wanted, asked)).collect()
 }

@@ -3,7 +3,7 @@
 
 use super::size::Size;
 use super::templates::Grouped;
-use super::{Kind, Trap, job};
+use super::{OwnerKind, Trap, job};
 use crate::brief::shorten;
 use crate::json::{Json, Text, fields, places};
 
@@ -31,7 +31,7 @@ impl Obstacle {
 }
 
 /// Returns the first setting with which a gang of these templates never starts. A gang of one pod always can.
-pub fn obstacle<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>]) -> Option<Obstacle> {
+pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Option<Obstacle> {
     let gangs: Vec<_> = templates.iter().filter(|each| each.is_gang && each.min_count != Some(1)).collect();
     row.traps.iter().find_map(|trap| match trap {
         _ if gangs.is_empty() => None,
@@ -69,7 +69,7 @@ pub fn obstacle<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>])
 
 /// Returns how many pods a group of this template has, as far as the table knows where that is written; otherwise the
 /// maximum.
-fn pods<'a, J: Json<'a>>(row: &Kind, owner: J, template: &Grouped<J>) -> i64 {
+fn pods<'a, J: Json<'a>>(row: &OwnerKind, owner: J, template: &Grouped<J>) -> i64 {
     match row.size {
         Size::Field { path, default } => {
             fields::value(owner, &path.trim_start_matches('/').replace('/', ".")).unwrap_or(default)
@@ -86,7 +86,7 @@ mod tests {
     use crate::kinds::{GangSettings, KINDS};
     use serde_json::{Value, json};
 
-    fn kind(kind: &str) -> &'static Kind {
+    fn kind(kind: &str) -> &'static OwnerKind {
         KINDS.iter().find(|row| row.kind == kind).unwrap()
     }
 

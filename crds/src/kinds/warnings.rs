@@ -3,7 +3,7 @@
 
 use super::job::{Additions, DEFAULT_BACKOFF_LIMIT, JobSpec};
 use super::templates::Grouped;
-use super::{Kind, classes};
+use super::{OwnerKind, classes};
 use crate::json::{Json, Text, fields, places};
 use crate::priority::Classes;
 
@@ -12,7 +12,7 @@ const MOST_WARNINGS: usize = 8;
 
 /// Returns the warnings for an owner with these templates. `adds` states what admission adds to Jobs that permit it.
 pub fn warnings<'a, J: Json<'a>>(
-    row: &Kind,
+    row: &OwnerKind,
     owner: J,
     templates: &[Grouped<J>],
     known: &Classes,
@@ -26,7 +26,7 @@ pub fn warnings<'a, J: Json<'a>>(
 }
 
 /// Returns the warnings about the Jobs whose pods are members of a group.
-fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Vec<String> {
+fn of_jobs<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Vec<String> {
     let Some(kind) = row.jobs else { return Vec::new() };
     let specs = places(owner, kind.specs).into_iter();
     let grouped = specs.filter(|spec| templates.iter().any(|each| each.place.path.starts_with(&spec.path)));
@@ -35,7 +35,12 @@ fn of_jobs<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds
 }
 
 /// Returns the warning about the Job of a launcher, which counts each preemption as a failure.
-fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Option<String> {
+fn of_launcher<'a, J: Json<'a>>(
+    row: &OwnerKind,
+    owner: J,
+    templates: &[Grouped<J>],
+    adds: Additions,
+) -> Option<String> {
     let launcher = row.launcher?;
     let replica = format!("{}.", launcher.replica);
     templates.iter().find(|each| each.place.named().starts_with(&replica))?;
@@ -52,7 +57,7 @@ fn of_launcher<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>], 
 }
 
 /// Returns the warnings about times that are counted while the pods are gated.
-fn of_deadlines<'a, J: Json<'a>>(row: &Kind, owner: J, templates: &[Grouped<J>]) -> Vec<String> {
+fn of_deadlines<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Vec<String> {
     let kind = if row.jobs.is_some() { "Job" } else { row.kind };
     let mut warnings = Vec::new();
     for pattern in row.deadlines.iter().filter(|_| !templates.is_empty()) {

@@ -31,12 +31,12 @@ pub fn group_of(pod: &Value) -> Option<&str> {
 
 /// A pod of which only its native group is read.
 #[derive(Deserialize)]
-struct Grouped {
-    spec: Option<GroupedSpec>,
+struct PodWithGroup {
+    spec: Option<SpecWithGroup>,
 }
 
 #[derive(Deserialize)]
-struct GroupedSpec {
+struct SpecWithGroup {
     #[serde(rename = "schedulingGroup")]
     group: Option<SchedulingGroup>,
 }
@@ -58,7 +58,7 @@ impl MemberPod {
         if !text.contains("schedulingGroup") {
             return Ok(Self { pod, native_group: None });
         }
-        let group = serde_json::from_str::<Grouped>(text)?.spec.and_then(|spec| spec.group);
+        let group = serde_json::from_str::<PodWithGroup>(text)?.spec.and_then(|spec| spec.group);
         Ok(Self { pod, native_group: group.and_then(|group| group.name).filter(|name| !name.is_empty()) })
     }
 }

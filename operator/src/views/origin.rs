@@ -3,7 +3,7 @@
 use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
 use giveway_crds::kinds::size::Size;
 use giveway_crds::kinds::templates::grouped;
-use giveway_crds::kinds::{GangSettings, GroupSize, KINDS, Kind, PodOrigin, Sizes, classes, origin, settings};
+use giveway_crds::kinds::{GangSettings, GroupSize, KINDS, OwnerKind, PodOrigin, Sizes, classes, origin, settings};
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::Pod;
@@ -77,7 +77,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Returns the row of Jobs in the table of kinds.
-fn jobs() -> Option<&'static Kind> {
+fn jobs() -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.size == Size::Job)
 }
 
@@ -109,13 +109,13 @@ pub struct OwnerKey {
 
 impl OwnerKey {
     /// Returns the key of an owner; `None` if no object can have this name.
-    fn of(row: &'static Kind, api_version: String, namespace: &str, name: &str) -> Option<Self> {
+    fn of(row: &'static OwnerKind, api_version: String, namespace: &str, name: &str) -> Option<Self> {
         let (namespace, kind) = (namespace.into(), row.kind);
         is_plain(name).then(|| Self { namespace, api_version, kind, name: name.to_owned() })
     }
 
     /// Returns the row of its kind in the table.
-    pub fn row(&self) -> Option<&'static Kind> {
+    pub fn row(&self) -> Option<&'static OwnerKind> {
         giveway_crds::kinds::of_version(&self.api_version, self.kind)
     }
 }
@@ -139,7 +139,7 @@ pub struct OwnerFacts {
 
 impl OwnerFacts {
     /// Reads these fields from an object.
-    pub fn of(row: &Kind, object: &DynamicObject) -> Self {
+    pub fn of(row: &OwnerKind, object: &DynamicObject) -> Self {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();
         let above = controller(object.owner_references());

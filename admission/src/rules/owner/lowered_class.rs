@@ -4,13 +4,13 @@
 use crate::request::Request;
 use crate::view::ClusterView;
 use giveway_crds::kinds::templates::Grouped;
-use giveway_crds::kinds::{Kind, classes, name};
+use giveway_crds::kinds::{OwnerKind, classes, name};
 use serde_json::value::RawValue;
 
 /// Returns the warning about a class below that of the PodGroup that was created for the owner with this name; `None` also
 /// for kinds with several PodGroups for each object.
 pub fn warning(
-    row: &Kind,
+    row: &OwnerKind,
     request: &Request<'_>,
     owner: &str,
     templates: &[Grouped<&RawValue>],

@@ -22,7 +22,7 @@ use giveway_crds::kinds::settings::SettingError;
 use giveway_crds::kinds::templates::{Grouped, grouped};
 use giveway_crds::kinds::traps::obstacle;
 use giveway_crds::kinds::warnings::warnings;
-use giveway_crds::kinds::{self, GangSettings, Kind, classes};
+use giveway_crds::kinds::{self, GangSettings, OwnerKind, classes};
 use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -59,7 +59,7 @@ impl OwnerTemplate<'_> {
 /// # Errors
 /// A label or annotation has an invalid value, the gang could never start, or there are too many templates (422).
 pub fn carry(
-    row: &'static Kind,
+    row: &'static OwnerKind,
     request: &Request<'_>,
     view: &dyn ClusterView,
     enabled: bool,
@@ -110,7 +110,7 @@ fn read_asked(owner: &OwnerFields<'_>) -> Result<GangSettings, SettingError> {
 
 /// Returns true if the pods of an owner belong to another owner in the table: to its controller, or to the owner that its
 /// pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
-fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[OwnerTemplate<'_>]) -> bool {
+fn is_part_of_another(row: &OwnerKind, owner: &OwnerFields<'_>, templates: &[OwnerTemplate<'_>]) -> bool {
     let root = owner.metadata.controller();
     let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
     let mut others = kinds::KINDS.iter().filter(|other| *other != row);
@@ -121,7 +121,7 @@ fn is_part_of_another(row: &Kind, owner: &OwnerFields<'_>, templates: &[OwnerTem
 /// enabled for its kind, an owner without the label gets a warning, and no gang. `wanted` is true if the owner is to
 /// become a gang, `is_part` if its pods belong to another owner. Returns true if it becomes a gang.
 fn can_start(
-    row: &Kind,
+    row: &OwnerKind,
     request: &Request<'_>,
     before: Option<&OwnerFields<'_>>,
     asked: &GangSettings,
@@ -145,7 +145,7 @@ fn can_start(
 
 /// Returns the warnings about a gang that works, but not as its creator may expect.
 fn find_warnings(
-    row: &Kind,
+    row: &OwnerKind,
     object: &RawValue,
     groups: &[Grouped<&RawValue>],
     view: &dyn ClusterView,
@@ -160,7 +160,12 @@ fn find_warnings(
 /// Returns the event with warnings about an owner that another one in the table created and that is the only object with
 /// the settings, such as the JobSet of a TrainJob: only its controller sees warnings. Other owners got them at their own
 /// creation.
-fn about_root(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>, warnings: &[String]) -> Option<EventDraft> {
+fn about_root(
+    row: &OwnerKind,
+    request: &Request<'_>,
+    owner: &OwnerFields<'_>,
+    warnings: &[String],
+) -> Option<EventDraft> {
     let root = owner.metadata.controller()?;
     let above = kinds::of_version(&root.api_version, &root.kind).filter(|above| !above.has_groups())?;
     let note = format!("{} {}: {}.", row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
@@ -180,13 +185,13 @@ fn about_root(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>, warnin
 }
 
 /// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.
-fn has_had_obstacle(row: &Kind, request: &Request<'_>, before: Option<&OwnerFields<'_>>) -> bool {
+fn has_had_obstacle(row: &OwnerKind, request: &Request<'_>, before: Option<&OwnerFields<'_>>) -> bool {
     let Some(asked) = before.and_then(|before| read_asked(before).ok()) else { return false };
     let stored = request.old_object;
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
-fn templates<'a>(row: &Kind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Denial> {
+fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Denial> {
     let mut found = Vec::new();
     for pattern in row.templates {
         for place in places(object, pattern) {
@@ -243,7 +248,7 @@ fn write(template: &OwnerTemplate<'_>, map: &str, key: &str, value: &str, change
 /// On an update: restores what was copied at the creation if a user applies the manifest again. Nothing else changes
 /// while there are pods, because old and new pods together would be no gang.
 fn restore(
-    row: &Kind,
+    row: &OwnerKind,
     request: &Request<'_>,
     owner: &OwnerFields<'_>,
     templates: &[OwnerTemplate<'_>],
@@ -289,7 +294,7 @@ fn restore(
 }
 
 /// Returns the owner as events refer to it.
-fn object(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>) -> EventObject {
+fn object(row: &OwnerKind, request: &Request<'_>, owner: &OwnerFields<'_>) -> EventObject {
     let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
     EventObject {
         api_version: row.api_version(),
@@ -301,7 +306,7 @@ fn object(row: &Kind, request: &Request<'_>, owner: &OwnerFields<'_>) -> EventOb
 }
 
 /// Returns true if the owner reports that it has no pods: its templates may then still get the label.
-fn has_no_pods(row: &Kind, stored: &RawValue) -> bool {
+fn has_no_pods(row: &OwnerKind, stored: &RawValue) -> bool {
     #[derive(Debug, Default, Deserialize)]
     struct Spec {
         #[serde(default)]
