@@ -37,7 +37,7 @@ pub trait TrimmedObject: Sized {
     fn row() -> &'static KindFields;
 
     /// Decodes an object from the text of these fields. It is the same code as for the API server's answers to other requests, which is
-    /// why the text is a `str`: code for bytes would be that of all types once more.
+    /// why the text is a `str` and implementations are inline: code for bytes, or in another crate, would be that of all types once more.
     ///
     /// # Errors
     /// The text is no object of this type.
@@ -373,6 +373,7 @@ impl<const MEMBER: bool> TrimmedObject for PodObject<MEMBER> {
         &GUARDED_POD
     }
 
+    #[inline]
     fn decode(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -383,6 +384,7 @@ impl TrimmedObject for MemberPod {
         &POD
     }
 
+    #[inline]
     fn decode(text: &str) -> Result<Self, serde_json::Error> {
         Self::from_text(text)
     }
@@ -396,6 +398,7 @@ macro_rules! kept {
                 $row
             }
 
+            #[inline]
             fn decode(text: &str) -> Result<Self, serde_json::Error> {
                 serde_json::from_str(text)
             }

@@ -52,6 +52,8 @@ impl MemberPod {
     ///
     /// # Errors
     /// The text is no pod.
+    // Inline, so that a program that decodes pods elsewhere has the code once.
+    #[inline]
     pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         let pod = serde_json::from_str(text)?;
         // Most pods name none, and need not be read again.
