@@ -4,7 +4,7 @@ use super::{Arbiter, departures};
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::{Command, EvictOutcome};
-use crate::observability::metrics::Rehearsal;
+use crate::observability::metrics::catalogue;
 use crate::plans::{Advance, Flight, PlanLimits};
 use crate::speaker::words;
 use crate::status::Victimhood;
@@ -189,7 +189,7 @@ impl Arbiter {
         let within = plans::within(flight.plan.domain.as_ref());
         let note = match state {
             PlanState::Evicting => {
-                self.metrics.rehearsed(Rehearsal::Passed);
+                self.metrics.count(&catalogue::REHEARSALS, &["passed"]);
                 format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
             }
             PlanState::Releasing => {

@@ -5,7 +5,7 @@ use super::plan::stored;
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
-use crate::observability::metrics::RefusedBy;
+use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight, RejectedCall};
 use crate::speaker::words;
 use crate::status::{self, WaitReason};
@@ -134,7 +134,7 @@ impl Arbiter {
                 decision = self.ask_the_planner(&preemptor, &context);
             }
             in_flight = Some((state, context));
-            self.metrics.decided(started.elapsed());
+            self.metrics.observe(&catalogue::DECISION_SECONDS, &[], started.elapsed());
             if only_free_capacity && !matches!(decision, Decision::Fits { .. }) {
                 continue;
             }
@@ -459,7 +459,7 @@ impl Arbiter {
             }
             self.metrics.outcome(wait_reason.reason);
             if wait_reason.reason == Reason::UnschedulableGuaranteedBudget {
-                self.metrics.guaranteed(RefusedBy::Planner);
+                self.metrics.count(&catalogue::GUARANTEED, &["planner"]);
             }
             let warning = matches!(
                 wait_reason.reason,

@@ -21,7 +21,7 @@ impl Arbiter {
 
     fn about_operator(&self, now: Instant) -> Operator {
         let most = self.restraint.rates.most();
-        let queues = self.metrics.queues(now).into_iter();
+        let queues = self.metrics.scraped.queues(now).into_iter();
         let queue = |content: Content| {
             let view = QueueView { depth: content.depth, age_seconds: content.age.as_secs() };
             (content.queue.as_str(), view)
@@ -61,7 +61,7 @@ impl Arbiter {
 
     fn about_watches(&self, now: Instant) -> BTreeMap<String, WatchView> {
         let mut watches: BTreeMap<String, WatchView> = BTreeMap::new();
-        for (kind, age) in self.metrics.watch_events(now) {
+        for (kind, age) in self.metrics.scraped.watches(now) {
             watches.entry(kind.to_owned()).or_default().event_age_seconds = Some(age.as_secs());
         }
         for (kind, time) in self.watches.failing(now) {

@@ -3,7 +3,7 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::messages::command::{EvictOutcome, EvictionCause};
-use crate::observability::metrics::{ClassLabel, Metrics, Rehearsal, Way};
+use crate::observability::metrics::{ClassLabel, Metrics, catalogue};
 use crate::plans::Flight;
 use crate::status;
 use giveway_crds::plan::PlanState;
@@ -46,8 +46,7 @@ impl Arbiter {
         let victim = cluster.pod(pod).filter(|pod| pod.uid == uid);
         let victim = victim.map(|pod| class_of_pod(&self.metrics, cluster, pod));
         let victim = victim.unwrap_or_else(|| self.metrics.class(None, |_| false));
-        let way = if *outcome == EvictOutcome::Forced { Way::Delete } else { Way::Eviction };
-        self.metrics.evicted(preemptor.as_ref(), &victim, way);
+        self.metrics.evicted(preemptor.as_ref(), &victim, *outcome == EvictOutcome::Forced);
     }
 
     /// Counts a plan that has ended.
@@ -55,16 +54,16 @@ impl Arbiter {
         let reason = status::state_reason(state);
         self.metrics.outcome(reason);
         if flight.evicts() {
-            self.metrics.planned(reason);
+            self.metrics.count(&catalogue::PLANS, &[reason.as_str()]);
         }
         // Before the first eviction, only its dry run can have been refused.
         if flight.requested_evictions() == 0 && (flight.rejected.is_some() || !flight.refused.is_empty()) {
             let is_rejected = flight.rejected.is_some() || !flight.forbidden.is_empty();
-            self.metrics.rehearsed(if is_rejected { Rehearsal::Rejected } else { Rehearsal::Refused });
+            self.metrics.count(&catalogue::REHEARSALS, &[if is_rejected { "rejected" } else { "refused" }]);
         }
         if state != PlanState::Completed {
             if self.has_evicted_without_effect(flight) {
-                self.metrics.evicted_not_bound(&self.class_of(&flight.preemptor));
+                self.metrics.count(&catalogue::EVICTED_NOT_BOUND, &[self.class_of(&flight.preemptor).as_str()]);
             }
             return;
         }
@@ -75,11 +74,11 @@ impl Arbiter {
                 true => Duration::from_secs(u64::try_from(clock.epoch_seconds - planned).unwrap_or(0)),
                 false => clock.now.duration_since(flight.started),
             };
-            self.metrics.plan_bound_after(&self.class_of(&flight.preemptor), took);
+            self.metrics.observe(&catalogue::PLANNED_TO_BOUND, &[self.class_of(&flight.preemptor).as_str()], took);
         }
         let since = flight.rescue.as_ref().and_then(|_| self.critical_addons.queue.since(&flight.plan.preemptor.uid));
         if let Some(since) = since {
-            self.metrics.bound_after(clock.now.duration_since(since));
+            self.metrics.observe(&catalogue::RESCUE_SECONDS, &[], clock.now.duration_since(since));
         }
     }
 
@@ -100,11 +99,16 @@ impl Arbiter {
             *numbers.entry(in_flight).or_default() += 1;
         }
         self.metrics.preemptions(&numbers);
-        self.metrics.statuses_waiting(self.statuses.waiting());
+        self.metrics.set(&catalogue::STATUSES_WAITING, &[], self.statuses.waiting());
         let bans = &self.restraint.bans;
         let victims = bans.victims().count();
-        self.metrics.bans(victims, bans.len() - victims);
+        for (ban, number) in [("victim", victims), ("node", bans.len() - victims)] {
+            self.metrics.set(&catalogue::BANS, &[ban], number);
+        }
         let breakers = self.restraint.breakers.open();
-        self.metrics.breakers(breakers.preemptors.len(), breakers.namespaces.len(), breakers.cluster.is_some());
+        let numbers = [breakers.preemptors.len(), breakers.namespaces.len(), usize::from(breakers.cluster.is_some())];
+        for (kind, number) in ["preemptor", "namespace", "cluster"].into_iter().zip(numbers) {
+            self.metrics.set(&catalogue::BREAKERS, &[kind], number);
+        }
     }
 }

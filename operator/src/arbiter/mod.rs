@@ -42,7 +42,7 @@ use crate::messages::command::Dispatch;
 use crate::messages::input::Input;
 use crate::model::Model;
 use crate::model::scheduler::SchedulerActivity;
-use crate::observability::metrics::Metrics;
+use crate::observability::metrics::{Metrics, catalogue};
 use crate::observability::trace::Tracer;
 use crate::plans::ActivePlans;
 use crate::preemption::Preemption;
@@ -176,10 +176,10 @@ impl Arbiter {
                 }
             }
             let clock = Clock::read(&self.server_time);
-            self.metrics.inputs_left(inputs.len(), clock.now);
+            self.metrics.scraped.inputs_left(inputs.len(), clock.now);
             self.pass(clock);
             self.leadership.liveness().passed(Instant::now());
-            self.metrics.passed(clock.now.elapsed());
+            self.metrics.observe(&catalogue::PASS_SECONDS, &[], clock.now.elapsed());
             if std::mem::take(&mut self.dump_requested) {
                 crate::dump::write(&self.dump(clock));
             }
@@ -189,7 +189,7 @@ impl Arbiter {
     /// Applies one input. Nothing is decided before the next [`Arbiter::pass`].
     pub fn take(&mut self, input: Input, now: Instant) {
         if let Some(kind) = input.kind() {
-            self.metrics.observed(kind, now);
+            self.metrics.scraped.observed(kind, now);
         }
         match input {
             Input::Report(report) => self.report(report, now),

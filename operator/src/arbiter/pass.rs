@@ -2,6 +2,7 @@
 
 use super::{Arbiter, standby};
 use crate::clock::Clock;
+use crate::observability::metrics::catalogue;
 use crate::plans::Flight;
 use crate::preemption::queue::Candidates;
 use giveway_planner::Preemptor;
@@ -11,10 +12,10 @@ impl Arbiter {
     pub fn pass(&mut self, clock: Clock) {
         for (problem, error) in std::mem::take(&mut self.model.new_problems) {
             tracing::warn!(kind = problem.kind, object = %problem.key, %error, "object cannot be used; it is skipped");
-            self.metrics.unreadable(problem.kind);
+            self.metrics.count(&catalogue::UNREADABLE, &[problem.kind]);
         }
         let broken = self.watches.broken(clock.now).is_some();
-        self.metrics.watches_broken(broken);
+        self.metrics.set(&catalogue::WATCHES_BROKEN, &[], i64::from(broken));
         let (leads, is_synced) = (self.leadership.holds(), self.is_synced());
         self.ready.send_if_modified(|was| std::mem::replace(was, is_synced) != is_synced);
         // A process that has led and does not lead any more is about to end.
@@ -76,7 +77,7 @@ impl Arbiter {
         commands.into_iter().for_each(|c| self.actuator.dispatch(c));
         self.write_statuses(clock);
         self.publish_queued(clock.now);
-        self.metrics.in_flight(self.plans.flights.len());
+        self.metrics.set(&catalogue::IN_FLIGHT, &[], self.plans.flights.len());
         if self.survey.due(clock.now) {
             let pending =
                 self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);

@@ -9,6 +9,7 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::limits::rates::{Full, MINUTE, Need, RateTally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
+use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight};
 use crate::status::WaitReason;
 use giveway_crds::condition::Reason;
@@ -47,7 +48,7 @@ impl Arbiter {
         let place = |flight: &Flight| (Reverse(flight.priority), flight.started, flight.preemptor.clone());
         let mut order: Vec<(Reverse<i32>, Instant, Preemptor)> = self.plans.flights.starting().map(place).collect();
         order.sort();
-        let mut limited = 0;
+        let mut limited = 0_usize;
         for (_, _, preemptor) in order {
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let before = (flight.is_postponed(), flight.ration.clone(), flight.reached_limit.clone());
@@ -70,7 +71,7 @@ impl Arbiter {
             self.metrics.outcome(Reason::EvictionsLimited);
             self.tell(&preemptor, false, Reason::EvictionsLimited, action, note);
         }
-        self.metrics.limited_plans(limited);
+        self.metrics.set(&catalogue::LIMITED_PLANS, &[], limited);
     }
 
     /// Returns the evictions of the last minute, and those in progress.

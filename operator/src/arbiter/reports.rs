@@ -4,7 +4,7 @@ use super::Arbiter;
 use super::departures::action_of;
 use crate::messages::command::{EvictOutcome, EvictionCause};
 use crate::messages::report::{CallError, Report};
-use crate::observability::metrics::RefusedBy;
+use crate::observability::metrics::catalogue;
 use crate::plans;
 use crate::speaker::notice::EventNotice;
 use crate::views::correction::Correction;
@@ -83,7 +83,7 @@ impl Arbiter {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
                 self.metrics.outcome(Reason::EvictionRefused);
                 if matches!(outcome, EvictOutcome::Refused(_)) {
-                    self.metrics.guaranteed(RefusedBy::EvictionApi);
+                    self.metrics.count(&catalogue::GUARANTEED, &["eviction_api"]);
                 }
                 self.tell_refusal(&pod, &uid, &matter, why, now);
             }

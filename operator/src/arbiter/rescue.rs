@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
 use crate::messages::command::{Command, RequestingPlan};
 use crate::messages::report::CallError;
+use crate::observability::metrics::catalogue;
 use crate::plans::{self, AddonRescue, Flight};
 use crate::speaker::notice::EventNotice;
 use crate::speaker::words::Sentence;
@@ -25,16 +26,16 @@ impl Arbiter {
         let Some(terms) = self.critical_addons.terms.clone() else { return };
         let schedulers = &self.config.scheduler_names;
         self.critical_addons.queue.note(&self.model, &self.plans.flights, &terms, schedulers, clock.now);
-        self.metrics.critical_waiting(self.critical_addons.queue.count());
+        self.metrics.set(&catalogue::CRITICAL_WAITING, &[], self.critical_addons.queue.count());
         if let Some((tainted, stray)) = self.critical_addons.taints.sweep(&self.model, &self.plans.flights, clock.now) {
-            self.metrics.tainted_nodes(tainted);
+            self.metrics.set(&catalogue::TAINTED, &[], tainted);
             stray.into_iter().for_each(|command| self.actuator.dispatch(command));
         }
         if self.critical_addons.queue.count() > 0 {
             self.read_scheduler_lease(clock.now);
         }
         if self.plans.flights.keep_node() {
-            self.metrics.tainted_nodes(tainted_nodes(&self.model).len());
+            self.metrics.set(&catalogue::TAINTED, &[], tainted_nodes(&self.model).len());
             return;
         }
         let mut due = self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now);
@@ -91,7 +92,7 @@ impl Arbiter {
                 context.exempt.extend(on_banned_nodes);
                 found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);
             }
-            self.metrics.decided(started.elapsed());
+            self.metrics.observe(&catalogue::DECISION_SECONDS, &[], started.elapsed());
             let banned = match &found {
                 Rescue::Evict(eviction) => self.banned(&eviction.plan.placements),
                 _ => None,
@@ -140,7 +141,7 @@ impl Arbiter {
 
     fn start_rescue(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) {
         let Some(flight) = self.rescue_flight(preemptor, eviction, clock) else { return };
-        self.metrics.rescued(eviction.step);
+        self.metrics.count(&catalogue::RESCUES, &[eviction.step.number().to_string().as_str()]);
         for line in &eviction.plan.trace {
             tracing::info!(%preemptor, "{line}");
         }

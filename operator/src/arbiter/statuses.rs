@@ -5,6 +5,7 @@ use super::{Arbiter, measures};
 use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
+use crate::observability::metrics::catalogue;
 use crate::preemption::survey;
 use crate::status::debounce::Debounced;
 use crate::status::writing::{BELIEVED, StatusWrite};
@@ -114,7 +115,7 @@ impl Arbiter {
                 if let Some(submitted) = survey::submitted(&self.model.cluster, &key) {
                     let took = u64::try_from(clock.epoch_seconds - submitted).unwrap_or(0);
                     let class = measures::class_of_group(&self.metrics, &self.model.cluster, group);
-                    self.metrics.group_bound_after(&class, Duration::from_secs(took));
+                    self.metrics.observe(&catalogue::SUBMITTED_TO_BOUND, &[class.as_str()], Duration::from_secs(took));
                 }
             }
             if to == record.status && writing.failures == 0 {

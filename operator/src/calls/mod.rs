@@ -23,7 +23,7 @@ use crate::leadership::lease::Leadership;
 use crate::messages::command::{Command, Dispatch, EvictOutcome};
 use crate::messages::input::Input;
 use crate::messages::report::{CallError, MemberCall, Report};
-use crate::observability::metrics::Metrics;
+use crate::observability::metrics::{Metrics, catalogue};
 use crate::speaker::words::Names;
 use background::Background;
 use event::Stamps;
@@ -107,7 +107,7 @@ impl Actuator {
             Ok(result) => result,
             Err(_) => Err(CallError::Unanswered(format!("no answer within {:.1} s", limit.as_secs_f32()))),
         };
-        self.metrics.call(what, result.is_ok());
+        self.metrics.count(&catalogue::CALLS, &[what, if result.is_ok() { "ok" } else { "error" }]);
         result
     }
 
@@ -259,7 +259,7 @@ impl Dispatch for Actuator {
             },
             _ => (None, None),
         };
-        let queued = this.metrics.queued(queue_of(&command));
+        let queued = this.metrics.scraped.queued(queue_of(&command), std::time::Instant::now());
         tokio::spawn(async move {
             let _place = place;
             let background = command.in_background();

@@ -2,7 +2,7 @@
 
 use crate::leadership::lease::Leadership;
 use crate::leadership::watches::Watches;
-use crate::observability::metrics::Metrics;
+use crate::observability::metrics::{Metrics, catalogue};
 use giveway_serving::{self as serving, Limits, ServerMetrics, Shutdown};
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,7 +46,7 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, readiness: Readiness
     let readiness = Arc::new(readiness);
     let (shown, alive) = (Arc::clone(&readiness), readiness.leadership.liveness().clone());
     let scrape = serving::metrics::scrape(move || {
-        metrics.leads(shown.leadership.holds());
+        metrics.set(&catalogue::LEADER, &[], i64::from(shown.leadership.holds()));
         metrics.watches_failing(shown.watches.failing(Instant::now()));
         metrics.encode()
     });

@@ -2,87 +2,88 @@
 //! list, and the dashboard and the alerting rules are checked against it.
 
 use giveway_serving::metrics::{About, Label, build_info, label};
+use prometheus_client::metrics::histogram::exponential_buckets;
 
 const CLASSES: &str = "name of a PriorityClass, `none` or `other`";
 const CLASS: Label = label("class", CLASSES);
 const PREEMPTOR_CLASS: Label = label("preemptor_class", CLASSES);
 const VICTIM_CLASS: Label = label("victim_class", CLASSES);
 
-pub(super) const BUILD: About = build_info("giveway_operator_build_info");
-pub(super) const LEADER: About = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
-pub(super) const MODE: About = About::gauge(
+pub(crate) const BUILD: About = build_info("giveway_operator_build_info");
+pub(crate) const LEADER: About = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
+pub(crate) const MODE: About = About::gauge(
     "giveway_operator_mode",
     "1 for the mode that the leader is in",
     &[label("mode", "`enforce`, `observe`, `off`")],
 );
-pub(super) const WATCHES_BROKEN: About = About::gauge(
+pub(crate) const WATCHES_BROKEN: About = About::gauge(
     "giveway_operator_watches_broken",
     "1 while a watch is broken for so long that nothing is decided",
     &[],
 );
-pub(super) const WATCH_BROKEN: About = About::gauge(
+pub(crate) const WATCH_BROKEN: About = About::gauge(
     "giveway_operator_watch_broken_seconds",
     "For how long a watch has been failing, so that the model may be old; 0 while it works",
     &[label("kind", "the kind that is watched")],
 );
-pub(super) const CALLS: About = About::counter(
+pub(crate) const CALLS: About = About::counter(
     "giveway_operator_api_calls_total",
     "What was to be done at the API server, and whether it worked",
     &[label("call", "what is done, such as `evict`"), label("result", "`ok`, `error`")],
 );
-pub(super) const REQUESTS: About = About::counter(
+pub(crate) const REQUESTS: About = About::counter(
     "giveway_operator_api_requests_total",
     "Requests to the API server, without watches",
     &[VERB, label("code", "status of the answer; `none` where there was no answer")],
 );
-pub(super) const REQUEST_SECONDS: About = About::histogram(
+pub(crate) const REQUEST_SECONDS: About = About::histogram(
     "giveway_operator_api_request_duration_seconds",
     "Time until the API server began to answer a request, without watches",
     &[VERB],
 );
 const VERB: Label = label("verb", "`get`, `create`, `update`, `patch`, `delete`, `other`");
-pub(super) const DECISION_SECONDS: About =
+pub(crate) const DECISION_SECONDS: About =
     About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
-pub(super) const IN_FLIGHT: About =
+pub(crate) const IN_FLIGHT: About =
     About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
-pub(super) const LIMITED_PLANS: About = About::gauge(
+pub(crate) const LIMITED_PLANS: About = About::gauge(
     "giveway_operator_plans_held_back",
     "Plans that wait because of the limits of evictions in a minute",
     &[],
 );
-pub(super) const OUTCOMES: About = About::counter(
+pub(crate) const OUTCOMES: About = About::counter(
     "giveway_operator_outcomes_total",
     "Decisions and ends of plans, by reason; a decision that says the same as the last one is not counted",
     &[label("reason", "a reason of conditions and events")],
 );
-pub(super) const PLANS: About = About::counter(
+pub(crate) const PLANS: About = About::counter(
     "giveway_operator_plans_total",
     "Plans with victims that have ended",
     &[label("outcome", "`Completed`, `Cancelled`, `Failed`")],
 );
-pub(super) const WAITING: About = About::gauge(
+pub(crate) const WAITING: About = About::gauge(
     "giveway_operator_waiting_groups",
     "PodGroups with pending pods, counted every two seconds by the leader",
     &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
 );
-pub(super) const OLDEST: About = About::gauge(
+pub(crate) const OLDEST: About = About::gauge(
     "giveway_operator_oldest_waiting_group_age_seconds",
     "For how long the PodGroup of a class has waited that waits longest; 0 where none does",
     &[CLASS],
 );
-pub(super) const HELD: About =
+pub(crate) const HELD: About =
     About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
-pub(super) const SUBMITTED_TO_BOUND: About = About::histogram(
+pub(crate) const SUBMITTED_TO_BOUND: About = About::histogram(
     "giveway_operator_group_submitted_to_bound_seconds",
     "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",
     &[CLASS],
 );
-pub(super) const PLANNED_TO_BOUND: About = About::histogram(
+pub(crate) const PLANNED_TO_BOUND: About = About::histogram(
     "giveway_operator_planned_to_bound_seconds",
     "Time from a plan with victims until every placed pod was bound",
     &[PREEMPTOR_CLASS],
 );
-pub(super) const EVICTIONS: About = About::counter(
+pub(crate) const EVICTIONS: About = About::counter(
     "giveway_operator_evictions_total",
     "Pods whose eviction was accepted",
     &[
@@ -92,40 +93,40 @@ pub(super) const EVICTIONS: About = About::counter(
         label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
     ],
 );
-pub(super) const VIOLATIONS: About = About::counter(
+pub(crate) const VIOLATIONS: About = About::counter(
     "giveway_operator_budget_violations_total",
     "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, refused the eviction",
     &[PREEMPTOR_CLASS, VICTIM_CLASS],
 );
-pub(super) const GUARANTEED: About = About::counter(
+pub(crate) const GUARANTEED: About = About::counter(
     "giveway_operator_guaranteed_refusals_total",
     "How often a guaranteed PodDisruptionBudget prevented a preemption",
     &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was cancelled")],
 );
-pub(super) const UNREADABLE: About = About::counter(
+pub(crate) const UNREADABLE: About = About::counter(
     "giveway_operator_unreadable_objects_total",
     "Objects that could not be read, each time one appeared",
     &[label("kind", "their kind")],
 );
-pub(super) const CERTIFICATES: About = About::gauge(
+pub(crate) const CERTIFICATES: About = About::gauge(
     "giveway_operator_certificate_expiry_timestamp_seconds",
     "When the webhook's certificate and its authority expire, in seconds since 1970; of the leader, where the operator makes them",
     &[label("certificate", "`leaf`, `authority`")],
 );
-pub(super) const CRITICAL_WAITING: About =
+pub(crate) const CRITICAL_WAITING: About =
     About::gauge("giveway_operator_critical_addons_waiting", "Critical add-ons that are Unschedulable", &[]);
-pub(super) const RESCUES: About = About::counter(
+pub(crate) const RESCUES: About = About::counter(
     "giveway_operator_rescues_total",
     "Plans for critical add-ons",
     &[label("step", "step of the choice of a node, from `1` to `3`")],
 );
-pub(super) const RESCUE_SECONDS: About = About::histogram(
+pub(crate) const RESCUE_SECONDS: About = About::histogram(
     "giveway_operator_rescue_seconds",
     "Time from Unschedulable to bound of critical add-ons for which a pod was evicted",
     &[],
 );
-pub(super) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
-pub(super) const PASS_SECONDS: About = About::histogram(
+pub(crate) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
+pub(crate) const PASS_SECONDS: About = About::histogram(
     "giveway_operator_pass_duration_seconds",
     "Time of a pass, in which the operator applies changes, decides and requests calls; at least four passes are made in a second, also by \
      operators that do not lead, unless a pass takes longer",
@@ -136,24 +137,24 @@ const QUEUE: Label = label(
     "`inputs`: changes and answers that a pass left for the next one; calls to the API server that have not been sent: `evictions`, `plans`, \
      `groups`, `others`, `background` (no decision depends on them), `events`",
 );
-pub(super) const QUEUE_DEPTH: About =
+pub(crate) const QUEUE_DEPTH: About =
     About::gauge("giveway_operator_queue_depth", "Number of entries of a queue", &[QUEUE]);
-pub(super) const QUEUE_AGE: About = About::gauge(
+pub(crate) const QUEUE_AGE: About = About::gauge(
     "giveway_operator_queue_age_seconds",
     "For how long the oldest entry of a queue has been waiting; of `inputs`, for how long every pass has left some",
     &[QUEUE],
 );
-pub(super) const STATUSES_WAITING: About = About::gauge(
+pub(crate) const STATUSES_WAITING: About = About::gauge(
     "giveway_operator_statuses_waiting",
     "PodGroups whose status has changed and is not written yet, counted every two seconds by the leader",
     &[],
 );
-pub(super) const WATCH_EVENT_AGE: About = About::gauge(
+pub(crate) const WATCH_EVENT_AGE: About = About::gauge(
     "giveway_operator_watch_event_age_seconds",
     "Time since the watch of a kind delivered something. A kind whose objects do not change has an old event and a working watch",
     &[label("kind", "the kind that is watched")],
 );
-pub(super) const PREEMPTIONS: About = About::gauge(
+pub(crate) const PREEMPTIONS: About = About::gauge(
     "giveway_operator_preemptions_in_flight",
     "Plans with victims, and departures, by cause and stage, counted every two seconds by the leader",
     &[
@@ -161,12 +162,12 @@ pub(super) const PREEMPTIONS: About = About::gauge(
         label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Releasing`"),
     ],
 );
-pub(super) const EVICTED_NOT_BOUND: About = About::counter(
+pub(crate) const EVICTED_NOT_BOUND: About = About::counter(
     "giveway_operator_evicted_not_bound_total",
     "Plans that evicted pods and ended before every placed pod was bound, although their preemptor still exists",
     &[PREEMPTOR_CLASS],
 );
-pub(super) const REHEARSALS: About = About::counter(
+pub(crate) const REHEARSALS: About = About::counter(
     "giveway_operator_rehearsals_total",
     "Rehearsals of plans: dry runs of the calls that could be rejected, before the first eviction",
     &[label(
@@ -174,7 +175,7 @@ pub(super) const REHEARSALS: About = About::counter(
         "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota",
     )],
 );
-pub(super) const BANS: About = About::gauge(
+pub(crate) const BANS: About = About::gauge(
     "giveway_operator_bans",
     "Bans that are in force, after a rejected eviction or a pod that was not bound",
     &[label(
@@ -182,7 +183,7 @@ pub(super) const BANS: About = About::gauge(
         "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
     )],
 );
-pub(super) const BREAKERS: About = About::gauge(
+pub(crate) const BREAKERS: About = About::gauge(
     "giveway_operator_breakers_open",
     "Circuit breakers that are open: plans evicted pods, and their preemptors were not bound. Counted every two seconds by the leader",
     &[label(
@@ -191,6 +192,20 @@ pub(super) const BREAKERS: About = About::gauge(
          `cluster`: for any preemptor, or for one at a time",
     )],
 );
+
+/// Returns the upper limits of the buckets of a histogram, in seconds.
+pub(super) fn buckets(about: &About) -> Vec<f64> {
+    match *about {
+        DECISION_SECONDS => exponential_buckets(0.000_1, 4.0, 10).collect(),
+        PASS_SECONDS => exponential_buckets(0.001, 4.0, 9).collect(),
+        RESCUE_SECONDS => exponential_buckets(1.0, 2.0, 12).collect(),
+        REQUEST_SECONDS => vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+        // From one second to one day.
+        _ => {
+            vec![1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0]
+        }
+    }
+}
 
 /// All metrics of the operator, without those that every process has.
 pub const CATALOGUE: &[About] = &[

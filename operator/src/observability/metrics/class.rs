@@ -9,7 +9,14 @@ const MOST: usize = 32;
 
 /// A PriorityClass as a label value. Only [`KnownClasses::label`] creates it, so that the limit holds for every value.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClassLabel(pub(super) Arc<str>);
+pub struct ClassLabel(Arc<str>);
+
+impl ClassLabel {
+    /// Returns the label value.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// The classes that have a label value of their own.
 #[derive(Clone, Debug, Default)]

@@ -1,133 +1,30 @@
-//! Metrics of the operator. The number of values of each label is limited. Names and help texts are in the
-//! [`catalogue`].
+//! Metrics of the operator. The number of values of each label is limited. Names, labels, help texts and buckets are in the
+//! [`catalogue`]: a metric that is registered is one of its rows.
 
-mod catalogue;
+pub(crate) mod catalogue;
 mod class;
-mod internals;
 mod scraped;
+mod series;
 
 pub use catalogue::CATALOGUE;
 pub use class::ClassLabel;
-pub use internals::Rehearsal;
-pub use scraped::{Content, QueueName, Queued};
+pub use scraped::{Content, QueueName, Queued, Scraped};
 
 use class::KnownClasses;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
-use giveway_planner::Step;
+use giveway_crds::plan::{Cause, PlanState};
 use giveway_serving::metrics::{About, register_process};
-use internals::Internals;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
+use series::{Series, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CallLabels {
-    call: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestLabels {
-    verb: &'static str,
-    code: Cow<'static, str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct VerbLabels {
-    verb: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WaitingLabels {
-    reason: &'static str,
-    class: Arc<str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ModeLabels {
-    mode: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ClassLabels {
-    class: Arc<str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PreemptorLabels {
-    preemptor_class: Arc<str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct EvictionLabels {
-    preemptor_class: Arc<str>,
-    victim_class: Arc<str>,
-    cause: &'static str,
-    way: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ViolationLabels {
-    preemptor_class: Arc<str>,
-    victim_class: Arc<str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByLabels {
-    by: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct KindLabels {
-    kind: Cow<'static, str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct StepLabels {
-    step: i32,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CertificateLabels {
-    certificate: &'static str,
-}
-
-/// How a pod was evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Through the Eviction API.
-    Eviction,
-    /// By DELETE, because a PodDisruptionBudget that is not guaranteed refused the eviction.
-    Delete,
-}
-
-/// Which component prevented a preemption because of a guaranteed budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusedBy {
-    /// The planner: it found no plan.
-    Planner,
-    /// The Eviction API: a plan was cancelled.
-    EvictionApi,
-}
+/// The states of a Preemption in flight.
+const STAGES: [PlanState; 4] =
+    [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Releasing];
 
 /// What is pending at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -140,122 +37,93 @@ pub struct PendingGroups {
     pub held: usize,
 }
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
-
 /// All metrics. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    /// The metrics by name.
+    all: Arc<BTreeMap<&'static str, Series>>,
     classes: KnownClasses,
-    calls: Family<CallLabels, Counter>,
-    requests: Family<RequestLabels, Counter>,
-    request_seconds: Histograms<VerbLabels>,
-    outcomes: Family<ReasonLabels, Counter>,
-    plans: Family<OutcomeLabels, Counter>,
-    waiting: Family<WaitingLabels, Gauge>,
-    oldest: Family<ClassLabels, Gauge>,
-    /// The values that `waiting` and `oldest` show. A value that is not reported any more is set to 0.
+    /// The values that the metrics of pending PodGroups show. A value that is not reported any more is set to 0.
     shown: Arc<Mutex<PendingGroups>>,
-    held: Gauge,
-    submitted_to_bound: Histograms<ClassLabels>,
-    planned_to_bound: Histograms<PreemptorLabels>,
-    evictions: Family<EvictionLabels, Counter>,
-    violations: Family<ViolationLabels, Counter>,
-    guaranteed: Family<ByLabels, Counter>,
-    decisions: Histogram,
-    in_flight: Gauge,
-    unreadable: Family<KindLabels, Counter>,
-    leads: Gauge,
-    mode: Family<ModeLabels, Gauge>,
-    broken: Gauge,
-    broken_seconds: Family<KindLabels, Gauge<f64, AtomicU64>>,
-    /// The kinds for which `broken_seconds` has a value.
+    /// The kinds whose watch has been shown as failing.
     failing: Arc<Mutex<BTreeSet<Cow<'static, str>>>>,
-    certificates: Family<CertificateLabels, Gauge>,
-    critical_waiting: Gauge,
-    rescues: Family<StepLabels, Counter>,
-    rescue_seconds: Histogram,
-    tainted: Gauge,
-    limited_plans: Gauge,
-    internals: Internals,
+    /// What is computed at a scrape.
+    pub scraped: Scraped,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         register_process(&mut registry, &catalogue::BUILD, env!("CARGO_PKG_VERSION"));
-        let mut new = Registering(&mut registry);
-        let mut metrics = Self {
-            registry: Arc::default(),
+        let mut all = BTreeMap::new();
+        for about in CATALOGUE.iter().filter(|about| **about != catalogue::BUILD) {
+            let series = Series::new(about);
+            about.register(&mut registry, series.clone());
+            all.insert(about.name, series);
+        }
+        Self {
+            registry: Arc::new(registry),
+            all: Arc::new(all),
             classes: KnownClasses::default(),
-            calls: new.shown(&catalogue::CALLS, Family::default()),
-            requests: new.shown(&catalogue::REQUESTS, Family::default()),
-            request_seconds: new.shown(&catalogue::REQUEST_SECONDS, Family::new_with_constructor(of_a_request)),
-            outcomes: new.shown(&catalogue::OUTCOMES, Family::default()),
-            plans: new.shown(&catalogue::PLANS, Family::default()),
-            waiting: new.shown(&catalogue::WAITING, Family::default()),
-            oldest: new.shown(&catalogue::OLDEST, Family::default()),
             shown: Arc::default(),
-            held: new.shown(&catalogue::HELD, Gauge::default()),
-            submitted_to_bound: new.shown(&catalogue::SUBMITTED_TO_BOUND, Family::new_with_constructor(of_a_group)),
-            planned_to_bound: new.shown(&catalogue::PLANNED_TO_BOUND, Family::new_with_constructor(of_a_group)),
-            evictions: new.shown(&catalogue::EVICTIONS, Family::default()),
-            violations: new.shown(&catalogue::VIOLATIONS, Family::default()),
-            guaranteed: new.shown(&catalogue::GUARANTEED, Family::default()),
-            decisions: new.shown(&catalogue::DECISION_SECONDS, Histogram::new(exponential_buckets(0.000_1, 4.0, 10))),
-            in_flight: new.shown(&catalogue::IN_FLIGHT, Gauge::default()),
-            unreadable: new.shown(&catalogue::UNREADABLE, Family::default()),
-            leads: new.shown(&catalogue::LEADER, Gauge::default()),
-            mode: new.shown(&catalogue::MODE, Family::default()),
-            broken: new.shown(&catalogue::WATCHES_BROKEN, Gauge::default()),
-            broken_seconds: new.shown(&catalogue::WATCH_BROKEN, Family::default()),
             failing: Arc::default(),
-            certificates: new.shown(&catalogue::CERTIFICATES, Family::default()),
-            critical_waiting: new.shown(&catalogue::CRITICAL_WAITING, Gauge::default()),
-            rescues: new.shown(&catalogue::RESCUES, Family::default()),
-            rescue_seconds: new.shown(&catalogue::RESCUE_SECONDS, Histogram::new(exponential_buckets(1.0, 2.0, 12))),
-            tainted: new.shown(&catalogue::TAINTED, Gauge::default()),
-            limited_plans: new.shown(&catalogue::LIMITED_PLANS, Gauge::default()),
-            internals: Internals::new(&mut new),
-        };
-        metrics.registry = Arc::new(registry);
-        metrics
+            scraped: Scraped::default(),
+        }
     }
-}
-
-/// Registers metrics as they are created.
-struct Registering<'a>(&'a mut Registry);
-
-impl Registering<'_> {
-    fn shown<M: Metric + Clone>(&mut self, about: &About, metric: M) -> M {
-        about.register(self.0, metric.clone());
-        metric
-    }
-}
-
-fn of_a_request() -> Histogram {
-    Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
-}
-
-/// Buckets from one second to one day.
-fn of_a_group() -> Histogram {
-    Histogram::new([
-        1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0,
-    ])
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl Metrics {
     /// Returns the metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
-        self.internals.refresh(Instant::now());
+        let now = Instant::now();
+        for Content { queue, depth, age } in self.scraped.queues(now) {
+            self.set(&catalogue::QUEUE_DEPTH, &[queue.as_str()], depth);
+            self.set_time(&catalogue::QUEUE_AGE, &[queue.as_str()], age);
+        }
+        for (kind, age) in self.scraped.watches(now) {
+            self.set_time(&catalogue::WATCH_EVENT_AGE, &[kind], age);
+        }
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
+    }
+
+    /// Changes a value of a metric. `labels` are the values of its labels, in the order of the catalogue.
+    fn change(&self, about: &About, labels: &[&str], change: impl FnOnce(&mut Value)) {
+        if let Some(series) = self.all.get(about.name) {
+            series.change(labels, change);
+        }
+    }
+
+    /// Adds one to a counter.
+    pub fn count(&self, about: &About, labels: &[&str]) {
+        self.change(about, labels, |value| {
+            if let Value::Count(count) = value {
+                *count += 1;
+            }
+        });
+    }
+
+    /// Sets a gauge to a number.
+    pub fn set(&self, about: &About, labels: &[&str], number: impl TryInto<i64>) {
+        let number = number.try_into().unwrap_or(i64::MAX);
+        self.change(about, labels, |value| *value = Value::Number(number));
+    }
+
+    /// Sets a gauge to a time in seconds.
+    pub fn set_time(&self, about: &About, labels: &[&str], time: Duration) {
+        self.change(about, labels, |value| *value = Value::Seconds(time.as_secs_f64()));
+    }
+
+    /// Adds a time to a histogram.
+    pub fn observe(&self, about: &About, labels: &[&str], took: Duration) {
+        self.change(about, labels, |value| {
+            if let Value::Histogram(histogram) = value {
+                histogram.observe(took.as_secs_f64());
+            }
+        });
     }
 
     /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
@@ -263,60 +131,31 @@ impl Metrics {
         self.classes.label(name, exists)
     }
 
-    /// Counts a call to the API server.
-    pub fn call(&self, call: &'static str, ok: bool) {
-        self.calls.get_or_create(&CallLabels { call, result: if ok { "ok" } else { "error" } }).inc();
-    }
-
-    /// Counts a request, with the status code and the duration; `code` is `None` if there was no response.
-    pub fn requested(&self, verb: &'static str, code: Option<u16>, took: Duration) {
-        let code = code.map_or(Cow::Borrowed("none"), |code| Cow::Owned(code.to_string()));
-        self.requests.get_or_create(&RequestLabels { verb, code }).inc();
-        self.request_seconds.get_or_create(&VerbLabels { verb }).observe(took.as_secs_f64());
-    }
-
     /// Counts a decision or the end of a plan.
     pub fn outcome(&self, reason: Reason) {
-        self.outcomes.get_or_create(&ReasonLabels { reason: reason.as_str() }).inc();
-    }
-
-    /// Counts a plan with victims that has ended.
-    pub fn planned(&self, outcome: Reason) {
-        self.plans.get_or_create(&OutcomeLabels { outcome: outcome.as_str() }).inc();
-    }
-
-    /// Records how long it took until all pods of a plan were bound.
-    pub fn plan_bound_after(&self, preemptor: &ClassLabel, took: Duration) {
-        let labels = PreemptorLabels { preemptor_class: Arc::clone(&preemptor.0) };
-        self.planned_to_bound.get_or_create(&labels).observe(took.as_secs_f64());
-    }
-
-    /// Records how long it took until a PodGroup was scheduled for the first time.
-    pub fn group_bound_after(&self, class: &ClassLabel, took: Duration) {
-        let labels = ClassLabels { class: Arc::clone(&class.0) };
-        self.submitted_to_bound.get_or_create(&labels).observe(took.as_secs_f64());
+        self.count(&catalogue::OUTCOMES, &[reason.as_str()]);
     }
 
     /// Counts an accepted eviction for a preemptor of this class. `None` means that the pod was evicted because its
-    /// whole PodGroup is disrupted.
-    pub fn evicted(&self, preemptor: Option<&ClassLabel>, victim: &ClassLabel, way: Way) {
-        let preemptor_class = preemptor.map_or_else(|| "none".into(), |class| Arc::clone(&class.0));
-        let (cause, victim_class) = (if preemptor.is_some() { "plan" } else { "departure" }, Arc::clone(&victim.0));
-        if way == Way::Delete {
-            let (preemptor_class, victim_class) = (Arc::clone(&preemptor_class), Arc::clone(&victim_class));
-            self.violations.get_or_create(&ViolationLabels { preemptor_class, victim_class }).inc();
+    /// whole PodGroup is disrupted. `forced`: by DELETE, because a PodDisruptionBudget that is not guaranteed refused the eviction.
+    pub fn evicted(&self, preemptor: Option<&ClassLabel>, victim: &ClassLabel, forced: bool) {
+        let cause = if preemptor.is_some() { "plan" } else { "departure" };
+        let (preemptor, victim) = (preemptor.map_or("none", ClassLabel::as_str), victim.as_str());
+        if forced {
+            self.count(&catalogue::VIOLATIONS, &[preemptor, victim]);
         }
-        let way = if way == Way::Delete { "delete" } else { "eviction" };
-        self.evictions.get_or_create(&EvictionLabels { preemptor_class, victim_class, cause, way }).inc();
+        let way = if forced { "delete" } else { "eviction" };
+        self.count(&catalogue::EVICTIONS, &[preemptor, victim, cause, way]);
     }
 
-    /// Counts a preemption that was prevented by a guaranteed budget.
-    pub fn guaranteed(&self, by: RefusedBy) {
-        let by = match by {
-            RefusedBy::Planner => "planner",
-            RefusedBy::EvictionApi => "eviction_api",
-        };
-        self.guaranteed.get_or_create(&ByLabels { by }).inc();
+    /// Sets the number of Preemptions in flight by cause and state.
+    pub fn preemptions(&self, numbers: &BTreeMap<(&'static str, PlanState), usize>) {
+        for cause in Cause::ALL.map(Cause::as_str) {
+            for state in STAGES {
+                let number = numbers.get(&(cause, state)).copied().unwrap_or_default();
+                self.set(&catalogue::PREEMPTIONS, &[cause, state.as_str()], number);
+            }
+        }
     }
 
     /// Sets the number and the age of pending PodGroups, and the number of gated pods.
@@ -324,72 +163,21 @@ impl Metrics {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let removed = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
         for ((reason, class), number) in removed.chain(&now.groups) {
-            let labels = WaitingLabels { reason: reason.as_str(), class: Arc::clone(&class.0) };
-            self.waiting.get_or_create(&labels).set(*number);
+            self.set(&catalogue::WAITING, &[reason.as_str(), class.as_str()], *number);
         }
         let removed = shown.oldest.keys().filter(|class| !now.oldest.contains_key(*class)).map(|class| (class, &0));
         for (class, age) in removed.chain(&now.oldest) {
-            self.oldest.get_or_create(&ClassLabels { class: Arc::clone(&class.0) }).set(*age);
+            self.set(&catalogue::OLDEST, &[class.as_str()], *age);
         }
-        self.held.set(count(now.held));
+        self.set(&catalogue::HELD, &[], now.held);
         *shown = now;
-    }
-
-    /// Records how long a decision took.
-    pub fn decided(&self, took: Duration) {
-        self.decisions.observe(took.as_secs_f64());
-    }
-
-    /// Sets how many decisions are in flight.
-    pub fn in_flight(&self, number: usize) {
-        self.in_flight.set(count(number));
-    }
-
-    /// Sets the number of pending critical add-ons.
-    pub fn critical_waiting(&self, number: usize) {
-        self.critical_waiting.set(count(number));
-    }
-
-    /// Counts a plan for a critical add-on.
-    pub fn rescued(&self, step: Step) {
-        self.rescues.get_or_create(&StepLabels { step: step.number() }).inc();
-    }
-
-    /// Records how long a critical add-on was Unschedulable before it was bound.
-    pub fn bound_after(&self, took: Duration) {
-        self.rescue_seconds.observe(took.as_secs_f64());
-    }
-
-    /// Sets how many plans are delayed by the limits on evictions per minute.
-    pub fn limited_plans(&self, number: usize) {
-        self.limited_plans.set(count(number));
-    }
-
-    /// Sets how many nodes have Giveway's taint.
-    pub fn tainted_nodes(&self, number: usize) {
-        self.tainted.set(count(number));
-    }
-
-    /// Counts an object that could not be parsed.
-    pub fn unreadable(&self, kind: &'static str) {
-        self.unreadable.get_or_create(&KindLabels { kind: kind.into() }).inc();
     }
 
     /// Sets the current mode.
     pub fn mode(&self, now: Mode) {
         for mode in Mode::ALL {
-            self.mode.get_or_create(&ModeLabels { mode: mode.as_str() }).set(i64::from(mode == now));
+            self.set(&catalogue::MODE, &[mode.as_str()], i64::from(mode == now));
         }
-    }
-
-    /// Sets whether this process is the leader.
-    pub fn leads(&self, leads: bool) {
-        self.leads.set(i64::from(leads));
-    }
-
-    /// Sets whether a watch has been failing for so long that no decisions are made.
-    pub fn watches_broken(&self, broken: bool) {
-        self.broken.set(i64::from(broken));
     }
 
     /// Shows for how long the watches of some kinds have been failing. The watches of all other kinds work.
@@ -397,7 +185,7 @@ impl Metrics {
         let mut shown = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = shown.iter().filter(|kind| !failing.contains_key(*kind)).map(|kind| (kind, Duration::ZERO));
         for (kind, time) in whole.chain(failing.iter().map(|(kind, time)| (kind, *time))) {
-            self.broken_seconds.get_or_create(&KindLabels { kind: kind.clone() }).set(time.as_secs_f64());
+            self.set_time(&catalogue::WATCH_BROKEN, &[&**kind], time);
         }
         shown.extend(failing.into_keys());
     }
@@ -406,7 +194,7 @@ impl Metrics {
     pub fn certificates(&self, leaf: Option<jiff::Timestamp>, authority: Option<jiff::Timestamp>) {
         for (certificate, until) in [("leaf", leaf), ("authority", authority)] {
             if let Some(until) = until {
-                self.certificates.get_or_create(&CertificateLabels { certificate }).set(until.as_second());
+                self.set(&catalogue::CERTIFICATES, &[certificate], until.as_second());
             }
         }
     }
@@ -415,36 +203,26 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giveway_serving::metrics::{PROCESS, classic, differences};
+    use giveway_serving::metrics::{MetricKind, PROCESS, classic, differences};
 
     /// Returns metrics in which every label has a value.
     fn used() -> Metrics {
         let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
         let class = metrics.class(Some("high"), |_| true);
-        metrics.call("evict", true);
-        metrics.mode(Mode::Observe);
-        metrics.requested("create", Some(201), second);
-        metrics.outcome(Reason::Planned);
-        metrics.planned(Reason::Completed);
-        metrics.plan_bound_after(&class, second);
-        metrics.group_bound_after(&class, second);
-        metrics.evicted(Some(&class), &class, Way::Delete);
-        metrics.guaranteed(RefusedBy::Planner);
+        // Each counter and histogram has one value, and each gauge, too.
+        for about in CATALOGUE {
+            let labels = vec![class.as_str(); about.labels.len()];
+            match about.kind {
+                MetricKind::Counter => metrics.count(about, &labels),
+                MetricKind::Gauge => metrics.set(about, &labels, 1),
+                MetricKind::Histogram => metrics.observe(about, &labels, second),
+            }
+        }
         metrics.waits(PendingGroups {
             groups: [((Reason::Unschedulable, class.clone()), 2)].into(),
             oldest: [(class, 7)].into(),
             held: 5,
         });
-        metrics.rescued(Step::Any);
-        metrics.unreadable("Pod");
-        metrics.watches_failing([("Pod".into(), second)].into());
-        metrics.certificates(Some(jiff::Timestamp::UNIX_EPOCH), None);
-        metrics.observed("Pod", Instant::now());
-        metrics.preemptions(&BTreeMap::new());
-        metrics.evicted_not_bound(&metrics.class(Some("high"), |_| true));
-        metrics.rehearsed(Rehearsal::Passed);
-        metrics.bans(0, 0);
-        metrics.breakers(0, 0, false);
         metrics
     }
 
@@ -470,9 +248,10 @@ mod tests {
 
     #[test]
     fn a_forced_eviction_is_a_violation_and_a_departure_has_no_preemptor() {
-        let metrics = used();
-        let class = metrics.class(Some("low"), |_| true);
-        metrics.evicted(None, &class, Way::Eviction);
+        let metrics = Metrics::default();
+        let [high, class] = ["high", "low"].map(|name| metrics.class(Some(name), |_| true));
+        metrics.evicted(Some(&high), &high, true);
+        metrics.evicted(None, &class, false);
         let text = metrics.encode();
         for line in [
             r#"giveway_operator_evictions_total{preemptor_class="high",victim_class="high",cause="plan",way="delete"} 1"#,
@@ -482,5 +261,68 @@ mod tests {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
         assert_eq!(text.matches("giveway_operator_budget_violations_total{").count(), 1, "{text}");
+    }
+
+    /// Expects lines in what a scraper gets.
+    fn expect(metrics: &Metrics, lines: &[&str]) {
+        let text = metrics.encode();
+        for line in lines {
+            assert!(text.lines().any(|there| there == *line), "{line} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_shown_with_what_is_in_it_at_the_scrape() {
+        let metrics = Metrics::default();
+        let queued = metrics.scraped.queued(QueueName::Background, Instant::now());
+        expect(&metrics, &[r#"giveway_operator_queue_depth{queue="background"} 1"#]);
+        drop(queued);
+        expect(
+            &metrics,
+            &[
+                r#"giveway_operator_queue_depth{queue="background"} 0"#,
+                r#"giveway_operator_queue_age_seconds{queue="background"} 0.0"#,
+                r#"giveway_operator_queue_depth{queue="inputs"} 0"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn preemptions_are_shown_by_cause_and_stage_and_those_that_have_ended_as_zero() {
+        let metrics = Metrics::default();
+        let evicting = r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="Evicting"}"#;
+        metrics.preemptions(&[((Cause::Preemptor.as_str(), PlanState::Evicting), 2)].into());
+        expect(
+            &metrics,
+            &[
+                &format!("{evicting} 2"),
+                r#"giveway_operator_preemptions_in_flight{cause="PartiallyScheduled",stage="Planned"} 0"#,
+            ],
+        );
+        metrics.preemptions(&BTreeMap::new());
+        expect(&metrics, &[&format!("{evicting} 0")]);
+    }
+
+    #[test]
+    fn values_are_shown_as_they_were_set() {
+        let metrics = Metrics::default();
+        metrics.count(&catalogue::REHEARSALS, &["rejected"]);
+        metrics.count(&catalogue::REHEARSALS, &["rejected"]);
+        metrics.count(&catalogue::REHEARSALS, &["passed"]);
+        metrics.set(&catalogue::BANS, &["victim"], 3);
+        metrics.set_time(&catalogue::WATCH_BROKEN, &["Pod"], Duration::from_millis(1500));
+        metrics.set(&catalogue::STATUSES_WAITING, &[], 7);
+        metrics.observe(&catalogue::PASS_SECONDS, &[], Duration::from_millis(2));
+        expect(
+            &metrics,
+            &[
+                r#"giveway_operator_rehearsals_total{outcome="rejected"} 2"#,
+                r#"giveway_operator_rehearsals_total{outcome="passed"} 1"#,
+                r#"giveway_operator_bans{ban="victim"} 3"#,
+                r#"giveway_operator_watch_broken_seconds{kind="Pod"} 1.5"#,
+                "giveway_operator_statuses_waiting 7",
+                r#"giveway_operator_pass_duration_seconds_bucket{le="0.004"} 1"#,
+            ],
+        );
     }
 }

@@ -56,7 +56,7 @@ pub struct Content {
 
 /// The state that scrapes are computed from. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scraped(Arc<Mutex<ScrapedState>>);
+pub struct Scraped(Arc<Mutex<ScrapedState>>);
 
 #[derive(Debug, Default)]
 struct ScrapedState {
@@ -94,7 +94,7 @@ impl Scraped {
     }
 
     /// Adds an entry to a queue.
-    pub(super) fn queued(&self, queue: QueueName, now: Instant) -> Queued {
+    pub fn queued(&self, queue: QueueName, now: Instant) -> Queued {
         let mut state = self.lock();
         state.added += 1;
         let entry = (now, state.added);
@@ -103,19 +103,19 @@ impl Scraped {
     }
 
     /// Sets the number of inputs that are left when a pass begins.
-    pub(super) fn inputs_left(&self, number: usize, now: Instant) {
+    pub fn inputs_left(&self, number: usize, now: Instant) {
         let mut state = self.lock();
         state.inputs = number;
         state.backlog = (number > 0).then(|| state.backlog.unwrap_or(now));
     }
 
     /// Records that the watch of a kind delivered something.
-    pub(super) fn observed(&self, kind: &'static str, now: Instant) {
+    pub fn observed(&self, kind: &'static str, now: Instant) {
         self.lock().observed.insert(kind, now);
     }
 
     /// Returns the content of all queues.
-    pub(super) fn queues(&self, now: Instant) -> Vec<Content> {
+    pub fn queues(&self, now: Instant) -> Vec<Content> {
         let state = self.lock();
         let content = |queue: QueueName| {
             let (depth, oldest) = match (queue, state.calls.get(&queue)) {
@@ -129,7 +129,7 @@ impl Scraped {
     }
 
     /// Returns how long ago the watch of each kind delivered something.
-    pub(super) fn watches(&self, now: Instant) -> BTreeMap<&'static str, Duration> {
+    pub fn watches(&self, now: Instant) -> BTreeMap<&'static str, Duration> {
         self.lock().observed.iter().map(|(kind, at)| (*kind, now.saturating_duration_since(*at))).collect()
     }
 }
