@@ -7,7 +7,7 @@
 
 mod views;
 
-pub use views::{BreakersView, Leader, LimitsView, Operator, QueueView, WatchView, departures, plans, waiting};
+pub use views::{departures, plans, waiting};
 
 use crate::messages::input::Input;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -62,7 +62,7 @@ struct Entries {
 }
 
 /// Returns the line of a section.
-fn line(dump: &'static str, time: &Time, content: impl Serialize) -> String {
+pub fn line(dump: &'static str, time: &Time, content: impl Serialize) -> String {
     let line = serde_json::to_string(&Section { dump, time, content });
     line.unwrap_or_else(|error| json!({"dump": dump, "error": error.to_string()}).to_string())
 }

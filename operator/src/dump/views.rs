@@ -1,6 +1,6 @@
 //! What a dump shows of each part of the operator. Names are in full and texts are cut, so that no entry is long.
 
-use super::{cut, line, section};
+use super::{cut, section};
 use crate::clock::Clock;
 use crate::departures::Departures;
 use crate::departures::view::DepartureView;
@@ -9,140 +9,12 @@ use crate::preemption::queue::PendingPreemptor;
 use giveway_crds::plan::{PlanState, StoredPlan, StoredVictim};
 use giveway_planner::Preemptor;
 use giveway_planner::model::Cluster;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Maximum number of units that the entry of a plan names.
 const MOST_UNITS: usize = 10;
-
-/// The section `operator`. It has no entries whose number could grow.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Operator {
-    /// Whether this process leads.
-    pub leader: Leader,
-    /// The mode.
-    pub mode: &'static str,
-    /// Why no pod may be evicted now, as the beginning of a sentence.
-    pub restraint: Option<String>,
-    /// The limits on evictions and calls.
-    pub limits: LimitsView,
-    /// Number of plans in flight, with and without victims.
-    pub plans: usize,
-    /// Number of pods for which plans have reserved capacity.
-    pub reservations: usize,
-    /// Number of bans: placements that kube-scheduler did not bind, and victims whose eviction was rejected.
-    pub bans: usize,
-    /// The open circuit breakers.
-    pub breakers: BreakersView,
-    /// Number of critical add-ons that are Unschedulable.
-    pub critical_addons_waiting: usize,
-    /// Number of PodGroups whose status is not written yet.
-    pub statuses_waiting: usize,
-    /// The queues, by name.
-    pub queues: BTreeMap<&'static str, QueueView>,
-    /// The watches, by kind.
-    pub watches: BTreeMap<String, WatchView>,
-    /// The watch because of which nothing is decided, as a sentence.
-    pub broken_watch: Option<String>,
-}
-
-/// Whether a process leads, and what it has done to begin.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Leader {
-    /// The identity of the process, which is `status.term` of the Preemptions of its term.
-    pub term: String,
-    /// For how many seconds it may still write; absent if it does not lead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_seconds: Option<u64>,
-    /// True if everything that it watches has been listed; a standby does not watch the stored plans.
-    pub synced: bool,
-    /// True if it has resumed the plans of the earlier leader.
-    pub resumed: bool,
-}
-
-/// The limits on evictions and calls.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LimitsView {
-    /// Maximum number of evictions per minute in a namespace.
-    pub evictions_per_minute_per_namespace: Option<u32>,
-    /// Maximum number of evictions per minute in the cluster.
-    pub evictions_per_minute_per_cluster: Option<u32>,
-    /// Number of evictions in the last minute; 0 without a limit per minute.
-    pub evictions_in_the_last_minute: usize,
-    /// Maximum number of evictions per second.
-    pub evictions_per_second: u32,
-    /// Maximum number of calls in flight, without evictions.
-    pub concurrent_calls: u32,
-}
-
-/// The open circuit breakers.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BreakersView {
-    /// Number of preemptors with an open breaker.
-    pub preemptors: usize,
-    /// Number of namespaces with an open breaker.
-    pub namespaces: usize,
-    /// True if the breaker of the cluster is open.
-    pub cluster: bool,
-}
-
-/// A queue.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QueueView {
-    /// Number of entries.
-    pub depth: usize,
-    /// For how many seconds the oldest entry has been waiting.
-    pub age_seconds: u64,
-}
-
-/// A watch.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WatchView {
-    /// How many seconds ago it last delivered something; absent if it never did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub event_age_seconds: Option<u64>,
-    /// For how many seconds it has been failing; absent if it works.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub broken_seconds: Option<u64>,
-}
-
-impl Operator {
-    /// Returns the line of the section `operator`.
-    pub fn line(&self, clock: Clock) -> String {
-        line("operator", &clock.time(), self)
-    }
-}
-
-/// A plan in flight.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PlanEntry<'a> {
-    name: &'a str,
-    preemptor: String,
-    priority: i32,
-    cause: &'static str,
-    state: &'static str,
-    /// The last state that the API server has confirmed.
-    stored: Option<&'static str>,
-    waits_for: &'static str,
-    message: String,
-    age_seconds: Option<i64>,
-    members: usize,
-    bound: usize,
-    victims: usize,
-    evicted: usize,
-    terminated: usize,
-    refused: usize,
-    units: Vec<String>,
-    resumed: bool,
-}
 
 /// Returns what a plan waits for.
 fn waits_for(flight: &Flight) -> &'static str {
@@ -173,26 +45,35 @@ fn unit(unit: &StoredVictim) -> String {
     format!("{}/{}/{}", unit.kind.to_lowercase(), unit.namespace, unit.name)
 }
 
-fn plan<'a>(flight: &'a Flight, cluster: &Cluster, clock: Clock) -> PlanEntry<'a> {
-    PlanEntry {
-        name: &flight.plan.id,
-        preemptor: flight.preemptor.to_string(),
-        priority: flight.priority,
-        cause: flight.plan.cause.as_str(),
-        state: flight.plan.state.as_str(),
-        stored: flight.stored.map(PlanState::as_str),
-        waits_for: waits_for(flight),
-        message: cut(&flight.message_with_limit()),
-        age_seconds: age(&flight.plan, clock),
-        members: flight.members.len(),
-        bound: flight.bound(cluster),
-        victims: flight.victims.len(),
-        evicted: flight.victims.iter().filter(|victim| victim.accepted).count(),
-        terminated: flight.removed_victims(cluster),
-        refused: flight.refused.len(),
-        units: flight.plan.victims.iter().take(MOST_UNITS).map(unit).collect(),
-        resumed: flight.resumed,
+/// Returns an entry without the fields that are not known.
+fn known(mut entry: Value) -> Value {
+    if let Value::Object(fields) = &mut entry {
+        fields.retain(|_, value| !value.is_null());
     }
+    entry
+}
+
+fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
+    json!({
+        "name": flight.plan.id,
+        "preemptor": flight.preemptor.to_string(),
+        "priority": flight.priority,
+        "cause": flight.plan.cause.as_str(),
+        "state": flight.plan.state.as_str(),
+        // The last state that the API server has confirmed.
+        "stored": flight.stored.map(PlanState::as_str),
+        "waitsFor": waits_for(flight),
+        "message": cut(&flight.message_with_limit()),
+        "ageSeconds": age(&flight.plan, clock),
+        "members": flight.members.len(),
+        "bound": flight.bound(cluster),
+        "victims": flight.victims.len(),
+        "evicted": flight.victims.iter().filter(|victim| victim.accepted).count(),
+        "terminated": flight.removed_victims(cluster),
+        "refused": flight.refused.len(),
+        "units": flight.plan.victims.iter().take(MOST_UNITS).map(unit).collect::<Vec<_>>(),
+        "resumed": flight.resumed,
+    })
 }
 
 /// Returns the line of the section `plans`: the plans in flight, the oldest first.
@@ -202,63 +83,24 @@ pub fn plans(flights: &Flights, cluster: &Cluster, clock: Clock) -> String {
     section("plans", &clock.time(), all.into_iter().map(|flight| plan(flight, cluster, clock)))
 }
 
-/// A departure.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DepartureEntry<'a> {
-    name: &'a str,
-    pod_group: String,
-    cause: &'static str,
-    stage: &'static str,
-    age_seconds: Option<i64>,
-    pods: usize,
-    evicted: usize,
-    refused: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refusal: Option<String>,
-}
-
-fn departure(view: DepartureView<'_>, clock: Clock) -> DepartureEntry<'_> {
-    DepartureEntry {
-        name: &view.plan.id,
-        pod_group: view.group.to_string(),
-        cause: view.plan.cause.as_str(),
-        stage: view.stage.as_str(),
-        age_seconds: age(view.plan, clock),
-        pods: view.pods,
-        evicted: view.evicted,
-        refused: view.refused,
-        refusal: view.refusal.as_deref().map(cut),
-    }
+fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
+    known(json!({
+        "name": view.plan.id,
+        "podGroup": view.group.to_string(),
+        "cause": view.plan.cause.as_str(),
+        "stage": view.stage.as_str(),
+        "ageSeconds": age(view.plan, clock),
+        "pods": view.pods,
+        "evicted": view.evicted,
+        "refused": view.refused,
+        "refusal": view.refusal.as_deref().map(cut),
+    }))
 }
 
 /// Returns the line of the section `departures`.
 pub fn departures(departures: &Departures, clock: Clock) -> String {
     let all: Vec<DepartureView<'_>> = departures.views().collect();
-    section("departures", &clock.time(), all.into_iter().map(|view| departure(view, clock)))
-}
-
-/// A preemptor without a plan.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WaitingEntry {
-    preemptor: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    /// Number of failed plans in a row.
-    failures: u32,
-    /// Number of plans in a row that were cancelled because an eviction was refused or rejected.
-    refusals: u32,
-    /// In how many seconds the next plan may be made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retried_in_seconds: Option<u64>,
-    /// For how many seconds other preemptors come first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    others_first_seconds: Option<u64>,
-    /// Number of pods that are excluded as victims for this preemptor, besides those with a ban.
-    excluded_victims: usize,
+    section("departures", &clock.time(), all.iter().map(|view| departure(view, clock)))
 }
 
 /// Returns for how many seconds a time has not come; `None` if it has.
@@ -266,18 +108,19 @@ fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }
 
-fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> WaitingEntry {
+fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> Value {
     let lasts = |until: &&Instant| **until > now;
-    WaitingEntry {
-        preemptor: preemptor.to_string(),
-        reason: waiting.wait_reason.as_ref().map(|wait| wait.reason.as_str()),
-        message: waiting.wait_reason.as_ref().map(|wait| cut(&wait.message)),
-        failures: waiting.failures,
-        refusals: waiting.refusals,
-        retried_in_seconds: left(waiting.not_before, now),
-        others_first_seconds: left(waiting.disruption_back_off, now),
-        excluded_victims: waiting.excluded_victims.values().filter(lasts).count(),
-    }
+    known(json!({
+        "preemptor": preemptor.to_string(),
+        "reason": waiting.wait_reason.as_ref().map(|wait| wait.reason.as_str()),
+        "message": waiting.wait_reason.as_ref().map(|wait| cut(&wait.message)),
+        "failures": waiting.failures,
+        "refusals": waiting.refusals,
+        "retriedInSeconds": left(waiting.not_before, now),
+        "othersFirstSeconds": left(waiting.disruption_back_off, now),
+        // Besides the pods with a ban.
+        "excludedVictims": waiting.excluded_victims.values().filter(lasts).count(),
+    }))
 }
 
 /// Returns the line of the section `waiting`: the preemptors without a plan, those that back off first.
@@ -291,7 +134,6 @@ pub fn waiting(preemptors: &BTreeMap<Preemptor, PendingPreemptor>, clock: Clock)
 mod tests {
     use super::*;
     use giveway_planner::model::ObjectKey;
-    use serde_json::{Value, json};
     use std::time::Duration;
 
     fn group(name: &str) -> Preemptor {
