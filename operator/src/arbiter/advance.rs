@@ -19,24 +19,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Returns the PodGroup of a preemptor; `None` for a single pod.
-fn group_of(preemptor: &Preemptor) -> Option<&ObjectKey> {
-    match preemptor {
-        Preemptor::Group(key) => Some(key),
-        Preemptor::Pod(_) => None,
-    }
-}
-
 impl Arbiter {
     pub(super) fn launch(&mut self, mut flight: Flight) {
         if self.restraint.rates.most().limits() {
             flight.ration = Some(BTreeSet::new());
         }
         for victim in &flight.plan.victims {
-            let group = match victim.kind.as_str() {
-                "PodGroup" => Some(ObjectKey::new(&victim.namespace, &victim.name)),
-                _ => self.group_key(&ObjectKey::new(&victim.namespace, &victim.name)),
-            };
+            let group = self.group_of_unit(victim);
             self.statuses.dirty.extend(group);
         }
         if let Preemptor::Group(key) = &flight.preemptor {
@@ -44,8 +33,8 @@ impl Arbiter {
             if flight.evicts() {
                 self.statuses.last_plans.remove(key);
             }
-            self.statuses.dirty.insert(key.clone());
         }
+        self.statuses.touch(&flight.preemptor);
         self.preemption.planned(&flight.preemptor);
         self.plans.flights.insert(flight, &mut self.model.cluster);
         self.model.version += 1;
@@ -75,7 +64,7 @@ impl Arbiter {
         self.expire_reservations(clock.now);
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
         let (mut spent, mut reads_lease) = (Duration::ZERO, false);
-        self.statuses.dirty.extend(self.plans.flights.awake().filter_map(group_of).cloned());
+        self.plans.flights.awake().for_each(|preemptor| self.statuses.touch(preemptor));
         // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
         // sorted by ascending priority, the youngest first.
         let mut order: Vec<Preemptor> = self.plans.flights.take_due(clock.now);
@@ -155,7 +144,7 @@ impl Arbiter {
             self.plans.flights.advanced(&preemptor, had_effect || depends, clock.now);
             // The status does not depend on the time alone.
             if had_effect {
-                self.statuses.dirty.extend(group_of(&preemptor).cloned());
+                self.statuses.touch(&preemptor);
             }
             self.tell_victims(&preemptor);
             for command in advance.commands {
@@ -219,7 +208,7 @@ impl Arbiter {
                 self.drop_own_plan(&key, "The PodGroup is preempted, so all its pods are evicted.");
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
-            let group = if whole { Some(key) } else { self.group_key(&key) };
+            let group = self.group_of_unit(victim);
             // The status of a PodGroup with a departure already shows the cause.
             if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.statuses.dirty.insert(group.clone());

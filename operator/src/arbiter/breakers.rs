@@ -111,7 +111,7 @@ impl Arbiter {
                 shared.find_map(|(scope, breaker)| self.stopped_by_shared(scope, breaker, preemptor, clock))?
             }
         };
-        Some(WaitReason { reason: Reason::CircuitBreakerOpen, message })
+        Some(WaitReason::new(Reason::CircuitBreakerOpen, message))
     }
 
     /// Returns why the breaker of the cluster or of a namespace permits no plan with evictions for a preemptor now; `None` if it permits one.

@@ -44,141 +44,126 @@ impl Arbiter {
         let is_present = |preemptor: &Preemptor| present.contains(preemptor) || self.plans.flights.contains(preemptor);
         self.preemption.waiting.retain(|preemptor, waiting| {
             let waits = is_present(preemptor) || waiting.not_before.is_some_and(|until| until > clock.now);
-            if !waits
-                && waiting.wait_reason.take().is_some()
-                && let Preemptor::Group(key) = preemptor
-            {
+            if !waits && waiting.wait_reason.take().is_some() {
                 // The status of the PodGroup still shows the old reason.
-                self.statuses.dirty.insert(key.clone());
+                self.statuses.touch(preemptor);
             }
             // While kube-scheduler tries to schedule the preemptor, it is not in our queue. What is remembered about it is kept meanwhile.
             waits || (waiting.remembers(clock.now) && self.model.uid_of(preemptor).is_some())
         });
         self.preemption.observed.retain(is_present);
-        let off = self.restraint.switch.mode() == Mode::Off;
         let mut in_flight = None;
         for preemptor in order {
-            if off {
-                self.set_wait_reason(&preemptor, Some(Self::off_reason()), clock.now);
-                continue;
+            match self.obstacle(&preemptor, clock) {
+                None => self.decide_one(&preemptor, &mut in_flight, start, clock),
+                Some((wait_reason, again)) => {
+                    if wait_reason.is_some() {
+                        self.set_wait_reason(&preemptor, wait_reason, clock.now);
+                    }
+                    if again {
+                        self.preemption.waiting.entry(preemptor).or_default().seen = None;
+                    }
+                }
             }
-            if self.is_unserved(&preemptor) {
-                self.set_wait_reason(&preemptor, Some(Self::unserved_reason(preemptor.key())), clock.now);
-                continue;
-            }
-            if let Preemptor::Group(group) = &preemptor
-                && self.model.has_members_of_another_owner(group)
-            {
-                self.set_wait_reason(&preemptor, Some(Self::waits_for_earlier_owner()), clock.now);
-                self.preemption.waiting.entry(preemptor).or_default().seen = None;
-                continue;
-            }
-            if let Preemptor::Group(group) = &preemptor
-                && self.may_be_of_another_size(group, clock.now)
-            {
-                self.preemption.waiting.entry(preemptor).or_default().seen = None;
-                continue;
-            }
-            if let Preemptor::Group(group) = &preemptor
-                && let left @ 1.. = self.departures.to_wait_for(&self.model, group, clock.now)
-                    + self.plans.flights.to_wait_for(&self.model.cluster, group, clock.now)
-            {
-                self.set_wait_reason(&preemptor, Some(Self::waits_for_evictions(left)), clock.now);
-                // It is decided again when the pods are terminating, and also when only the time limit has passed.
-                self.preemption.waiting.entry(preemptor).or_default().seen = None;
-                continue;
-            }
-            if let Preemptor::Group(group) = &preemptor
-                && let Some(predecessor) = self.gangs.labelled.predecessor(&self.model, group, clock.now)
-            {
-                let wait_reason = Self::waits_for_predecessor(predecessor);
-                self.set_wait_reason(&preemptor, Some(wait_reason), clock.now);
-                self.preemption.waiting.entry(preemptor).or_default().seen = None;
-                continue;
-            }
-            if let Some(until) =
-                self.preemption.waiting.get_mut(&preemptor).and_then(|waiting| waiting.disruption_back_off(clock.now))
-            {
-                self.set_wait_reason(
-                    &preemptor,
-                    Some(Self::backs_off_after_disruption(&clock.at(until).to_string())),
-                    clock.now,
-                );
-                continue;
-            }
-            if let Some(wait_reason) = self.waits_for_rehearsal(&preemptor, clock) {
-                self.set_wait_reason(&preemptor, Some(wait_reason), clock.now);
-                continue;
-            }
-            let version = self.model.version;
-            let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
-            // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
-            let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
-            if !self.preemption.round.admits(&preemptor, new, || start.elapsed()) {
-                continue;
-            }
-            let excluded_victims = waiting.excluded_victims(clock.now);
-            let Some(only_free_capacity) = waiting.turn(version, clock.now) else { continue };
-            let state = (version, self.model.priority_of(&preemptor).unwrap_or(0));
-            let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
-            let mut context =
-                known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
-            context.exempt = excluded_victims;
-            context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
-            let started = Instant::now();
-            let mut decision = self.ask_the_planner(&preemptor, &context);
-            if let Decision::Preempt(plan) = &decision
-                && let Some(on_banned_nodes) = self.pods_on_banned_nodes(&preemptor, &plan.placements)
-            {
-                context.exempt.extend(on_banned_nodes);
-                decision = self.ask_the_planner(&preemptor, &context);
-            }
-            in_flight = Some((state, context));
-            self.metrics.observe(&catalogue::DECISION_SECONDS, &[], started.elapsed());
-            if only_free_capacity && !matches!(decision, Decision::Fits { .. }) {
-                continue;
-            }
-            self.decided(&preemptor, decision, clock);
         }
         self.preemption.round.end(clock.now, start.elapsed());
     }
 
-    /// The wait reason of a PodGroup that was created for an earlier owner than that of its pods.
-    fn waits_for_earlier_owner() -> WaitReason {
-        let message = "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of \
-                       the earlier Job has terminated.";
-        WaitReason { reason: Reason::WaitingForPods, message: message.to_owned() }
+    /// Returns why nothing is decided for a preemptor in this pass, if that is reported, and true if it is examined again in the next pass
+    /// although nothing changes. `None` if it is decided.
+    fn obstacle(&mut self, preemptor: &Preemptor, clock: Clock) -> Option<(Option<WaitReason>, bool)> {
+        if self.restraint.switch.mode() == Mode::Off {
+            return Some((Some(Self::off_reason()), false));
+        }
+        if self.is_unserved(preemptor) {
+            return Some((Some(Self::unserved_reason(preemptor.key())), false));
+        }
+        if let Preemptor::Group(group) = preemptor
+            && let Some(wait_reason) = self.group_obstacle(group, clock.now)
+        {
+            return Some((wait_reason, true));
+        }
+        if let Some(until) = self.preemption.waiting.get_mut(preemptor)?.disruption_back_off(clock.now) {
+            let message = format!(
+                "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {}.",
+                clock.at(until)
+            );
+            return Some((Some(WaitReason::new(Reason::HalfBound, message)), false));
+        }
+        self.waits_for_rehearsal(preemptor, clock).map(|wait_reason| (Some(wait_reason), false))
+    }
+
+    /// Returns for which other pods or objects a PodGroup waits, if that is reported; `None` if it need not wait.
+    fn group_obstacle(&self, group: &ObjectKey, now: Instant) -> Option<Option<WaitReason>> {
+        let waits = |message: String| Some(Some(WaitReason::new(Reason::WaitingForPods, message)));
+        if self.model.has_members_of_another_owner(group) {
+            return waits(
+                "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of the earlier Job has terminated."
+                    .to_owned(),
+            );
+        }
+        if self.may_be_of_another_size(group, now) {
+            return Some(None);
+        }
+        // It is decided again when these pods are terminating, and also when only the time limit has passed.
+        let left = self.departures.to_wait_for(&self.model, group, now)
+            + self.plans.flights.to_wait_for(&self.model.cluster, group, now);
+        if left > 0 {
+            return waits(format!(
+                "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
+                words::counted(left, "pod is", "pods are")
+            ));
+        }
+        let predecessor = self.gangs.labelled.predecessor(&self.model, group, now)?;
+        waits(format!(
+            "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
+        ))
+    }
+
+    /// Decides for a preemptor, if it is its turn. `in_flight` is the context of the last decision, with the state for which it holds;
+    /// the pass began at `start`.
+    fn decide_one(
+        &mut self,
+        preemptor: &Preemptor,
+        in_flight: &mut Option<((u64, i32), Context)>,
+        start: Instant,
+        clock: Clock,
+    ) {
+        let version = self.model.version;
+        let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
+        // During a back-off the planner only looks for free capacity, so the preemptor does not count as a new one.
+        let new = waiting.seen.is_none() && waiting.not_before.is_none_or(|until| until <= clock.now);
+        if !self.preemption.round.admits(preemptor, new, || start.elapsed()) {
+            return;
+        }
+        let excluded_victims = waiting.excluded_victims(clock.now);
+        let Some(only_free_capacity) = waiting.turn(version, clock.now) else { return };
+        let state = (version, self.model.priority_of(preemptor).unwrap_or(0));
+        let known = in_flight.take().filter(|(known, _)| *known == state).map(|(_, context)| context);
+        let mut context =
+            known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
+        context.exempt = excluded_victims;
+        context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
+        let started = Instant::now();
+        let mut decision = self.ask_the_planner(preemptor, &context);
+        if let Decision::Preempt(plan) = &decision
+            && let Some(on_banned_nodes) = self.pods_on_banned_nodes(preemptor, &plan.placements)
+        {
+            context.exempt.extend(on_banned_nodes);
+            decision = self.ask_the_planner(preemptor, &context);
+        }
+        *in_flight = Some((state, context));
+        self.metrics.observe(&catalogue::DECISION_SECONDS, &[], started.elapsed());
+        if only_free_capacity && !matches!(decision, Decision::Fits { .. }) {
+            return;
+        }
+        self.decided(preemptor, decision, clock);
     }
 
     /// Returns true while the first pods of a gang wait until the size of the gang was read from its owner: for some seconds at most.
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
         !self.gangs.labelled.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
-    }
-
-    /// The wait reason of a gang whose bound pods were evicted because it was only partially scheduled.
-    fn backs_off_after_disruption(until: &str) -> WaitReason {
-        let message = format!(
-            "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {until}."
-        );
-        WaitReason { reason: Reason::HalfBound, message }
-    }
-
-    /// The wait reason of a PodGroup of which pods are still to be evicted.
-    fn waits_for_evictions(left: usize) -> WaitReason {
-        let message = format!(
-            "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
-            words::counted(left, "pod is", "pods are")
-        );
-        WaitReason { reason: Reason::WaitingForPods, message }
-    }
-
-    /// The wait reason of a gang whose owner has the same controller as the owner of a running gang that is or may be deleted.
-    fn waits_for_predecessor(predecessor: &ObjectKey) -> WaitReason {
-        let message = format!(
-            "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
-        );
-        WaitReason { reason: Reason::WaitingForPods, message }
     }
 
     /// Returns the wait reason of a preemptor while a call for one of its members is rejected, and makes the dry run of this call when it is
@@ -207,7 +192,7 @@ impl Arbiter {
         let rendered = rendered.trim_end_matches('.');
         let message =
             format!("{rendered}. No pod is evicted until this is permitted; a dry run is made after {until}.");
-        Some(WaitReason { reason: Reason::Rejected, message })
+        Some(WaitReason::new(Reason::Rejected, message))
     }
 
     /// Returns a wait reason if the placements need capacity that is reserved for the successor of another gang; `None` if the gang need
@@ -235,7 +220,7 @@ impl Arbiter {
             "Its pods fit on node {}, where capacity is reserved until {until} for the successor of {predecessor}, whose pods were deleted.",
             conflict.node
         );
-        Some(WaitReason { reason: Reason::WaitingForPods, message })
+        Some(WaitReason::new(Reason::WaitingForPods, message))
     }
 
     /// Calls the planner. Placeholder pods that reserve capacity for the preemptor are treated as if they were terminating.
@@ -287,7 +272,7 @@ impl Arbiter {
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
-                self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
+                self.waits(preemptor, Reason::Unschedulable, message, clock.now);
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
@@ -298,11 +283,7 @@ impl Arbiter {
                     needed => format!("all {needed} fit"),
                 };
                 let message = format!("{exist}. None starts before {all}.");
-                self.set_wait_reason(
-                    preemptor,
-                    Some(WaitReason { reason: Reason::WaitingForPods, message }),
-                    clock.now,
-                );
+                self.waits(preemptor, Reason::WaitingForPods, message, clock.now);
             }
             Decision::Nothing => self.set_wait_reason(preemptor, None, clock.now),
         }
@@ -310,43 +291,36 @@ impl Arbiter {
 
     /// Begins to carry out a plan, or reports why it must not be carried out now.
     fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
-        if let Some(foreign) = self.foreign_scheduler(preemptor) {
-            let message = format!("Scheduler {foreign} places these pods alone; Giveway does not preempt for them.");
-            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
-            return;
+        if let Some(wait_reason) = self.prevented(preemptor, plan) {
+            return self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
         }
-        if let Some(reserved) = self.reserved_for_successor(preemptor, &plan.placements, &plan.victims) {
-            self.set_wait_reason(preemptor, Some(reserved), clock.now);
-            return;
-        }
-        if let Some(message) = self.banned(&plan.placements) {
-            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Unschedulable, message }), clock.now);
-            return;
-        }
-        if !plan.victims.is_empty()
-            && let Some(message) = self.too_many_plans(preemptor)
-        {
-            self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
-            return;
-        }
-        match self.restraint.reason().filter(|_| !plan.victims.is_empty()) {
-            None => {}
-            Some(Reason::EvictionsLimited) => return self.wait_for_zero_limit(preemptor, plan, clock),
-            Some(_) => return self.observe(preemptor, plan, clock),
-        }
-        if !plan.victims.is_empty()
-            && let Some(wait_reason) = self.stopped_by_breaker(preemptor, clock)
-        {
-            self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
-            return;
-        }
-        self.set_wait_reason(preemptor, None, clock.now);
         if !plan.victims.is_empty() {
+            match self.restraint.reason() {
+                None => {}
+                Some(Reason::EvictionsLimited) => return self.wait_for_zero_limit(preemptor, plan, clock),
+                Some(_) => return self.observe(preemptor, plan, clock),
+            }
+            if let Some(wait_reason) = self.stopped_by_breaker(preemptor, clock) {
+                return self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
+            }
             for line in &plan.trace {
                 tracing::debug!(%preemptor, "{line}");
             }
         }
+        self.set_wait_reason(preemptor, None, clock.now);
         self.start(preemptor, plan, clock);
+    }
+
+    /// Returns why a plan must not be carried out for a preemptor now, whatever restrains evictions.
+    fn prevented(&self, preemptor: &Preemptor, plan: &Plan) -> Option<WaitReason> {
+        let unschedulable = |message: String| WaitReason::new(Reason::Unschedulable, message);
+        let foreign = self.foreign_scheduler(preemptor);
+        let foreign =
+            foreign.map(|name| format!("Scheduler {name} places these pods alone; Giveway does not preempt for them."));
+        let reserved = || self.reserved_for_successor(preemptor, &plan.placements, &plan.victims);
+        let banned = || self.banned(&plan.placements).map(unschedulable);
+        let too_many = || self.too_many_plans(preemptor).filter(|_| !plan.victims.is_empty());
+        foreign.map(unschedulable).or_else(reserved).or_else(banned).or_else(too_many)
     }
 
     /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
@@ -402,7 +376,7 @@ impl Arbiter {
         };
         let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
         let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
-        WaitReason { reason, message: format!("{shortfall}{contradiction}{refusal}{unheard}{banned}") }
+        WaitReason::new(reason, format!("{shortfall}{contradiction}{refusal}{unheard}{banned}"))
     }
 
     /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.
@@ -418,14 +392,15 @@ impl Arbiter {
 
     /// Returns why a preemptor waits while too many plans evict pods for preemptors of its priority or a higher one; `None` if it need not
     /// wait. It is decided again when a plan ends.
-    fn too_many_plans(&self, preemptor: &Preemptor) -> Option<String> {
+    fn too_many_plans(&self, preemptor: &Preemptor) -> Option<WaitReason> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let (count, most) = (self.plans.flights.with_victims(priority), self.config.max_plans as usize);
         (count >= most).then(|| {
             let plans = words::counted(count, "plan is", "plans are");
-            format!(
+            let message = format!(
                 "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them has ended."
-            )
+            );
+            WaitReason::new(Reason::EvictionsLimited, message)
         })
     }
 
@@ -441,6 +416,11 @@ impl Arbiter {
         }
     }
 
+    /// Stores this reason and message why a preemptor waits.
+    pub(super) fn waits(&mut self, preemptor: &Preemptor, reason: Reason, message: String, now: Instant) {
+        self.set_wait_reason(preemptor, Some(WaitReason::new(reason, message)), now);
+    }
+
     /// Stores why a preemptor waits. A new reason is also published as an event.
     pub(super) fn set_wait_reason(&mut self, preemptor: &Preemptor, wait_reason: Option<WaitReason>, now: Instant) {
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
@@ -450,9 +430,7 @@ impl Arbiter {
         let new_reason =
             wait_reason.as_ref().filter(|w| waiting.wait_reason.as_ref().map(|o| o.reason) != Some(w.reason)).cloned();
         waiting.wait_reason = wait_reason;
-        if let Preemptor::Group(key) = preemptor {
-            self.statuses.dirty.insert(key.clone());
-        }
+        self.statuses.touch(preemptor);
         if let Some(wait_reason) = new_reason {
             if let Preemptor::Group(key) = preemptor {
                 self.speaker.group_waits(key, now);

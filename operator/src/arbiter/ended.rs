@@ -8,7 +8,6 @@ use crate::status;
 use crate::status::WaitReason;
 use giveway_crds::plan::PlanState;
 use giveway_planner::Preemptor;
-use giveway_planner::model::ObjectKey;
 
 impl Arbiter {
     /// Updates the queue entry of a preemptor whose plan has ended: the back-off, and the pods to exclude from the next plan.
@@ -48,13 +47,10 @@ impl Arbiter {
         if let Some(until) =
             waiting.not_before.filter(|until| *until > clock.now && ending.state != PlanState::Completed)
         {
-            waiting.wait_reason = Some(WaitReason {
-                reason: status::state_reason(ending.state),
-                message: format!(
-                    "{message} Capacity that becomes free is used at once; the next plan is made at {}.",
-                    clock.at(until)
-                ),
-            });
+            let at = clock.at(until);
+            let message =
+                format!("{message} Capacity that becomes free is used at once; the next plan is made at {at}.");
+            waiting.wait_reason = Some(WaitReason::new(status::state_reason(ending.state), message));
         }
     }
 
@@ -83,8 +79,7 @@ impl Arbiter {
             self.tell_refusal(&pod, uid, &flight.plan.preemptor.uid, why, clock.now);
         }
         for victim in &flight.plan.victims {
-            let key = ObjectKey::new(&victim.namespace, &victim.name);
-            let group = if victim.kind == "PodGroup" { Some(key) } else { self.group_key(&key) };
+            let group = self.group_of_unit(victim);
             // No pod was evicted, so the status of the PodGroup need not report this plan.
             if let Some(group) = group.as_ref().filter(|_| flight.requested_evictions() == 0)
                 && self.statuses.victims.get(group).is_some_and(|victim| victim.plan == flight.plan.id)
@@ -114,12 +109,13 @@ impl Arbiter {
                 self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
             }
         }
-        if let Preemptor::Group(key) = preemptor {
-            if flight.evicts() && !is_another {
-                self.statuses.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
-            }
-            self.statuses.dirty.insert(key.clone());
+        if let Preemptor::Group(key) = preemptor
+            && flight.evicts()
+            && !is_another
+        {
+            self.statuses.last_plans.insert(key.clone(), status::summary(&flight, self.config.names()));
         }
+        self.statuses.touch(preemptor);
         self.model.version += 1;
     }
 }

@@ -50,6 +50,7 @@ use crate::preemption::round::Round;
 use crate::preemption::survey::Survey;
 use crate::speaker::Speaker;
 use crate::status::writing::Statuses;
+use giveway_crds::plan::StoredVictim;
 use giveway_planner::model::ObjectKey;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -198,7 +199,12 @@ impl Arbiter {
         }
     }
 
-    fn group_key(&self, pod: &ObjectKey) -> Option<ObjectKey> {
-        self.model.cluster.pod(pod).and_then(|p| self.model.cluster.group_of(p)).map(|g| g.key.clone())
+    /// Returns the PodGroup of a unit that a plan evicts.
+    fn group_of_unit(&self, unit: &StoredVictim) -> Option<ObjectKey> {
+        let (key, cluster) = (ObjectKey::new(&unit.namespace, &unit.name), &self.model.cluster);
+        match unit.kind.as_str() {
+            "PodGroup" => Some(key),
+            _ => cluster.pod(&key).and_then(|pod| cluster.group_of(pod)).map(|group| group.key.clone()),
+        }
     }
 }

@@ -85,9 +85,7 @@ impl Arbiter {
                 self.statuses.dirty.extend(self.departures.stored(plan));
                 let Some(flight) = self.plans.flights.with_id(plan) else { return };
                 (flight.stored, flight.unwritten) = (Some(state), None);
-                if let Preemptor::Group(key) = flight.preemptor.clone() {
-                    self.statuses.dirty.insert(key);
-                }
+                self.statuses.touch(&flight.preemptor);
             }
             StoreOutcome::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
@@ -111,9 +109,7 @@ impl Arbiter {
         self.statuses.dirty.extend(self.departures.not_written(plan, why));
         let Some(flight) = self.plans.flights.with_id(plan) else { return };
         flight.unwritten = Some(why.to_owned());
-        if let Preemptor::Group(key) = &flight.preemptor {
-            self.statuses.dirty.insert(key.clone());
-        }
+        self.statuses.touch(&flight.preemptor);
     }
 
     /// Handles the deletion of a `Preemption`: an administrator ends the plan or departure. A committed departure is stored again.

@@ -11,7 +11,6 @@ use crate::limits::rates::{Full, MINUTE, Need, RateTally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight};
-use crate::status::WaitReason;
 use giveway_crds::condition::Reason;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Plan, Preemptor, SmolStr};
@@ -121,6 +120,6 @@ impl Arbiter {
     pub(super) fn wait_for_zero_limit(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = format!("{}: {}", self.restraint.in_words(), plans::would_evict(&flight));
-        self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::EvictionsLimited, message }), clock.now);
+        self.waits(preemptor, Reason::EvictionsLimited, message, clock.now);
     }
 }

@@ -93,7 +93,7 @@ impl Arbiter {
 
     /// Returns the wait reason of such a group.
     pub(super) fn unserved_reason(group: &ObjectKey) -> WaitReason {
-        WaitReason { reason: Reason::NotServed, message: not_served(&group.namespace) }
+        WaitReason::new(Reason::NotServed, not_served(&group.namespace))
     }
 
     /// Removes the scheduling gate of all pods while Giveway is switched off, and of pods where groups are not served.
@@ -112,7 +112,7 @@ impl Arbiter {
 
     /// Returns the wait reason while Giveway is switched off.
     pub(super) fn off_reason() -> WaitReason {
-        WaitReason { reason: Reason::SwitchedOff, message: format!("{}.", Mode::Off.restraint()) }
+        WaitReason::new(Reason::SwitchedOff, format!("{}.", Mode::Off.restraint()))
     }
 
     /// Reports and stores the plan that would have been carried out.
@@ -122,7 +122,7 @@ impl Arbiter {
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
             message.push_str(&not_stored());
         }
-        self.set_wait_reason(preemptor, Some(WaitReason { reason: Reason::Observing, message }), clock.now);
+        self.waits(preemptor, Reason::Observing, message, clock.now);
     }
 
     /// Does the same for a critical add-on. Returns the message for its event.

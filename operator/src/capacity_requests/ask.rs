@@ -9,7 +9,7 @@ use crate::messages::capacity::{CapacityRequest, GangReference, PendingMember, P
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
 use crate::speaker::words::{counted, pods};
-use crate::status::ConditionReason;
+use crate::status::WaitReason;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
@@ -59,7 +59,7 @@ pub(super) struct Ask {
     /// UID of the PodGroup.
     pub(super) uid: SmolStr,
     /// The message for the PodGroup's status, if there is one.
-    pub(super) reason: Option<ConditionReason>,
+    pub(super) reason: Option<WaitReason>,
     /// Since when the gang has been pending.
     since: Instant,
     /// Number of failed attempts.
@@ -117,7 +117,7 @@ impl Ask {
             ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
         };
         self.reason = Some(match (outcome, &self.refused) {
-            (_, Some((until, why))) => ConditionReason {
+            (_, Some((until, why))) => WaitReason {
                 reason: Reason::CapacityFailed,
                 message: format!(
                     "The cluster autoscaler added no capacity: {why}. The request is repeated at {}.",
@@ -125,7 +125,7 @@ impl Ask {
                 ),
             },
             (Ok(reason), None) => reason,
-            (Err(why), None) => ConditionReason {
+            (Err(why), None) => WaitReason {
                 reason: Reason::CapacityFailed,
                 message: format!("The cluster autoscaler is not asked: {why}."),
             },
@@ -138,7 +138,7 @@ impl Ask {
         gang: &GangReference,
         members: &[&Pod],
         step: &mut RequestPass<'_>,
-    ) -> Result<ConditionReason, String> {
+    ) -> Result<WaitReason, String> {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
@@ -186,7 +186,7 @@ impl Ask {
                 (Reason::CapacityFailed, String::new())
             }
         };
-        Ok(ConditionReason { reason, message })
+        Ok(WaitReason { reason, message })
     }
 
     /// Requests capacity by one placeholder pod for each member.
@@ -196,7 +196,7 @@ impl Ask {
         gang: &GangReference,
         members: &[&Pod],
         step: &mut RequestPass<'_>,
-    ) -> Result<ConditionReason, String> {
+    ) -> Result<WaitReason, String> {
         let (model, now) = (step.model, step.clock.now);
         let class = class_that_never_preempts(model, &gang.group)?;
         let existing: BTreeMap<&str, &Pod> =
@@ -214,7 +214,7 @@ impl Ask {
         }
         if self.refused.is_some() {
             self.requested_since = None;
-            return Ok(ConditionReason { reason: Reason::CapacityFailed, message: String::new() });
+            return Ok(WaitReason::new(Reason::CapacityFailed, String::new()));
         }
         for member in members {
             let name = name_for(&member.uid);
@@ -231,7 +231,7 @@ impl Ask {
                 step.commands.extend(step.calls.start(make, now));
             }
         }
-        Ok(ConditionReason {
+        Ok(WaitReason {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
             message: format!(
                 "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",

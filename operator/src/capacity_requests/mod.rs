@@ -15,7 +15,7 @@ use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
-use crate::status::ConditionReason;
+use crate::status::WaitReason;
 use ask::{Ask, RequestPass, Requests};
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +96,7 @@ impl Provisioning {
     }
 
     /// Returns the message for the PodGroup's status, if there is one.
-    pub fn reason(&self, group: &ObjectKey) -> Option<&ConditionReason> {
+    pub fn reason(&self, group: &ObjectKey) -> Option<&WaitReason> {
         self.asks.get(group)?.reason.as_ref()
     }
 

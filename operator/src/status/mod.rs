@@ -21,22 +21,20 @@ use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Pod, PodPhase}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The last decision for a preemptor without a plan in flight.
+/// Why a preemptor without a plan in flight is pending, by the last decision; or the state of a capacity request to a cluster autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitReason {
-    /// Why it is pending.
+    /// The reason of a condition.
     pub reason: Reason,
     /// The message.
     pub message: String,
 }
 
-/// The state of a capacity request to a cluster autoscaler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConditionReason {
-    /// The reason of the condition `CapacityRequested`.
-    pub reason: Reason,
-    /// The message.
-    pub message: String,
+impl WaitReason {
+    /// Returns this reason with this message.
+    pub fn new(reason: Reason, message: String) -> Self {
+        Self { reason, message }
+    }
 }
 
 /// The disruption of a PodGroup.
@@ -73,7 +71,7 @@ pub struct GroupFacts<'a> {
     /// Why the `Preemption` of this disruption cannot be stored.
     pub unwritten: Option<&'a str>,
     /// The state of its capacity request.
-    pub capacity: Option<&'a ConditionReason>,
+    pub capacity: Option<&'a WaitReason>,
     /// A problem that prevents its scheduling.
     pub problem: Option<&'a str>,
     /// Why members of it do not exist, as sentences.
@@ -432,7 +430,7 @@ fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Opti
 
 /// Computes the condition `CapacityRequested`, also when the request has been withdrawn.
 fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
-    if let Some(ConditionReason { reason, message }) = facts.capacity {
+    if let Some(WaitReason { reason, message }) = facts.capacity {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
     }
     condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;

@@ -4,8 +4,8 @@ use crate::status::Victimhood;
 use crate::status::debounce::Debounced;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::plan::PreemptionSummary;
-use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,13 @@ pub struct Statuses {
 }
 
 impl Statuses {
+    /// Lets the status of a preemptor be computed in this pass. A single pod has none.
+    pub fn touch(&mut self, preemptor: &Preemptor) {
+        if let Preemptor::Group(key) = preemptor {
+            self.dirty.insert(key.clone());
+        }
+    }
+
     /// Returns the number of PodGroups whose status is not written yet: the write is in flight, delayed, or repeated after a failure.
     pub fn waiting(&self) -> usize {
         let waits = |writing: &&StatusWrite| writing.pending || writing.failures > 0 || writing.debounced.is_some();
