@@ -16,7 +16,7 @@ impl Arbiter {
     /// Returns the calls that create and remove capacity requests, so that a cluster autoscaler adds nodes for pending
     /// gangs.
     pub(super) fn ask_for_capacity(&mut self, clock: Clock) -> Vec<Command> {
-        let Self { provisioning, model, preemption, plans, .. } = self;
+        let Self { provisioning, model, preemption, plans, config, .. } = self;
         let waits = || {
             let mut found: BTreeMap<ObjectKey, Wait> = BTreeMap::new();
             for (preemptor, waiting) in &preemption.waiting {
@@ -33,7 +33,7 @@ impl Arbiter {
             }
             found
         };
-        let commands = provisioning.pass(model, waits, clock);
+        let commands = provisioning.pass(model, waits, config, clock);
         self.statuses.dirty.append(&mut self.provisioning.take_changed_groups());
         commands
     }

@@ -26,7 +26,6 @@ mod statuses;
 mod tests;
 mod traces;
 
-use crate::capacity_requests;
 use crate::capacity_requests::Provisioning;
 use crate::clock::{Clock, ServerTime};
 use crate::config::Config;
@@ -115,7 +114,7 @@ impl Arbiter {
             preemption: Preemption::default(),
             critical_addons: CriticalAddons::new(config.critical_addons()),
             gangs: Gangs::default(),
-            provisioning: Provisioning::new(capacity_requests::Options::of(&config)),
+            provisioning: Provisioning::default(),
             statuses: Statuses::default(),
             speaker: Speaker::default(),
             survey: Survey::default(),

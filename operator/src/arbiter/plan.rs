@@ -4,7 +4,7 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
 use crate::departures::history::HistoryLimits;
-use crate::departures::plan_store::{Record, StoreOutcome, Written, controller};
+use crate::departures::plan_store::{Record, StoreOutcome, controller};
 use crate::limits::rates::MINUTE;
 use crate::messages::report::CallError;
 use crate::model::plans::dropped;
@@ -64,21 +64,15 @@ impl Arbiter {
         result: Result<(), CallError>,
         now: Instant,
     ) {
-        let written = match result {
-            Ok(()) => Written::Done,
-            Err(CallError::Gone) => Written::Gone,
-            Err(error) => {
-                tracing::warn!(%plan, %error, "plan not stored");
-                match error {
-                    CallError::Unanswered(_) => Written::Unanswered,
-                    error => Written::Failed(error.to_string()),
-                }
+        if let Err(error) = &result
+            && *error != CallError::Gone
+        {
+            tracing::warn!(%plan, %error, "plan not stored");
+            if !matches!(error, CallError::Unanswered(_)) {
+                self.not_written(plan, &error.to_string());
             }
-        };
-        if let Written::Failed(why) = &written {
-            self.not_written(plan, why);
         }
-        let answer = self.plan_store.answered(plan, status, written, now);
+        let answer = self.plan_store.answered(plan, status, result, now);
         self.observed_written(plan, &answer);
         match answer {
             StoreOutcome::Stored(state) => {

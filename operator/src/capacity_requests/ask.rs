@@ -1,8 +1,8 @@
 //! The capacity request for one gang.
 
-use super::{Options, Wait, waiting};
+use super::{Wait, waiting};
 use crate::clock::Clock;
-use crate::config::ProvisioningMethod;
+use crate::config::{Config, ProvisioningMethod};
 use crate::messages::call::Calls;
 use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, GangReference, PendingMember, Placeholder, name_for};
@@ -94,27 +94,28 @@ impl Ask {
     }
 
     /// Compares what exists with what is needed: records what must be kept, and adds the calls for what is missing.
-    pub(super) fn look(&mut self, options: &Options, key: &ObjectKey, wait: Wait, step: &mut RequestPass<'_>) {
+    pub(super) fn look(&mut self, config: &Config, key: &ObjectKey, wait: Wait, step: &mut RequestPass<'_>) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
-        let due = now.duration_since(self.since) >= options.after || (options.first && wait == Wait::Postponed);
-        let members = waiting(model, key, &options.schedulers);
+        let due = now.duration_since(self.since) >= config.provisioning_after
+            || (config.provisioning_first && wait == Wait::Postponed);
+        let members = waiting(model, key, &config.scheduler_names);
         if members.is_empty() || !(due || asked) {
             self.reason = None;
             return;
         }
         self.refused.take_if(|(until, _)| *until <= now);
         let gang = GangReference { group: key.clone(), uid: self.uid.clone() };
-        let outcome = match options.method {
-            _ if members.len() > options.limit => Err(format!(
+        let outcome = match config.provisioning_method {
+            _ if members.len() > config.provisioning_limit as usize => Err(format!(
                 "{}, and capacity is requested for at most {} (flag --provisioning-limit)",
                 counted(members.len(), "pod waits", "pods wait"),
-                options.limit
+                config.provisioning_limit
             )),
             ProvisioningMethod::Off => return,
             ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
-            ProvisioningMethod::Placeholder => self.placeholders(options, &gang, &members, step),
+            ProvisioningMethod::Placeholder => self.placeholders(config, &gang, &members, step),
         };
         self.reason = Some(match (outcome, &self.refused) {
             (_, Some((until, why))) => WaitReason {
@@ -192,7 +193,7 @@ impl Ask {
     /// Requests capacity by one placeholder pod for each member.
     fn placeholders(
         &mut self,
-        options: &Options,
+        config: &Config,
         gang: &GangReference,
         members: &[&Pod],
         step: &mut RequestPass<'_>,
@@ -226,7 +227,7 @@ impl Ask {
                     member: waiter(member),
                     requests: amounts(model, member),
                     class: class.clone(),
-                    image: options.image.clone(),
+                    image: config.placeholder_image.clone(),
                 }));
                 step.commands.extend(step.calls.start(make, now));
             }

@@ -24,37 +24,6 @@ use std::time::{Duration, Instant};
 /// Interval between two passes.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Options of provisioning.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How capacity is requested.
-    pub method: ProvisioningMethod,
-    /// For how long a gang must be pending before capacity is requested for it.
-    pub after: Duration,
-    /// Whether capacity is requested at once if a plan exists that is postponed until provisioning has been tried.
-    pub first: bool,
-    /// No capacity is requested for a gang with more pending pods than this.
-    pub limit: usize,
-    /// Image of placeholder pods.
-    pub image: String,
-    /// Names of the schedulers for whose pods capacity is requested.
-    pub schedulers: Vec<String>,
-}
-
-impl Options {
-    /// Returns the options from the command line.
-    pub fn of(config: &Config) -> Self {
-        Self {
-            method: config.provisioning_method,
-            after: config.provisioning_after,
-            first: config.provisioning_first,
-            limit: config.provisioning_limit as usize,
-            image: config.placeholder_image.clone(),
-            schedulers: config.scheduler_names.clone(),
-        }
-    }
-}
-
 /// Why a gang is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -67,9 +36,8 @@ pub enum Wait {
 }
 
 /// The capacity requests of all gangs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Provisioning {
-    options: Options,
     asks: BTreeMap<ObjectKey, Ask>,
     calls: Calls,
     /// PodGroups whose message has changed.
@@ -78,11 +46,6 @@ pub struct Provisioning {
 }
 
 impl Provisioning {
-    /// Returns the state in which no capacity has been requested.
-    pub fn new(options: Options) -> Self {
-        Self { options, asks: BTreeMap::new(), calls: Calls::default(), changed_groups: BTreeSet::new(), next: None }
-    }
-
     /// Records the result of a call.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
         self.calls.answered(call, matches!(result, Ok(()) | Err(CallError::Gone)), now);
@@ -110,9 +73,10 @@ impl Provisioning {
         &mut self,
         model: &Model,
         waits: impl FnOnce() -> BTreeMap<ObjectKey, Wait>,
+        config: &Config,
         clock: Clock,
     ) -> Vec<Command> {
-        let off = self.options.method == ProvisioningMethod::Off;
+        let off = config.provisioning_method == ProvisioningMethod::Off;
         if (off && model.groups_with_placeholders().next().is_none()) || self.next.is_some_and(|at| clock.now < at) {
             return Vec::new();
         }
@@ -138,7 +102,7 @@ impl Provisioning {
                     *ask = Ask::new(&record.uid, clock.now);
                 }
                 let before = ask.reason.clone();
-                ask.look(&self.options, key, *wait, &mut step);
+                ask.look(config, key, *wait, &mut step);
                 if ask.reason != before {
                     self.changed_groups.insert(key.clone());
                 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::messages::input::{Input, Update};
 use crate::testing::{TestPod, World};
+use clap::Parser as _;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys::LABEL_PLACEHOLDER;
 use serde_json::json;
@@ -12,6 +13,7 @@ const METHOD: ProvisioningMethod = ProvisioningMethod::ProvisioningRequest;
 struct Scene {
     world: World,
     provisioning: Provisioning,
+    config: Config,
     start: Instant,
 }
 
@@ -24,15 +26,9 @@ impl Scene {
         for name in ["g0", "g1"] {
             world.pod(TestPod::new(name, 10).of("g").gated());
         }
-        let options = Options {
-            method,
-            after: Duration::from_secs(30),
-            first: true,
-            limit: 4,
-            image: "pause".to_owned(),
-            schedulers: vec!["default-scheduler".to_owned()],
-        };
-        Self { world, provisioning: Provisioning::new(options), start: Instant::now() }
+        let flags = ["giveway-operator", "--provisioning-first", "--provisioning-limit=4"];
+        let config = Config { provisioning_method: method, ..Config::parse_from(flags) };
+        Self { world, provisioning: Provisioning::default(), config, start: Instant::now() }
     }
 
     fn pass(&mut self, wait: Option<Wait>, second: u64) -> Vec<Command> {
@@ -40,7 +36,7 @@ impl Scene {
         let waits = || wait.map(|wait| (key, wait)).into_iter().collect();
         let now = self.start + Duration::from_secs(second);
         let clock = Clock { now, epoch_seconds: i64::try_from(second).unwrap() };
-        self.provisioning.pass(&self.world.model, waits, clock)
+        self.provisioning.pass(&self.world.model, waits, &self.config, clock)
     }
 
     fn reason(&self) -> (Reason, &str) {

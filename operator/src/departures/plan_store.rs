@@ -5,6 +5,7 @@
 
 use crate::messages::call::Call;
 use crate::messages::command::Command;
+use crate::messages::report::CallError;
 use crate::plans::Flight;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
@@ -115,19 +116,6 @@ pub enum StoreOutcome {
     Deleted,
     /// No effect: the write is retried, or nothing depends on it.
     Nothing,
-}
-
-/// The result of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// Acknowledged.
-    Done,
-    /// The object does not exist.
-    Gone,
-    /// There was no answer, or the API server asked for a retry.
-    Unanswered,
-    /// The write failed, with the reason.
-    Failed(String),
 }
 
 impl PlanStore {
@@ -247,7 +235,13 @@ impl PlanStore {
     }
 
     /// Handles the answer to a write.
-    pub fn answered(&mut self, plan: &str, status: PreemptionStatus, result: Written, now: Instant) -> StoreOutcome {
+    pub fn answered(
+        &mut self,
+        plan: &str,
+        status: PreemptionStatus,
+        result: Result<(), CallError>,
+        now: Instant,
+    ) -> StoreOutcome {
         let Some(entry) = self.get_mut(plan) else { return StoreOutcome::Nothing };
         if entry.is_call_of_earlier {
             if entry.answered_earlier() {
@@ -255,12 +249,12 @@ impl PlanStore {
             }
             return StoreOutcome::Nothing;
         }
-        match result {
-            Written::Unanswered => entry.call.unanswered(now),
-            _ => entry.call.answered(result == Written::Done, now),
+        match &result {
+            Err(CallError::Unanswered(_)) => entry.call.unanswered(now),
+            result => entry.call.answered(result.is_ok(), now),
         }
         match result {
-            Written::Done => {
+            Ok(()) => {
                 let state = status.state;
                 entry.create = None;
                 entry.written = Some(status);
@@ -269,21 +263,20 @@ impl PlanStore {
                 }
                 StoreOutcome::Stored(state)
             }
-            Written::Gone => {
+            Err(CallError::Gone) => {
                 self.entries.remove(plan);
                 StoreOutcome::Deleted
             }
             // [`super::history`] ends the objects that were created.
-            Written::Failed(_) | Written::Unanswered
-                if entry.ended && entry.create.is_some() && !entry.is_tried_again() =>
-            {
+            Err(_) if entry.ended && entry.create.is_some() && !entry.is_tried_again() => {
                 self.entries.remove(plan);
                 StoreOutcome::Nothing
             }
-            Written::Failed(why) if !entry.ended && entry.written.is_none() && entry.call.tries() >= TRIES => {
-                StoreOutcome::GivenUp(why)
+            Err(CallError::Unanswered(_)) => StoreOutcome::Nothing,
+            Err(error) if !entry.ended && entry.written.is_none() && entry.call.tries() >= TRIES => {
+                StoreOutcome::GivenUp(error.to_string())
             }
-            Written::Failed(_) | Written::Unanswered => StoreOutcome::Nothing,
+            Err(_) => StoreOutcome::Nothing,
         }
     }
 }
@@ -335,15 +328,15 @@ mod tests {
         store.note(&Record::from(&flight(PlanState::Evicting)));
         store.note(&Record::from(&flight(PlanState::WaitingForVictims)));
         assert!(calls(&mut store, now).is_empty(), "one call at a time");
-        let answer = store.answered("p-1", at(PlanState::Planned), Written::Done, now);
+        let answer = store.answered("p-1", at(PlanState::Planned), Ok(()), now);
         assert_eq!(answer, StoreOutcome::Stored(PlanState::Planned));
         assert_eq!(calls(&mut store, now), ["write p-1 WaitingForVictims"]);
-        store.answered("p-1", at(PlanState::WaitingForVictims), Written::Done, now);
+        store.answered("p-1", at(PlanState::WaitingForVictims), Ok(()), now);
         assert!(calls(&mut store, now).is_empty());
         store.close(&Record::from(&flight(PlanState::Completed)), end());
         assert_eq!(calls(&mut store, now), ["write p-1 Completed"]);
         let last = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Completed) };
-        store.answered("p-1", last, Written::Done, now);
+        store.answered("p-1", last, Ok(()), now);
         assert!(!store.holds("p-1"));
     }
 
@@ -353,13 +346,13 @@ mod tests {
         store.open(&Record::from(&flight(PlanState::Planned)));
         for _ in 0..4 {
             assert_eq!(calls(&mut store, now), ["create p-1 Planned"]);
-            let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
+            let answer = store.answered("p-1", at(PlanState::Planned), Err(CallError::Failed("denied".into())), now);
             assert_eq!(answer, StoreOutcome::Nothing);
             assert!(calls(&mut store, now).is_empty(), "not at once");
             now += Duration::from_secs(2);
         }
         calls(&mut store, now);
-        let answer = store.answered("p-1", at(PlanState::Planned), Written::Failed("denied".into()), now);
+        let answer = store.answered("p-1", at(PlanState::Planned), Err(CallError::Failed("denied".into())), now);
         assert_eq!(answer, StoreOutcome::GivenUp("denied".into()));
         store.close(&Record::from(&flight(PlanState::Failed)), end());
         assert!(!store.holds("p-1"), "nothing of it is stored");
@@ -370,11 +363,11 @@ mod tests {
         let (mut store, mut now) = (PlanStore::default(), Instant::now());
         store.reopen(&Record::from(&flight(PlanState::Evicting)));
         assert_eq!(calls(&mut store, now), ["write p-1 Evicting"], "of this term");
-        store.answered("p-1", at(PlanState::Evicting), Written::Done, now);
+        store.answered("p-1", at(PlanState::Evicting), Ok(()), now);
         store.close(&Record::from(&flight(PlanState::Cancelled)), end());
         for _ in 0..10 {
             assert_eq!(calls(&mut store, now), ["write p-1 Cancelled"]);
-            let answer = store.answered("p-1", at(PlanState::Cancelled), Written::Failed("down".into()), now);
+            let answer = store.answered("p-1", at(PlanState::Cancelled), Err(CallError::Failed("down".into())), now);
             assert_eq!(answer, StoreOutcome::Nothing);
             now += Duration::from_secs(10);
         }
@@ -388,13 +381,13 @@ mod tests {
         store.open(&Record::from(&flight(PlanState::Planned)));
         calls(&mut store, now);
         store.doubt(|_| false);
-        store.answered("p-1", at(PlanState::Planned), Written::Done, now);
+        store.answered("p-1", at(PlanState::Planned), Ok(()), now);
         assert!(calls(&mut store, now).is_empty(), "the list is older than the plan");
         store.doubt(|_| true);
         assert!(calls(&mut store, now).is_empty(), "it is there");
         store.doubt(|_| false);
         assert_eq!(calls(&mut store, now), ["write p-1 Planned"]);
-        assert_eq!(store.answered("p-1", at(PlanState::Planned), Written::Gone, now), StoreOutcome::Deleted);
+        assert_eq!(store.answered("p-1", at(PlanState::Planned), Err(CallError::Gone), now), StoreOutcome::Deleted);
     }
 
     #[test]
@@ -404,17 +397,17 @@ mod tests {
         store.record(&Record::from(&flight(PlanState::Observed)), end());
         for _ in 1..TRIES {
             assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
-            let failed = Written::Failed("denied".into());
+            let failed = Err(CallError::Failed("denied".into()));
             assert_eq!(store.answered("p-1", ended.clone(), failed, now), StoreOutcome::Nothing);
             assert!(store.holds("p-1"));
             now += Duration::from_secs(10);
         }
         assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
-        store.answered("p-1", ended.clone(), Written::Failed("denied".into()), now);
+        store.answered("p-1", ended.clone(), Err(CallError::Failed("denied".into())), now);
         assert!(!store.holds("p-1"));
         store.record(&Record::from(&flight(PlanState::Observed)), end());
         calls(&mut store, now);
-        assert_eq!(store.answered("p-1", ended, Written::Done, now), StoreOutcome::Stored(PlanState::Observed));
+        assert_eq!(store.answered("p-1", ended, Ok(()), now), StoreOutcome::Stored(PlanState::Observed));
         assert!(!store.holds("p-1"), "nothing else is written");
     }
 
@@ -448,10 +441,10 @@ mod tests {
                 6 => now += Duration::from_millis(random(500)),
                 _ if store.entries.get(id).is_some_and(|entry| entry.call.pending()) => {
                     let result = match random(4) {
-                        0 => Written::Gone,
-                        1 => Written::Unanswered,
-                        2 => Written::Failed("denied".into()),
-                        _ => Written::Done,
+                        0 => Err(CallError::Gone),
+                        1 => Err(CallError::Unanswered(String::new())),
+                        2 => Err(CallError::Failed("denied".into())),
+                        _ => Ok(()),
                     };
                     store.answered(id, record.status.clone(), result, now);
                 }
@@ -472,7 +465,7 @@ mod tests {
         let ids: Vec<String> = store.entries.keys().cloned().collect();
         for id in ids {
             let wanted = store.entries[&id].wanted.clone();
-            store.answered(&id, wanted, Written::Done, now);
+            store.answered(&id, wanted, Ok(()), now);
         }
         store.pass(now);
         assert!(store.unwritten.is_empty(), "what was written is not examined again: {store:?}");
@@ -480,7 +473,12 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_stored_again_waits_for_the_answer_to_an_earlier_write_which_says_nothing_about_it() {
-        for result in [Written::Done, Written::Gone, Written::Unanswered, Written::Failed("denied".into())] {
+        for result in [
+            Ok(()),
+            Err(CallError::Gone),
+            Err(CallError::Unanswered(String::new())),
+            Err(CallError::Failed("denied".into())),
+        ] {
             let (mut store, now) = (PlanStore::default(), Instant::now());
             store.reopen(&Record::from(&flight(PlanState::Evicting)));
             assert_eq!(calls(&mut store, now), ["write p-1 Evicting"]);
@@ -490,7 +488,7 @@ mod tests {
             let answer = store.answered("p-1", at(PlanState::Evicting), result.clone(), now);
             assert_eq!(answer, StoreOutcome::Nothing, "{result:?}");
             assert_eq!(calls(&mut store, now), ["create p-1 Evicting"], "{result:?}");
-            let answer = store.answered("p-1", at(PlanState::Evicting), Written::Done, now);
+            let answer = store.answered("p-1", at(PlanState::Evicting), Ok(()), now);
             assert_eq!(answer, StoreOutcome::Stored(PlanState::Evicting));
         }
     }
@@ -502,7 +500,7 @@ mod tests {
         calls(&mut store, now);
         store.open(&Record::from(&flight(PlanState::Evicting)));
         store.close(&Record::from(&flight(PlanState::Completed)), end());
-        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), StoreOutcome::Nothing);
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Err(CallError::Gone), now), StoreOutcome::Nothing);
         assert!(!store.holds("p-1") && calls(&mut store, now).is_empty());
     }
 
@@ -511,7 +509,7 @@ mod tests {
         let (mut store, now) = (PlanStore::default(), Instant::now());
         store.reopen(&Record::from(&flight(PlanState::Evicting)));
         calls(&mut store, now);
-        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Written::Gone, now), StoreOutcome::Deleted);
+        assert_eq!(store.answered("p-1", at(PlanState::Evicting), Err(CallError::Gone), now), StoreOutcome::Deleted);
         assert!(!store.holds("p-1"));
     }
 }

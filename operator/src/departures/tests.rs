@@ -159,7 +159,7 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
     assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
     assert!(!run.departures.holds(&world.key("low")));
     let record = PreemptionStatus { state: PlanState::Evicting, message: words.into(), ..PreemptionStatus::default() };
-    run.store.answered(&id, record, plan_store::Written::Done, now);
+    run.store.answered(&id, record, Ok(()), now);
     assert_eq!(run.stored(now), ["Completed: None of the 2 pods is left."]);
 }
 

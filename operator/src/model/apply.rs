@@ -1,8 +1,6 @@
 //! Applies changes of objects to the model.
 
-use super::records::{
-    GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport, WorkloadRecord, owning_group,
-};
+use super::records::{GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport, owning_group};
 use super::{Model, STORED_PLANS};
 use crate::messages::input::{Input, Update, key_of};
 use crate::model::changed::Footprint;
@@ -497,11 +495,11 @@ impl Model {
         self.touched_workloads.insert(key.clone());
         // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.
         if let (Some(known), Some(object)) = (self.workloads.get_mut(key), &workload)
-            && known.object.metadata.uid == object.metadata.uid
-            && known.object.metadata.deletion_timestamp == object.metadata.deletion_timestamp
-            && known.object.spec == object.spec
+            && known.metadata.uid == object.metadata.uid
+            && known.metadata.deletion_timestamp == object.metadata.deletion_timestamp
+            && known.spec == object.spec
         {
-            known.object = (**object).clone();
+            known.clone_from(object);
             return Ok(false);
         }
         // Pods may have been created before the Workload that describes their PodGroup.
@@ -511,7 +509,7 @@ impl Model {
         self.touched.extend(groups);
         Ok(match workload {
             Some(object) => {
-                self.workloads.insert(key.clone(), WorkloadRecord { object: *object });
+                self.workloads.insert(key.clone(), *object);
                 true
             }
             None => self.workloads.remove(key).is_some(),

@@ -17,7 +17,7 @@ mod standby;
 mod template_hash;
 mod unheard;
 
-pub use records::{GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport, WorkloadRecord};
+pub use records::{GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport};
 
 use crate::limits::bans::BanSubject;
 use crate::limits::switch::ModeConfig;
@@ -31,6 +31,7 @@ use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::model::unheard::Unheard;
 use crate::views::correction::{Correction, Since};
 use crate::views::origin::GangPod;
+use giveway_crds::Workload;
 use giveway_crds::ban::BannedController;
 use giveway_crds::pod_group::PreemptedPod;
 use giveway_planner::Preemptor;
@@ -52,7 +53,7 @@ pub struct Model {
     /// PodGroups.
     pub groups: BTreeMap<ObjectKey, GroupRecord>,
     /// Workloads.
-    pub workloads: BTreeMap<ObjectKey, WorkloadRecord>,
+    pub workloads: BTreeMap<ObjectKey, Workload>,
     /// The PodGroups that were created from the templates of each Workload.
     templated: Index<ObjectKey, ObjectKey>,
     /// Pods with fields that the planner does not need.

@@ -2,7 +2,7 @@
 
 use crate::views::origin::{GangPod, controller};
 use giveway_crds::autoscaling::{Progress, ProvisioningRequest};
-use giveway_crds::{PodGroupStatus, Workload, keys};
+use giveway_crds::{PodGroupStatus, keys};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -38,13 +38,6 @@ pub struct GroupRecord {
     pub min_count: Option<i32>,
     /// Time of its deletion, in seconds since the epoch.
     pub deleted: Option<i64>,
-}
-
-/// A Workload.
-#[derive(Clone, Debug)]
-pub struct WorkloadRecord {
-    /// The last seen object.
-    pub object: Workload,
 }
 
 /// The fields of a pod that the planner does not need.

@@ -65,8 +65,8 @@ impl Flight {
         if !self.rehearse(model, clock, out) || self.depends_on_other_plans(now) {
             return;
         }
-        let evictable = self.evictable_units(&model.cluster);
-        if refusable > 0 && !evictable.are_all() {
+        let blocked = self.blocked_nodes(&model.cluster);
+        if refusable > 0 && !blocked.as_ref().is_some_and(BTreeSet::is_empty) {
             return;
         }
         // A PodGroup that has grown would be disrupted only partially. It is not evicted; the next check cancels the
@@ -74,7 +74,7 @@ impl Flight {
         let grown = if self.rescue.is_some() { BTreeSet::new() } else { self.grown_units(&model.cluster) };
         for (index, call) in calls {
             let unit = self.victims[index].unit;
-            let may_be_evicted_now = || self.may_evict_unit(unit, &evictable) && self.may_start(unit);
+            let may_be_evicted_now = || self.may_evict_unit(unit, blocked.as_ref()) && self.may_start(unit);
             if !started.contains(&unit) && (grown.contains(&unit) || !may_be_evicted_now()) {
                 continue;
             }

@@ -17,46 +17,24 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which units may be evicted now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum EvictableUnits {
-    /// None.
-    NoUnits,
-    /// Every unit without a pod on one of these nodes.
-    AllExceptOn(BTreeSet<SmolStr>),
-}
-
-impl EvictableUnits {
-    /// Returns true if all units may be evicted.
-    pub(super) fn are_all(&self) -> bool {
-        matches!(self, Self::AllExceptOn(nodes) if nodes.is_empty())
-    }
-}
-
 impl Flight {
-    /// Returns which units may be evicted, judging by the placements that are reserved.
-    pub(super) fn evictable_units(&self, cluster: &Cluster) -> EvictableUnits {
+    /// Returns the nodes on which no unit may be evicted yet, because placements there are not reserved; `None` if no unit may be evicted.
+    pub(super) fn blocked_nodes(&self, cluster: &Cluster) -> Option<BTreeSet<SmolStr>> {
         if self.rescue.is_some() {
-            return if self.are_placements_reserved(cluster) {
-                EvictableUnits::AllExceptOn(BTreeSet::new())
-            } else {
-                EvictableUnits::NoUnits
-            };
+            return self.are_placements_reserved(cluster).then(BTreeSet::new);
         }
         let missing: BTreeSet<SmolStr> =
             self.members.iter().filter(|member| !reserved(cluster, member)).map(|member| member.node.clone()).collect();
         let failed = self.members.iter().any(|member| member.nominate.tries() > 0);
         let is_none_reserved = !self.members.iter().any(|member| reserved(cluster, member));
-        if !missing.is_empty() && (failed || is_none_reserved || !self.of_victims_only(cluster, &missing)) {
-            return EvictableUnits::NoUnits;
-        }
-        EvictableUnits::AllExceptOn(missing)
+        let may_begin = !failed && !is_none_reserved && self.of_victims_only(cluster, &missing);
+        (missing.is_empty() || may_begin).then_some(missing)
     }
 
-    /// Returns true if a unit may be evicted.
-    pub(super) fn may_evict_unit(&self, unit: usize, evictable: &EvictableUnits) -> bool {
-        let EvictableUnits::AllExceptOn(nodes) = evictable else { return false };
-        nodes.is_empty() || self.plan.victims[unit].pods.iter().all(|pod| !nodes.contains(pod.node.as_str()))
+    /// Returns true if a unit may be evicted, of which no pod is on one of these nodes.
+    pub(super) fn may_evict_unit(&self, unit: usize, blocked: Option<&BTreeSet<SmolStr>>) -> bool {
+        let pods = &self.plan.victims[unit].pods;
+        blocked.is_some_and(|nodes| pods.iter().all(|pod| !nodes.contains(pod.node.as_str())))
     }
 
     /// Returns true if the placements on these nodes need only the capacity of victims that are still running there.

@@ -66,11 +66,11 @@ impl Flight {
         }
         self.maintain_reservations(cluster, clock, out);
         if self.evicts() {
-            let evictable = self.evictable_units(cluster);
+            let blocked = self.blocked_nodes(cluster);
             let is_rehearsed = self.rehearse(model, clock, out);
             if is_rehearsed
                 && (0..self.plan.victims.len())
-                    .any(|unit| self.may_evict_unit(unit, &evictable) && self.may_start(unit))
+                    .any(|unit| self.may_evict_unit(unit, blocked.as_ref()) && self.may_start(unit))
             {
                 self.plan.state = PlanState::Evicting;
             }

@@ -551,9 +551,9 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
         }
         counts.preempting += i32::from(condition::is_true(conditions, types::PREEMPTING));
     }
-    let record = model.workloads.get(workload);
-    let mut conditions = record.and_then(|r| r.object.status.clone()).map(|s| s.conditions).unwrap_or_default();
-    let generation = record.and_then(|r| r.object.metadata.generation);
+    let object = model.workloads.get(workload);
+    let mut conditions = object.and_then(|object| object.status.clone()).map(|s| s.conditions).unwrap_or_default();
+    let generation = object.and_then(|object| object.metadata.generation);
     let (reason, message) = match waits {
         Some((group, why)) => {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };

@@ -9,7 +9,7 @@ fn a_departure_ends_when_the_gang_has_enough_bound_members_again() {
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
     run.stored(now);
-    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
+    run.store.answered("d-1", PreemptionStatus::default(), Ok(()), now);
     world.remove_pod("l2").pod(member("again").created(210));
     assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"], "every pod is tried");
     run.answer(&world, "l1", &EvictOutcome::Refused("0 allowed".into()), now);
@@ -67,7 +67,7 @@ fn a_departure_whose_pods_another_one_takes_over_ends_when_its_evictions_are_ans
     let id = run.gang(&world, now).unwrap();
     run.stored(now);
     let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-    run.store.answered(&id, record, plan_store::Written::Done, now);
+    run.store.answered(&id, record, Ok(()), now);
     let step = run.pass(&world, now);
     let permissions = step.commands.iter().map(|command| match command {
         Command::Evict(call) => call.permission.clone(),
@@ -134,7 +134,7 @@ fn a_departure_that_ends_counts_the_answers_to_its_evictions_in_flight() {
         let id = run.gang(&world, now).unwrap();
         run.stored(now);
         let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-        run.store.answered(&id, record, plan_store::Written::Done, now);
+        run.store.answered(&id, record, Ok(()), now);
         assert_eq!(run.evictions(&world, now).len(), 3);
         run.answer(&world, "l2", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
         run.answer(&world, "l3", &EvictOutcome::Refused("it needs 5 healthy pods".into()), now);
@@ -237,7 +237,7 @@ fn a_pod_that_leaves_before_its_eviction_is_answered_counts_as_evicted() {
     let id = run.gang(&world, now).unwrap();
     run.stored(now);
     let record = PreemptionStatus { state: PlanState::Evicting, ..PreemptionStatus::default() };
-    run.store.answered(&id, record, plan_store::Written::Done, now);
+    run.store.answered(&id, record, Ok(()), now);
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Unanswered("timeout".into()), now);
     for name in ["l1", "l2", "l3"] {

@@ -27,7 +27,7 @@ fn the_status_says_why_an_eviction_was_refused() {
     world.pod(member("l2").preempted(200, THEIRS).terminating());
     run.scheduler(&mut world, now);
     run.stored(now);
-    run.store.answered("d-1", PreemptionStatus::default(), plan_store::Written::Done, now);
+    run.store.answered("d-1", PreemptionStatus::default(), Ok(()), now);
     run.evictions(&world, now);
     run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
     run.pass(&world, now);

@@ -53,10 +53,10 @@ impl Housekeeping {
 /// has no controller, so that it is garbage-collected with its owner.
 fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
     let (workload, name) = pod.template.as_ref()?;
-    let record = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
-    let template = record.object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
+    let object = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
+    let template = object.spec.pod_group_templates.iter().find(|t| t.name == *name)?;
     let of_pod = pod.owner.clone().map(|owner| OwnerReference { block_owner_deletion: None, ..owner });
-    let owner = of_pod.or_else(|| record.object.controller_owner_ref(&()));
+    let owner = of_pod.or_else(|| object.controller_owner_ref(&()));
     let spec = PodGroupSpec {
         pod_group_template_ref: Some(PodGroupTemplateRef {
             workload: WorkloadTemplateRef { workload_name: workload.clone(), pod_group_template_name: name.clone() },

@@ -15,18 +15,18 @@ pub(super) const EVERY: Duration = Duration::from_secs(1);
 impl Housekeeping {
     /// Writes the summary if it differs from the status.
     pub(super) fn summarize(&mut self, model: &Model, workload: ObjectKey, clock: Clock) -> Option<Command> {
-        let record = model.workloads.get(&workload)?;
+        let object = model.workloads.get(&workload)?;
         if self.summarized.contains_key(&workload) {
             self.again_workloads.insert(workload);
             return None;
         }
         self.summarized.insert(workload.clone(), clock.now);
         let wanted = status::workload_status(model, &workload, clock.time());
-        if record.object.status.as_ref() == Some(&wanted) {
+        if object.status.as_ref() == Some(&wanted) {
             return None;
         }
         self.again_workloads.insert(workload.clone());
-        let uid = record.object.uid().unwrap_or_default().into();
+        let uid = object.uid().unwrap_or_default().into();
         let write = Command::WriteWorkloadStatus { workload, uid, status: Box::new(wanted) };
         self.calls.start(write, clock.now)
     }
