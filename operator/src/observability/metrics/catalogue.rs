@@ -8,190 +8,197 @@ const CLASSES: &str = "name of a PriorityClass, `none` or `other`";
 const CLASS: Label = label("class", CLASSES);
 const PREEMPTOR_CLASS: Label = label("preemptor_class", CLASSES);
 const VICTIM_CLASS: Label = label("victim_class", CLASSES);
-
-pub(crate) const BUILD: About = build_info("giveway_operator_build_info");
-pub(crate) const LEADER: About = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
-pub(crate) const MODE: About = About::gauge(
-    "giveway_operator_mode",
-    "1 for the mode that the leader is in",
-    &[label("mode", "`enforce`, `observe`, `off`")],
-);
-pub(crate) const WATCHES_BROKEN: About = About::gauge(
-    "giveway_operator_watches_broken",
-    "1 while a watch is broken for so long that nothing is decided",
-    &[],
-);
-pub(crate) const WATCH_BROKEN: About = About::gauge(
-    "giveway_operator_watch_broken_seconds",
-    "For how long a watch has been failing, so that the model may be old; 0 while it works",
-    &[label("kind", "the kind that is watched")],
-);
-pub(crate) const CALLS: About = About::counter(
-    "giveway_operator_api_calls_total",
-    "What was to be done at the API server, and whether it worked",
-    &[label("call", "what is done, such as `evict`"), label("result", "`ok`, `error`")],
-);
-pub(crate) const REQUESTS: About = About::counter(
-    "giveway_operator_api_requests_total",
-    "Requests to the API server, without watches",
-    &[VERB, label("code", "status of the answer; `none` where there was no answer")],
-);
-pub(crate) const REQUEST_SECONDS: About = About::histogram(
-    "giveway_operator_api_request_duration_seconds",
-    "Time until the API server began to answer a request, without watches",
-    &[VERB],
-);
 const VERB: Label = label("verb", "`get`, `create`, `update`, `patch`, `delete`, `other`");
-pub(crate) const DECISION_SECONDS: About =
-    About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
-pub(crate) const IN_FLIGHT: About =
-    About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
-pub(crate) const LIMITED_PLANS: About = About::gauge(
-    "giveway_operator_plans_held_back",
-    "Plans that wait because of the limits of evictions in a minute",
-    &[],
-);
-pub(crate) const OUTCOMES: About = About::counter(
-    "giveway_operator_outcomes_total",
-    "Decisions and ends of plans, by reason; a decision that says the same as the last one is not counted",
-    &[label("reason", "a reason of conditions and events")],
-);
-pub(crate) const PLANS: About = About::counter(
-    "giveway_operator_plans_total",
-    "Plans with victims that have ended",
-    &[label("outcome", "`Completed`, `Cancelled`, `Failed`")],
-);
-pub(crate) const WAITING: About = About::gauge(
-    "giveway_operator_waiting_groups",
-    "PodGroups with pending pods, counted every two seconds by the leader",
-    &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
-);
-pub(crate) const OLDEST: About = About::gauge(
-    "giveway_operator_oldest_waiting_group_age_seconds",
-    "For how long the PodGroup of a class has waited that waits longest; 0 where none does",
-    &[CLASS],
-);
-pub(crate) const HELD: About =
-    About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
-pub(crate) const SUBMITTED_TO_BOUND: About = About::histogram(
-    "giveway_operator_group_submitted_to_bound_seconds",
-    "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",
-    &[CLASS],
-);
-pub(crate) const PLANNED_TO_BOUND: About = About::histogram(
-    "giveway_operator_planned_to_bound_seconds",
-    "Time from a plan with victims until every placed pod was bound",
-    &[PREEMPTOR_CLASS],
-);
-pub(crate) const EVICTIONS: About = About::counter(
-    "giveway_operator_evictions_total",
-    "Pods whose eviction was accepted",
-    &[
-        PREEMPTOR_CLASS,
-        VICTIM_CLASS,
-        label("cause", "`plan`; `departure`: other pods of a PodGroup that is disrupted already, without a preemptor"),
-        label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
-    ],
-);
-pub(crate) const VIOLATIONS: About = About::counter(
-    "giveway_operator_budget_violations_total",
-    "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, refused the eviction",
-    &[PREEMPTOR_CLASS, VICTIM_CLASS],
-);
-pub(crate) const GUARANTEED: About = About::counter(
-    "giveway_operator_guaranteed_refusals_total",
-    "How often a guaranteed PodDisruptionBudget prevented a preemption",
-    &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was cancelled")],
-);
-pub(crate) const UNREADABLE: About = About::counter(
-    "giveway_operator_unreadable_objects_total",
-    "Objects that could not be read, each time one appeared",
-    &[label("kind", "their kind")],
-);
-pub(crate) const CERTIFICATES: About = About::gauge(
-    "giveway_operator_certificate_expiry_timestamp_seconds",
-    "When the webhook's certificate and its authority expire, in seconds since 1970; of the leader, where the operator makes them",
-    &[label("certificate", "`leaf`, `authority`")],
-);
-pub(crate) const CRITICAL_WAITING: About =
-    About::gauge("giveway_operator_critical_addons_waiting", "Critical add-ons that are Unschedulable", &[]);
-pub(crate) const RESCUES: About = About::counter(
-    "giveway_operator_rescues_total",
-    "Plans for critical add-ons",
-    &[label("step", "step of the choice of a node, from `1` to `3`")],
-);
-pub(crate) const RESCUE_SECONDS: About = About::histogram(
-    "giveway_operator_rescue_seconds",
-    "Time from Unschedulable to bound of critical add-ons for which a pod was evicted",
-    &[],
-);
-pub(crate) const TAINTED: About = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
-pub(crate) const PASS_SECONDS: About = About::histogram(
-    "giveway_operator_pass_duration_seconds",
-    "Time of a pass, in which the operator applies changes, decides and requests calls; at least four passes are made in a second, also by \
-     operators that do not lead, unless a pass takes longer",
-    &[],
-);
 const QUEUE: Label = label(
     "queue",
     "`inputs`: changes and answers that a pass left for the next one; calls to the API server that have not been sent: `evictions`, `plans`, \
      `groups`, `others`, `background` (no decision depends on them), `events`",
 );
-pub(crate) const QUEUE_DEPTH: About =
-    About::gauge("giveway_operator_queue_depth", "Number of entries of a queue", &[QUEUE]);
-pub(crate) const QUEUE_AGE: About = About::gauge(
-    "giveway_operator_queue_age_seconds",
-    "For how long the oldest entry of a queue has been waiting; of `inputs`, for how long every pass has left some",
-    &[QUEUE],
-);
-pub(crate) const STATUSES_WAITING: About = About::gauge(
-    "giveway_operator_statuses_waiting",
-    "PodGroups whose status has changed and is not written yet, counted every two seconds by the leader",
-    &[],
-);
-pub(crate) const WATCH_EVENT_AGE: About = About::gauge(
-    "giveway_operator_watch_event_age_seconds",
-    "Time since the watch of a kind delivered something. A kind whose objects do not change has an old event and a working watch",
-    &[label("kind", "the kind that is watched")],
-);
-pub(crate) const PREEMPTIONS: About = About::gauge(
-    "giveway_operator_preemptions_in_flight",
-    "Plans with victims, and departures, by cause and stage, counted every two seconds by the leader",
-    &[
-        label("cause", "as in `spec.cause` of a Preemption"),
-        label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Releasing`"),
-    ],
-);
-pub(crate) const EVICTED_NOT_BOUND: About = About::counter(
-    "giveway_operator_evicted_not_bound_total",
-    "Plans that evicted pods and ended before every placed pod was bound, although their preemptor still exists",
-    &[PREEMPTOR_CLASS],
-);
-pub(crate) const REHEARSALS: About = About::counter(
-    "giveway_operator_rehearsals_total",
-    "Rehearsals of plans: dry runs of the calls that could be rejected, before the first eviction",
-    &[label(
-        "outcome",
-        "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota",
-    )],
-);
-pub(crate) const BANS: About = About::gauge(
-    "giveway_operator_bans",
-    "Bans that are in force, after a rejected eviction or a pod that was not bound",
-    &[label(
-        "ban",
-        "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
-    )],
-);
-pub(crate) const BREAKERS: About = About::gauge(
-    "giveway_operator_breakers_open",
-    "Circuit breakers that are open: plans evicted pods, and their preemptors were not bound. Counted every two seconds by the leader",
-    &[label(
-        "kind",
-        "`preemptor`: no pod is evicted for a certain preemptor; `namespace`: for any preemptor of a certain namespace, or for one at a time; \
-         `cluster`: for any preemptor, or for one at a time",
-    )],
-);
+
+/// Defines each metric, and the list of all of them.
+macro_rules! catalogue {
+    ($($name:ident = $about:expr;)*) => {
+        $(pub(crate) const $name: About = $about;)*
+
+        /// All metrics of the operator, without those that every process has.
+        pub const CATALOGUE: &[About] = &[$($name),*];
+    };
+}
+
+catalogue! {
+    BUILD = build_info("giveway_operator_build_info");
+    LEADER = About::gauge("giveway_operator_leader", "1 while this process leads", &[]);
+    MODE = About::gauge(
+        "giveway_operator_mode",
+        "1 for the mode that the leader is in",
+        &[label("mode", "`enforce`, `observe`, `off`")],
+    );
+    WATCHES_BROKEN = About::gauge(
+        "giveway_operator_watches_broken",
+        "1 while a watch is broken for so long that nothing is decided",
+        &[],
+    );
+    WATCH_BROKEN = About::gauge(
+        "giveway_operator_watch_broken_seconds",
+        "For how long a watch has been failing, so that the model may be old; 0 while it works",
+        &[label("kind", "the kind that is watched")],
+    );
+    WAITING = About::gauge(
+        "giveway_operator_waiting_groups",
+        "PodGroups with pending pods, counted every two seconds by the leader",
+        &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
+    );
+    OLDEST = About::gauge(
+        "giveway_operator_oldest_waiting_group_age_seconds",
+        "For how long the PodGroup of a class has waited that waits longest; 0 where none does",
+        &[CLASS],
+    );
+    HELD = About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
+    SUBMITTED_TO_BOUND = About::histogram(
+        "giveway_operator_group_submitted_to_bound_seconds",
+        "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",
+        &[CLASS],
+    );
+    PLANNED_TO_BOUND = About::histogram(
+        "giveway_operator_planned_to_bound_seconds",
+        "Time from a plan with victims until every placed pod was bound",
+        &[PREEMPTOR_CLASS],
+    );
+    DECISION_SECONDS = About::histogram("giveway_operator_decision_duration_seconds", "Time to decide for one preemptor", &[]);
+    IN_FLIGHT = About::gauge("giveway_operator_decisions_in_flight", "Decisions that are being carried out", &[]);
+    LIMITED_PLANS = About::gauge(
+        "giveway_operator_plans_held_back",
+        "Plans that wait because of the limits of evictions in a minute",
+        &[],
+    );
+    OUTCOMES = About::counter(
+        "giveway_operator_outcomes_total",
+        "Decisions and ends of plans, by reason; a decision that says the same as the last one is not counted",
+        &[label("reason", "a reason of conditions and events")],
+    );
+    PLANS = About::counter(
+        "giveway_operator_plans_total",
+        "Plans with victims that have ended",
+        &[label("outcome", "`Completed`, `Cancelled`, `Failed`")],
+    );
+    EVICTIONS = About::counter(
+        "giveway_operator_evictions_total",
+        "Pods whose eviction was accepted",
+        &[
+            PREEMPTOR_CLASS,
+            VICTIM_CLASS,
+            label("cause", "`plan`; `departure`: other pods of a PodGroup that is disrupted already, without a preemptor"),
+            label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
+        ],
+    );
+    VIOLATIONS = About::counter(
+        "giveway_operator_budget_violations_total",
+        "Pods that were evicted although a PodDisruptionBudget, not guaranteed against this preemptor, refused the eviction",
+        &[PREEMPTOR_CLASS, VICTIM_CLASS],
+    );
+    GUARANTEED = About::counter(
+        "giveway_operator_guaranteed_refusals_total",
+        "How often a guaranteed PodDisruptionBudget prevented a preemption",
+        &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was cancelled")],
+    );
+    CALLS = About::counter(
+        "giveway_operator_api_calls_total",
+        "What was to be done at the API server, and whether it worked",
+        &[label("call", "what is done, such as `evict`"), label("result", "`ok`, `error`")],
+    );
+    REQUESTS = About::counter(
+        "giveway_operator_api_requests_total",
+        "Requests to the API server, without watches",
+        &[VERB, label("code", "status of the answer; `none` where there was no answer")],
+    );
+    REQUEST_SECONDS = About::histogram(
+        "giveway_operator_api_request_duration_seconds",
+        "Time until the API server began to answer a request, without watches",
+        &[VERB],
+    );
+    UNREADABLE = About::counter(
+        "giveway_operator_unreadable_objects_total",
+        "Objects that could not be read, each time one appeared",
+        &[label("kind", "their kind")],
+    );
+    CERTIFICATES = About::gauge(
+        "giveway_operator_certificate_expiry_timestamp_seconds",
+        "When the webhook's certificate and its authority expire, in seconds since 1970; of the leader, where the operator makes them",
+        &[label("certificate", "`leaf`, `authority`")],
+    );
+    CRITICAL_WAITING = About::gauge("giveway_operator_critical_addons_waiting", "Critical add-ons that are Unschedulable", &[]);
+    RESCUES = About::counter(
+        "giveway_operator_rescues_total",
+        "Plans for critical add-ons",
+        &[label("step", "step of the choice of a node, from `1` to `3`")],
+    );
+    RESCUE_SECONDS = About::histogram(
+        "giveway_operator_rescue_seconds",
+        "Time from Unschedulable to bound of critical add-ons for which a pod was evicted",
+        &[],
+    );
+    TAINTED = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
+    PASS_SECONDS = About::histogram(
+        "giveway_operator_pass_duration_seconds",
+        "Time of a pass, in which the operator applies changes, decides and requests calls; at least four passes are made in a second, also by \
+         operators that do not lead, unless a pass takes longer",
+        &[],
+    );
+    QUEUE_DEPTH = About::gauge("giveway_operator_queue_depth", "Number of entries of a queue", &[QUEUE]);
+    QUEUE_AGE = About::gauge(
+        "giveway_operator_queue_age_seconds",
+        "For how long the oldest entry of a queue has been waiting; of `inputs`, for how long every pass has left some",
+        &[QUEUE],
+    );
+    STATUSES_WAITING = About::gauge(
+        "giveway_operator_statuses_waiting",
+        "PodGroups whose status has changed and is not written yet, counted every two seconds by the leader",
+        &[],
+    );
+    WATCH_EVENT_AGE = About::gauge(
+        "giveway_operator_watch_event_age_seconds",
+        "Time since the watch of a kind delivered something. A kind whose objects do not change has an old event and a working watch",
+        &[label("kind", "the kind that is watched")],
+    );
+    PREEMPTIONS = About::gauge(
+        "giveway_operator_preemptions_in_flight",
+        "Plans with victims, and departures, by cause and stage, counted every two seconds by the leader",
+        &[
+            label("cause", "as in `spec.cause` of a Preemption"),
+            label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Releasing`"),
+        ],
+    );
+    EVICTED_NOT_BOUND = About::counter(
+        "giveway_operator_evicted_not_bound_total",
+        "Plans that evicted pods and ended before every placed pod was bound, although their preemptor still exists",
+        &[PREEMPTOR_CLASS],
+    );
+    REHEARSALS = About::counter(
+        "giveway_operator_rehearsals_total",
+        "Rehearsals of plans: dry runs of the calls that could be rejected, before the first eviction",
+        &[label(
+            "outcome",
+            "`passed`; `refused`: by a PodDisruptionBudget; `rejected`: by a policy, a webhook, RBAC or a quota",
+        )],
+    );
+    BANS = About::gauge(
+        "giveway_operator_bans",
+        "Bans that are in force, after a rejected eviction or a pod that was not bound",
+        &[label(
+            "ban",
+            "`victim`: a pod that is not evicted; `node`: a node for which no pod is evicted for a certain pod or controller",
+        )],
+    );
+    BREAKERS = About::gauge(
+        "giveway_operator_breakers_open",
+        "Circuit breakers that are open: plans evicted pods, and their preemptors were not bound. Counted every two seconds by the leader",
+        &[label(
+            "kind",
+            "`preemptor`: no pod is evicted for a certain preemptor; `namespace`: for any preemptor of a certain namespace, or for one at a time; \
+             `cluster`: for any preemptor, or for one at a time",
+        )],
+    );
+}
 
 /// Returns the upper limits of the buckets of a histogram, in seconds.
 pub(super) fn buckets(about: &About) -> Vec<f64> {
@@ -206,44 +213,3 @@ pub(super) fn buckets(about: &About) -> Vec<f64> {
         }
     }
 }
-
-/// All metrics of the operator, without those that every process has.
-pub const CATALOGUE: &[About] = &[
-    BUILD,
-    LEADER,
-    MODE,
-    WATCHES_BROKEN,
-    WATCH_BROKEN,
-    WAITING,
-    OLDEST,
-    HELD,
-    SUBMITTED_TO_BOUND,
-    PLANNED_TO_BOUND,
-    DECISION_SECONDS,
-    IN_FLIGHT,
-    LIMITED_PLANS,
-    OUTCOMES,
-    PLANS,
-    EVICTIONS,
-    VIOLATIONS,
-    GUARANTEED,
-    CALLS,
-    REQUESTS,
-    REQUEST_SECONDS,
-    UNREADABLE,
-    CERTIFICATES,
-    CRITICAL_WAITING,
-    RESCUES,
-    RESCUE_SECONDS,
-    TAINTED,
-    PASS_SECONDS,
-    QUEUE_DEPTH,
-    QUEUE_AGE,
-    STATUSES_WAITING,
-    WATCH_EVENT_AGE,
-    PREEMPTIONS,
-    EVICTED_NOT_BOUND,
-    REHEARSALS,
-    BANS,
-    BREAKERS,
-];
