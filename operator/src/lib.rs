@@ -95,8 +95,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let liveness = leadership.liveness().clone();
     liveness.clone().watch(stop.clone()).context("the watchdog cannot be started")?;
     let (inputs, receiver) = mpsc::channel(8192);
+    let actuator = Actuator::new(writing.clone(), leadership.clone(), metrics.clone(), &config, inputs.clone());
     let keeper = certificates.map(|options| {
-        certificate::CertificateKeeper::new(writing.clone(), options, leadership.clone(), metrics.clone())
+        let (leadership, metrics) = (leadership.clone(), metrics.clone());
+        certificate::CertificateKeeper::new(writing, options, actuator.clone(), leadership, metrics)
     });
     let certificates = tokio::spawn(async move {
         match keeper {
@@ -104,7 +106,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             None => std::future::pending().await,
         }
     });
-    let actuator = Actuator::new(writing, leadership.clone(), metrics.clone(), &config, inputs.clone());
     let watches = Watches::default();
     let readiness = health::Readiness { leadership: leadership.clone(), synced: is_synced, watches: watches.clone() };
     let listener = TcpListener::bind(config.metrics_address).await.context("metrics address")?;

@@ -127,7 +127,7 @@ impl Stamps {
 
 fn api_version(kind: &EventSubject) -> String {
     match kind {
-        EventSubject::Known("ConfigMap" | "Node" | "Pod") => "v1".to_owned(),
+        EventSubject::Known("ConfigMap" | "Node" | "Pod" | "Secret") => "v1".to_owned(),
         EventSubject::Known("PodDisruptionBudget") => "policy/v1".to_owned(),
         EventSubject::Known(_) => format!("{}/v1alpha1", keys::GROUP),
         EventSubject::Other { api_version, .. } => api_version.clone(),

@@ -16,18 +16,19 @@ pub mod replicas;
 pub mod rotation;
 pub mod store;
 
-use crate::calls::FIELD_MANAGER;
+use crate::calls::Actuator;
 use crate::config::{Certificates, Config};
 use crate::leadership::lease::Leadership;
+use crate::messages::command::{Command, Dispatch as _};
 use crate::messages::report::CallError;
 use crate::observability::metrics::Metrics;
+use crate::speaker::notice::EventNotice;
 use futures::StreamExt as _;
 use giveway_crds::condition::Reason;
+use giveway_planner::model::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::watcher::watch_object;
 use material::Authority;
 use replicas::WebhookAddress;
@@ -82,7 +83,8 @@ pub struct CertificateKeeper {
     policy: RotationPolicy,
     options: Options,
     leadership: Leadership,
-    recorder: Recorder,
+    /// Publishes events.
+    actuator: Actuator,
     metrics: Metrics,
     /// The replica for which the last log message said that the change of the authority is delayed.
     reported: Option<String>,
@@ -90,13 +92,12 @@ pub struct CertificateKeeper {
 
 impl CertificateKeeper {
     /// Returns a keeper that does nothing before [`CertificateKeeper::run`] is called. `client` must not retry by itself.
-    pub fn new(client: Client, options: Options, leadership: Leadership, metrics: Metrics) -> Self {
+    pub fn new(client: Client, options: Options, actuator: Actuator, leadership: Leadership, metrics: Metrics) -> Self {
         let settle = SignedDuration::try_from(options.settle).unwrap_or(SignedDuration::MAX);
         let policy = RotationPolicy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
-        let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(leadership.term().to_owned()) };
         Self {
             store: Store::new(client.clone(), &options.namespace, leadership.clone()),
-            recorder: Recorder::new(client.clone(), reporter),
+            actuator,
             client,
             policy,
             options,
@@ -167,7 +168,7 @@ impl CertificateKeeper {
             return Ok(Some(self.rest(until, waiting, now)));
         }
         self.perform(&read, &seen, &step, now).await?;
-        self.tell(&read, &seen, &step).await;
+        self.tell(&read, &seen, &step);
         Ok(None)
     }
 
@@ -208,18 +209,16 @@ impl CertificateKeeper {
     }
 
     /// Logs the step, and emits an event on the Secret for steps that administrators should notice.
-    async fn tell(&self, read: &Read, seen: &Seen, step: &RotationStep) {
-        let namespace = &self.options.namespace;
-        let (authority, leaf) = (read.authority_reference(namespace), read.leaf_reference(namespace));
+    fn tell(&self, read: &Read, seen: &Seen, step: &RotationStep) {
         for complaint in
             read.complaints.iter().filter(|_| matches!(step, RotationStep::Found(_) | RotationStep::Prepare(_)))
         {
-            self.publish(&authority, Reason::CertificateUnusable, complaint.clone()).await;
+            self.publish(read, AUTHORITY_SECRET, Reason::CertificateUnusable, complaint.clone());
         }
         match step {
             RotationStep::Found(why) => {
                 let note = format!("A certificate authority was made for the webhook: {why}.");
-                self.publish(&authority, Reason::AuthorityMade, note).await;
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
             }
             RotationStep::Prepare(why) => {
                 let note = format!(
@@ -227,20 +226,20 @@ impl CertificateKeeper {
                      it was announced to them.",
                     self.options.settle.as_secs()
                 );
-                self.publish(&authority, Reason::AuthorityMade, note).await;
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
             }
             RotationStep::Demote => {
                 let note = "The stored certificate authority is not the one that API servers trust: it is announced to \
                             them before it signs.";
-                self.publish(&authority, Reason::CertificateUnusable, note.to_owned()).await;
+                self.publish(read, AUTHORITY_SECRET, Reason::CertificateUnusable, note.to_owned());
             }
             RotationStep::Promote => {
                 let note = "The new certificate authority signs from now on.";
-                self.publish(&authority, Reason::AuthorityChanged, note.to_owned()).await;
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityChanged, note.to_owned());
             }
             RotationStep::Issue(why) => {
                 let note = format!("The webhook's certificate was renewed: {why}.");
-                self.publish(&leaf, Reason::CertificateRenewed, note).await;
+                self.publish(read, LEAF_SECRET, Reason::CertificateRenewed, note);
             }
             RotationStep::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
                 tracing::info!("certificates: API servers trust the current authority alone from now on");
@@ -254,20 +253,19 @@ impl CertificateKeeper {
         }
     }
 
-    async fn publish(&self, about: &ObjectReference, reason: Reason, note: String) {
+    /// Publishes an event on a Secret.
+    fn publish(&self, read: &Read, secret: &str, reason: Reason, note: String) {
         let warning = reason == Reason::CertificateUnusable;
         tracing::info!(warning, %reason, "certificates: {note}");
-        let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
-            reason: reason.as_str().to_owned(),
-            note: Some(note),
+        self.actuator.dispatch(Command::Publish(EventNotice {
+            kind: "Secret".into(),
+            key: ObjectKey::new(&self.options.namespace, secret),
+            uid: read.uid_of(secret).into(),
+            warning,
+            reason,
             action: "Certificates".to_owned(),
-            secondary: None,
-        };
-        let published = tokio::time::timeout(Duration::from_secs(5), self.recorder.publish(&event, about)).await;
-        if let Ok(Err(error)) = published {
-            tracing::debug!(%error, "an event was not written");
-        }
+            note: note.into(),
+        }));
     }
 }
 

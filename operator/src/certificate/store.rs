@@ -15,9 +15,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -208,27 +208,12 @@ async fn timely<T>(limit: Duration, call: impl Future<Output = Result<T, kube::E
 }
 
 impl Read {
-    /// Returns a reference to the certificate's Secret, for events. The API server accepts events about an object that
-    /// does not exist.
-    pub fn leaf_reference(&self, namespace: &str) -> ObjectReference {
-        reference(self.leaf_secret.as_ref(), LEAF_SECRET, namespace)
+    /// Returns the UID of a Secret, for events; empty if it does not exist. The API server accepts events about an object that does not exist.
+    pub fn uid_of(&self, secret: &str) -> String {
+        let secrets = [&self.authority_secret, &self.leaf_secret].into_iter().flatten();
+        let mut named = secrets.filter(|found| found.name_any() == secret);
+        named.next().and_then(|found| found.uid()).unwrap_or_default()
     }
-
-    /// Returns a reference to the authority's Secret.
-    pub fn authority_reference(&self, namespace: &str) -> ObjectReference {
-        reference(self.authority_secret.as_ref(), AUTHORITY_SECRET, namespace)
-    }
-}
-
-fn reference(secret: Option<&Secret>, name: &str, namespace: &str) -> ObjectReference {
-    let found = secret.map(|secret| secret.object_ref(&()));
-    found.unwrap_or_else(|| ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Secret".to_owned()),
-        name: Some(name.to_owned()),
-        namespace: Some(namespace.to_owned()),
-        ..ObjectReference::default()
-    })
 }
 
 fn created(name: &str, type_: &str) -> Secret {

@@ -8,7 +8,7 @@ use giveway_planner::model::ObjectKey;
 /// The kind of the object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventSubject {
-    /// `Pod`, `PodGroup`, `Workload`, `PodDisruptionBudget` or `Node`.
+    /// `Pod`, `PodGroup`, `PodDisruptionBudget`, `Node`, `ConfigMap` or `Secret`.
     Known(&'static str),
     /// An owner of pods, of any kind.
     Other {
