@@ -3,9 +3,8 @@
 use crate::messages::capacity::{CapacityRequest, PendingMember, Placeholder};
 use crate::messages::report::CallError;
 use giveway_crds::autoscaling::ProvisioningRequest;
-use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::{Pod, PodTemplate};
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::api::{Api, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,23 +38,12 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
     Ok(())
 }
 
-/// Deletes a ProvisioningRequest. Its PodTemplates are garbage-collected with it.
-pub(super) async fn withdraw(client: &Client, request: &ObjectKey, uid: &str) -> Result<(), CallError> {
-    let requests: Api<ProvisioningRequest> = Api::namespaced(client.clone(), &request.namespace);
-    delete(&requests, &request.name, uid).await
-}
-
 /// Creates a placeholder pod.
 pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
     let member = read(client, &placeholder.member).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.group.namespace);
     create(&pods, &placeholder.pod(&member)).await?;
     Ok(())
-}
-
-/// Deletes a placeholder pod.
-pub(super) async fn remove(client: &Client, pod: &ObjectKey, uid: &str) -> Result<(), CallError> {
-    delete(&Api::<Pod>::namespaced(client.clone(), &pod.namespace), &pod.name, uid).await
 }
 
 /// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
@@ -77,13 +65,4 @@ where
         Err(kube::Error::Api(status)) if status.code == 404 => Err(CallError::Failed(status.message)),
         Err(error) => Err(error.into()),
     }
-}
-
-async fn delete<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), CallError>
-where
-    K: Resource + Clone + Debug + DeserializeOwned,
-{
-    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    api.delete(name, &DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }).await?;
-    Ok(())
 }

@@ -6,8 +6,8 @@
 //! because DELETE writes none. An annotation of the Eviction object names the plan; it is visible only in the audit log
 //! of the API server.
 
-use super::FIELD_MANAGER;
 use super::answer::ErrorClass;
+use super::object;
 use crate::messages::command::{EvictCall, EvictOutcome};
 use crate::messages::report::CallError;
 use crate::speaker::words::Names;
@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions};
+use kube::api::{Api, DeleteParams, Patch, PostParams, Preconditions as KubePreconditions};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -115,8 +115,7 @@ async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<Pod
             "lastTransitionTime": Timestamp::now().to_string(),
         }]}
     });
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    Ok(pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await?)
+    Ok(pods.patch_status(&call.pod.name, &object::params(), &Patch::Strategic(patch)).await?)
 }
 
 /// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a

@@ -27,12 +27,17 @@ use crate::observability::metrics::{Metrics, catalogue};
 use crate::speaker::words::Names;
 use background::Background;
 use event::Stamps;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use giveway_crds::PodGroup;
+use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_crds::plan::StoredPlan;
-use giveway_crds::preemption::{PART_BYTES, PreemptionStatus, parts_of};
+use giveway_crds::preemption::{PART_BYTES, Preemption, PreemptionStatus, parts_of};
 use giveway_serving::shares::Shares;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
+use kube::{Api, Client};
 use lanes::{Lanes, queue_of};
 use limiter::RateLimiter;
 use std::future::Future;
@@ -121,7 +126,7 @@ impl Actuator {
 
     /// Carries a command out. `event` is the event of [`Command::Publish`].
     async fn carry_out(&self, command: Command, event: Option<Event>) -> Option<Report> {
-        let (client, key) = (&self.client, command.key());
+        let client = &self.client;
         Some(match command {
             Command::Nominate { preemptor, plan, pod, uid, node, rehearsal, .. } => {
                 let what = if rehearsal { "rehearse-nomination" } else { "nominate" };
@@ -163,11 +168,6 @@ impl Actuator {
                 let result = self.write("group-status", write).await;
                 Report::GroupStatus { group, status: to, result }
             }
-            Command::WriteWorkloadStatus { workload, uid, status } => {
-                let write = object::write_workload_status(client, &workload, &uid, &status);
-                let result = self.write("workload-status", write).await;
-                Report::Answered { call: key?, result }
-            }
             Command::StorePlan { plan, status, .. } => {
                 let result = self.store_plan(&plan, &status).await;
                 Report::Plan { plan: plan.id, status, result }
@@ -175,22 +175,6 @@ impl Actuator {
             Command::WritePlan { plan, status, .. } => {
                 let result = self.write("plan-status", plan::write_status(client, &plan, &status)).await;
                 Report::Plan { plan, status, result }
-            }
-            Command::ForgetPlan { name, uid } => {
-                let result = self.write("forget-plan", plan::forget(client, &name, &uid)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::ReleaseNode { plan } => {
-                let result = self.write("let-node-go", plan::release_node(client, &plan)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::CreateGroup(group) => {
-                let result = self.write("create-group", object::create_group(client, &group)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::DeleteGroup { group, uid, version } => {
-                let result = self.write("delete-group", object::delete_group(client, &group, &uid, &version)).await;
-                Report::Answered { call: key?, result }
             }
             Command::ReadOwner(owner) => {
                 let result = self.write("read-owner", owner::read(client, &owner)).await;
@@ -201,38 +185,10 @@ impl Actuator {
                 let result = self.write("read-failures", read).await;
                 Report::Failure { group, result }
             }
-            Command::SetMinCount { group, uid, min_count } => {
-                let result = self.write("min-count", owner::set_min_count(client, &group, &uid, min_count)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::AdoptGroup { group, uid, version, owner } => {
-                let result = self.write("adopt-group", owner::adopt(client, &group, (&uid, &version), &owner)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::Protect { group, uid, protect } => {
-                let result = self.write("protect", object::protect(client, &group, &uid, protect)).await;
-                Report::Answered { call: key?, result }
-            }
             Command::Taint { node, uid, add, owner } => {
                 let what = if add { "taint" } else { "untaint" };
                 let result = self.write(what, node::taint(client, &node, &uid, add)).await;
                 Report::Taint { node, uid, add, owner, result }
-            }
-            Command::RequestCapacity(asked) => {
-                let result = self.write("request-capacity", capacity::request(client, &asked)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::WithdrawRequest { request, uid } => {
-                let result = self.write("withdraw-request", capacity::withdraw(client, &request, &uid)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::MakePlaceholder(placeholder) => {
-                let result = self.write("make-placeholder", capacity::make(client, &placeholder)).await;
-                Report::Answered { call: key?, result }
-            }
-            Command::RemovePlaceholder { pod, uid } => {
-                let result = self.write("remove-placeholder", capacity::remove(client, &pod, &uid)).await;
-                Report::Answered { call: key?, result }
             }
             Command::ReadSchedulerLease(lease) => {
                 Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
@@ -244,8 +200,49 @@ impl Actuator {
                 }
                 return None;
             }
+            command => {
+                let (call, (what, write)) = (command.key()?, keyed(client, &command)?);
+                Report::Answered { call, result: self.write(what, write).await }
+            }
         })
     }
+}
+
+/// Returns the name and the call of a command that is answered by [`Report::Answered`].
+fn keyed<'c>(client: &'c Client, command: &'c Command) -> Option<(&'static str, BoxFuture<'c, Result<(), CallError>>)> {
+    Some(match command {
+        Command::WriteWorkloadStatus { workload, uid, status } => {
+            ("workload-status", object::write_workload_status(client, workload, uid, status).boxed())
+        }
+        Command::ForgetPlan { name, uid } => {
+            ("forget-plan", object::delete(Api::<Preemption>::all(client.clone()), name, uid, None).boxed())
+        }
+        Command::ReleaseNode { plan } => ("let-node-go", plan::release_node(client, plan).boxed()),
+        Command::CreateGroup(group) => ("create-group", object::create_group(client, group).boxed()),
+        Command::DeleteGroup { group, uid, version } => {
+            let groups = Api::<PodGroup>::namespaced(client.clone(), &group.namespace);
+            ("delete-group", object::delete(groups, &group.name, uid, Some(version)).boxed())
+        }
+        Command::SetMinCount { group, uid, min_count } => {
+            ("min-count", owner::set_min_count(client, group, uid, *min_count).boxed())
+        }
+        Command::AdoptGroup { group, uid, version, owner } => {
+            ("adopt-group", owner::adopt(client, group, (uid, version), owner).boxed())
+        }
+        Command::Protect { group, uid, protect } => ("protect", object::protect(client, group, uid, *protect).boxed()),
+        Command::RequestCapacity(asked) => ("request-capacity", capacity::request(client, asked).boxed()),
+        Command::WithdrawRequest { request, uid } => {
+            // Its PodTemplates are garbage-collected with it.
+            let requests = Api::<ProvisioningRequest>::namespaced(client.clone(), &request.namespace);
+            ("withdraw-request", object::delete(requests, &request.name, uid, None).boxed())
+        }
+        Command::MakePlaceholder(placeholder) => ("make-placeholder", capacity::make(client, placeholder).boxed()),
+        Command::RemovePlaceholder { pod, uid } => {
+            let pods = Api::<Pod>::namespaced(client.clone(), &pod.namespace);
+            ("remove-placeholder", object::delete(pods, &pod.name, uid, None).boxed())
+        }
+        _ => return None,
+    })
 }
 
 impl Dispatch for Actuator {

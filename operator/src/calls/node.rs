@@ -1,13 +1,13 @@
 //! Writes on nodes (the taint that reserves a node for a critical add-on) and reads of kube-scheduler's Lease.
 
-use super::FIELD_MANAGER;
+use super::object;
 use crate::messages::report::CallError;
 use giveway_crds::critical;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -17,7 +17,6 @@ use serde_json::json;
 pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> Result<(), CallError> {
     const ATTEMPTS: usize = 8;
     let nodes: Api<Node> = Api::all(client.clone());
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let mut attempt = 1;
     loop {
         let current = nodes.get(node).await?;
@@ -25,7 +24,7 @@ pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> 
         let Some(taints) = changed(taints, uid, add) else { return Ok(()) };
         let metadata = json!({ "uid": current.uid(), "resourceVersion": current.resource_version() });
         let patch = json!({ "metadata": metadata, "spec": { "taints": taints } });
-        match nodes.patch(node, &params, &Patch::Merge(patch)).await {
+        match nodes.patch(node, &object::params(), &Patch::Merge(patch)).await {
             Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
             result => return result.map(|_| ()).map_err(CallError::from),
         }

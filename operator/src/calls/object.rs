@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 
+/// Returns the parameters of a patch.
 pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
@@ -91,19 +92,20 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     }
 }
 
-/// Deletes a PodGroup if it has not changed. Succeeds also if it has changed or does not exist.
-pub(super) async fn delete_group(
-    client: &Client,
-    group: &ObjectKey,
-    uid: &str,
-    version: &str,
-) -> Result<(), CallError> {
-    let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);
-    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) });
-    match groups.delete(&group.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+/// Deletes an object with this UID, and with this resourceVersion if it is given. Succeeds also if there is none.
+pub(super) async fn delete<K>(api: Api<K>, name: &str, uid: &str, version: Option<&str>) -> Result<(), CallError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(name, &params).await {
+        Err(kube::Error::Api(status)) if version.is_some() && status.code == 409 => Ok(()),
+        Err(error) => match CallError::from(error) {
+            CallError::Gone => Ok(()),
+            error => Err(error),
+        },
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 

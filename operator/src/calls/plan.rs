@@ -1,10 +1,10 @@
 //! Writes on `Preemption` objects, which store plans.
 
-use super::FIELD_MANAGER;
+use super::{FIELD_MANAGER, object};
 use crate::messages::report::CallError;
 use giveway_crds::keys;
 use giveway_crds::preemption::{Preemption, PreemptionStatus};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, Patch, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -29,8 +29,7 @@ pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), Cal
 /// Writes the status of a plan.
 pub(super) async fn write_status(client: &Client, plan: &str, status: &PreemptionStatus) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    preemptions.patch_status(plan, &params, &Patch::Merge(json!({ "status": status }))).await?;
+    preemptions.patch_status(plan, &object::params(), &Patch::Merge(json!({ "status": status }))).await?;
     Ok(())
 }
 
@@ -38,21 +37,9 @@ pub(super) async fn write_status(client: &Client, plan: &str, status: &Preemptio
 /// too, but admission evaluates every plan that has the label.
 pub(super) async fn release_node(client: &Client, plan: &str) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let patch = json!({ "metadata": { "labels": { keys::LABEL_KEEPS_NODE: null } } });
-    preemptions.patch(plan, &params, &Patch::Merge(patch)).await?;
+    preemptions.patch(plan, &object::params(), &Patch::Merge(patch)).await?;
     Ok(())
-}
-
-/// Deletes a `Preemption` that is not needed any more. Succeeds also if it does not exist.
-pub(super) async fn forget(client: &Client, name: &str, uid: &str) -> Result<(), CallError> {
-    let preemptions: Api<Preemption> = Api::all(client.clone());
-    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-    match preemptions.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn params() -> PostParams {

@@ -1,7 +1,7 @@
 //! Writes on pods: nomination, removal of the scheduling gate, and annotations as the pod's class gives them. Each patch
 //! has the pod's UID as a precondition.
 
-use super::FIELD_MANAGER;
+use super::object;
 use crate::messages::report::CallError;
 use crate::views::correction::Correction;
 use giveway_crds::keys;
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 fn params(dry_run: bool) -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.into()), dry_run, ..PatchParams::default() }
+    PatchParams { dry_run, ..object::params() }
 }
 
 /// Sets the nomination of a pod, or withdraws it if `node` is `None`. A dry run only tries it.
