@@ -82,7 +82,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let writing = timed(kubernetes.clone())?;
     let election_client = timed(kubernetes)?;
 
-    let certificates = certificate::Options::new(&config).map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let (synced, is_synced) = tokio::sync::watch::channel(false);
     let options = LeaseOptions {
         name: LEASE.to_owned(),
@@ -96,10 +95,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     liveness.clone().watch(stop.clone()).context("the watchdog cannot be started")?;
     let (inputs, receiver) = mpsc::channel(8192);
     let actuator = Actuator::new(writing.clone(), leadership.clone(), metrics.clone(), &config, inputs.clone());
-    let keeper = certificates.map(|options| {
-        let (leadership, metrics) = (leadership.clone(), metrics.clone());
-        certificate::CertificateKeeper::new(writing, options, actuator.clone(), leadership, metrics)
-    });
+    let (leads, measures) = (leadership.clone(), metrics.clone());
+    let keeper = certificate::CertificateKeeper::new(writing, &config, actuator.clone(), leads, measures)
+        .map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let certificates = tokio::spawn(async move {
         match keeper {
             Some(keeper) => keeper.run().await,

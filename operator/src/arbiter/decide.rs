@@ -13,7 +13,7 @@ use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
 use giveway_planner::Shortfall;
-use giveway_planner::model::ObjectKey;
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown, Victim};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -326,27 +326,16 @@ impl Arbiter {
     /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
     /// can. Retried after [`RELEASE_AGAIN`] for members that are still gated.
     fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
+        let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
-        let gated: Vec<(ObjectKey, SmolStr)> =
-            pods.filter(|pod| pod.held).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
-        if gated.is_empty() {
+        let ungate = |pod: &Pod| Command::ungate(pod, preemptor.clone(), priority);
+        let commands: Vec<Command> = pods.filter(|pod| pod.held).map(ungate).collect();
+        if commands.is_empty() {
             return;
         }
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
         (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
-        let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        for (pod, uid) in gated {
-            let (preemptor, plan) = (preemptor.clone(), String::new());
-            self.actuator.dispatch(Command::Release {
-                preemptor,
-                priority,
-                plan,
-                pod,
-                uid,
-                domain: None,
-                rehearsal: false,
-            });
-        }
+        commands.into_iter().for_each(|command| self.actuator.dispatch(command));
     }
 
     /// Returns why there is no plan: not enough capacity, or budgets. Budgets are the reason if the planner excluded victims because of
@@ -406,7 +395,7 @@ impl Arbiter {
 
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
         let cluster = &self.model.cluster;
-        let foreign = |p: &giveway_planner::model::Pod| {
+        let foreign = |p: &Pod| {
             (p.node.is_none() && p.live() && !self.config.scheduler_names.contains(&p.scheduler_name))
                 .then(|| p.scheduler_name.clone())
         };

@@ -34,8 +34,7 @@ impl Arbiter {
             Preemptor::Pod(key) => ("Pod", self.model.cluster.pod(key).map(|pod| &pod.uid)),
         };
         let Some(uid) = uid.cloned() else { return };
-        let (key, action, note) = (preemptor.key().clone(), action.into(), note.into());
-        self.publish(EventNotice { kind: kind.into(), key, uid, warning, reason, action, note });
+        self.publish(EventNotice::on(kind, (preemptor.key().clone(), uid), warning, reason, action, note));
     }
 
     /// Publishes the queued events that are permitted now.
@@ -80,7 +79,7 @@ impl Arbiter {
         let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
         if self.speaker.is_due(uid, matter, now) {
             let (pod, action) = ((pod.clone(), uid.into()), format!("Evicting for {matter}"));
-            self.publish(EventNotice::on_pod(pod, true, Reason::EvictionRefused, action, note.clone()));
+            self.publish(EventNotice::on("Pod", pod, true, Reason::EvictionRefused, action, note.clone()));
         }
         for budget in budgets {
             self.tell_budget(&budget, matter, Reason::EvictionRefused, note.clone(), now);
@@ -89,15 +88,8 @@ impl Arbiter {
 
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.speaker.is_due(&budget.uid, &format!("{reason} {matter}"), now) {
-            self.publish(EventNotice {
-                kind: "PodDisruptionBudget".into(),
-                key: budget.key.clone(),
-                uid: budget.uid.clone(),
-                warning: false,
-                reason,
-                action: format!("Preempting for {matter}"),
-                note,
-            });
+            let (about, action) = ((budget.key.clone(), budget.uid.clone()), format!("Preempting for {matter}"));
+            self.publish(EventNotice::on("PodDisruptionBudget", about, false, reason, action, note));
         }
     }
 }

@@ -77,7 +77,7 @@ impl Arbiter {
             (EvictOutcome::Accepted | EvictOutcome::Forced, Some(note)) => {
                 self.count_eviction(cause, &pod, &uid, outcome);
                 let action = format!("Preempting by {cause}");
-                self.publish(EventNotice::on_pod((pod, uid), true, Reason::Preempted, action, note));
+                self.publish(EventNotice::on("Pod", (pod, uid), true, Reason::Preempted, action, note));
             }
             (EvictOutcome::Refused(why) | EvictOutcome::Rejected(why), _) => {
                 tracing::warn!(%pod, %cause, %why, "eviction refused");
@@ -100,7 +100,7 @@ impl Arbiter {
                 let note = made.sentence();
                 tracing::info!(%pod, note, "the annotations of a pod were corrected");
                 self.metrics.outcome(Reason::BackFilled);
-                self.publish(EventNotice::on_pod((pod, uid), false, Reason::BackFilled, "BackFilling", note));
+                self.publish(EventNotice::on("Pod", (pod, uid), false, Reason::BackFilled, "BackFilling", note));
             }
             Err(error) => tracing::warn!(%pod, %error, "the annotations of a pod were not corrected"),
         }

@@ -234,15 +234,8 @@ impl Arbiter {
                     .text(" was removed."),
             ),
         };
-        self.publish(EventNotice {
-            kind: "Node".into(),
-            key: ObjectKey::new("", node),
-            uid: node_uid,
-            warning: false,
-            reason,
-            action: format!("Rescuing {uid}"),
-            note,
-        });
+        let about = (ObjectKey::new("", node), node_uid);
+        self.publish(EventNotice::on("Node", about, false, reason, format!("Rescuing {uid}"), note));
     }
 
     /// Reads kube-scheduler's Lease, if it was not read a moment ago. The chart permits that only if critical add-ons are enabled.

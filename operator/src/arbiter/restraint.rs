@@ -31,15 +31,8 @@ impl Arbiter {
         let before = self.restraint.switch.mode();
         if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
             tracing::warn!(config_map = %complaint.key, message = %complaint.message, "no mode");
-            self.publish(EventNotice {
-                kind: "ConfigMap".into(),
-                key: complaint.key,
-                uid: complaint.uid,
-                warning: true,
-                reason: Reason::ModeUnknown,
-                action: "Switching".to_owned(),
-                note: complaint.message.into(),
-            });
+            let (about, reason) = ((complaint.key, complaint.uid), Reason::ModeUnknown);
+            self.publish(EventNotice::on("ConfigMap", about, true, reason, "Switching", complaint.message));
         }
         let mode = self.restraint.switch.mode();
         self.metrics.mode(mode);

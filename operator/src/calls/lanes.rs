@@ -19,20 +19,6 @@ const EVICTIONS: usize = 3;
 /// Maximum number of calls in flight that create PodGroups, set their `minCount` or owner, or read owners.
 const GROUPS: usize = 4;
 
-/// Returns the queue in which a command waits until it is carried out.
-pub(super) fn queue_of(command: &Command) -> QueueName {
-    match command {
-        Command::Evict(_) => QueueName::Evictions,
-        Command::StorePlan { .. } | Command::WritePlan { .. } => QueueName::Plans,
-        Command::CreateGroup(_) | Command::ReadOwner(_) | Command::SetMinCount { .. } | Command::AdoptGroup { .. } => {
-            QueueName::Groups
-        }
-        Command::Publish(_) => QueueName::Events,
-        command if command.in_background() => QueueName::Background,
-        _ => QueueName::Others,
-    }
-}
-
 /// All lanes of the operator. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
@@ -56,7 +42,7 @@ impl Lanes {
 
     /// Waits until the command may be carried out.
     pub(super) async fn turn(&self, command: &Command) -> CallPermit {
-        let lane = match queue_of(command) {
+        let lane = match command.queue() {
             QueueName::Evictions => &self.evictions,
             QueueName::Plans => &self.plans,
             QueueName::Groups => &self.groups,
@@ -148,7 +134,7 @@ mod tests {
             priority: 0,
             background: true,
         };
-        let queues = [evict(0), write_plan(0), write_status(0), victim_status].map(|command| queue_of(&command));
+        let queues = [evict(0), write_plan(0), write_status(0), victim_status].map(|command| command.queue());
         assert_eq!(queues, [QueueName::Evictions, QueueName::Plans, QueueName::Others, QueueName::Background]);
     }
 

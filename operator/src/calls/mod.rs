@@ -38,7 +38,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
-use lanes::{Lanes, queue_of};
+use lanes::Lanes;
 use limiter::RateLimiter;
 use std::future::Future;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ impl Dispatch for Actuator {
             },
             _ => (None, None),
         };
-        let queued = this.metrics.scraped.queued(queue_of(&command), std::time::Instant::now());
+        let queued = this.metrics.scraped.queued(command.queue(), std::time::Instant::now());
         tokio::spawn(async move {
             let _place = place;
             let background = command.in_background();

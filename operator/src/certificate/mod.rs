@@ -52,36 +52,14 @@ const BACK_OFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs
 /// Number of consecutive steps after which another writer of the same objects is suspected, and the operator backs off.
 const STEPS: u32 = 12;
 
-/// Options of the certificate renewal, from the command line.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Namespace of the Secrets.
-    pub namespace: String,
-    /// Address of the webhook.
-    pub webhook: WebhookAddress,
-    /// How long API servers may take to notice a changed webhook configuration.
-    pub settle: Duration,
-}
-
-impl Options {
-    /// Returns the options of the command line, or `None` if the operator does not manage the certificates.
-    ///
-    /// # Errors
-    /// `--webhook-url` is not a valid URL of a webhook.
-    pub fn new(config: &Config) -> Result<Option<Self>, String> {
-        let webhook = WebhookAddress::new(&config.namespace, config.webhook_url.as_deref())?;
-        let settle = Duration::from_secs(config.ca_settle_seconds);
-        let options = Self { namespace: config.namespace.clone(), webhook, settle };
-        Ok((config.certificates == Certificates::Operator).then_some(options))
-    }
-}
-
 /// Renews the certificates of one installation.
 pub struct CertificateKeeper {
     client: Client,
     store: Store,
     policy: RotationPolicy,
-    options: Options,
+    /// Namespace of the Secrets.
+    namespace: String,
+    webhook: WebhookAddress,
     leadership: Leadership,
     /// Publishes events.
     actuator: Actuator,
@@ -91,20 +69,36 @@ pub struct CertificateKeeper {
 }
 
 impl CertificateKeeper {
-    /// Returns a keeper that does nothing before [`CertificateKeeper::run`] is called. `client` must not retry by itself.
-    pub fn new(client: Client, options: Options, actuator: Actuator, leadership: Leadership, metrics: Metrics) -> Self {
-        let settle = SignedDuration::try_from(options.settle).unwrap_or(SignedDuration::MAX);
-        let policy = RotationPolicy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![options.webhook.name()] };
-        Self {
-            store: Store::new(client.clone(), &options.namespace, leadership.clone()),
+    /// Returns a keeper that does nothing before [`CertificateKeeper::run`] is called; `None` if the operator does not manage the
+    /// certificates. `client` must not retry by itself.
+    ///
+    /// # Errors
+    /// `--webhook-url` is not a valid URL of a webhook.
+    pub fn new(
+        client: Client,
+        config: &Config,
+        actuator: Actuator,
+        leadership: Leadership,
+        metrics: Metrics,
+    ) -> Result<Option<Self>, String> {
+        let webhook = WebhookAddress::new(&config.namespace, config.webhook_url.as_deref())?;
+        if config.certificates != Certificates::Operator {
+            return Ok(None);
+        }
+        let settle = Duration::from_secs(config.ca_settle_seconds);
+        let settle = SignedDuration::try_from(settle).unwrap_or(SignedDuration::MAX);
+        let policy = RotationPolicy { authority: AUTHORITY, leaf: LEAF, settle, names: vec![webhook.name()] };
+        Ok(Some(Self {
+            store: Store::new(client.clone(), &config.namespace, leadership.clone()),
             actuator,
             client,
             policy,
-            options,
+            namespace: config.namespace.clone(),
+            webhook,
             leadership,
             metrics,
             reported: None,
-        }
+        }))
     }
 
     /// Waits until this process is the leader, then renews certificates until the process ends.
@@ -158,7 +152,7 @@ impl CertificateKeeper {
         if step == RotationStep::Ask {
             // `rotation` returns `Ask` only if there is a current authority.
             if let Some(current) = &seen.stored.current {
-                let answer = replicas::ask(&self.client, &self.options.webhook, current.anchor()).await;
+                let answer = replicas::ask(&self.client, &self.webhook, current.anchor()).await;
                 seen.replicas = Some(answer.map_err(CallError::from)?);
                 step = rotation::next(&seen, &self.policy, now);
             }
@@ -224,7 +218,7 @@ impl CertificateKeeper {
                 let note = format!(
                     "A new certificate authority was made for the webhook: {why}. It signs once API servers trust it, {} s after \
                      it was announced to them.",
-                    self.options.settle.as_secs()
+                    self.policy.settle.as_secs()
                 );
                 self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
             }
@@ -257,15 +251,9 @@ impl CertificateKeeper {
     fn publish(&self, read: &Read, secret: &str, reason: Reason, note: String) {
         let warning = reason == Reason::CertificateUnusable;
         tracing::info!(warning, %reason, "certificates: {note}");
-        self.actuator.dispatch(Command::Publish(EventNotice {
-            kind: "Secret".into(),
-            key: ObjectKey::new(&self.options.namespace, secret),
-            uid: read.uid_of(secret).into(),
-            warning,
-            reason,
-            action: "Certificates".to_owned(),
-            note: note.into(),
-        }));
+        let about = (ObjectKey::new(&self.namespace, secret), read.uid_of(secret).into());
+        let notice = EventNotice::on("Secret", about, warning, reason, "Certificates", note);
+        self.actuator.dispatch(Command::Publish(notice));
     }
 }
 

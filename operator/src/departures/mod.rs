@@ -60,7 +60,7 @@ impl Departures {
         self.all.is_empty()
     }
 
-    fn of_group<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a Departure> {
+    fn of_group<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Departure> {
         let from = (group.clone(), String::new());
         self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
@@ -220,9 +220,8 @@ impl Departures {
 
     /// Returns why a departure of the PodGroup is not stored, if the last write failed.
     pub fn unwritten(&self, group: &ObjectKey) -> Option<&str> {
-        let from = (group.clone(), String::new());
-        let mut of_group = self.all.range(from..).take_while(|((of, _), _)| of == group);
-        of_group.find_map(|(_, departure)| departure.unwritten.as_deref().filter(|_| !departure.stored))
+        let mut unstored = self.of_group(group).filter(|departure| !departure.stored);
+        unstored.find_map(|departure| departure.unwritten.as_deref())
     }
 
     /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends in the next

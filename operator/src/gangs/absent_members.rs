@@ -127,15 +127,9 @@ impl AbsentMembers {
             self.changed_groups.insert(key.clone());
         }
         let note = found?.sentence();
-        speaker.is_due(&absence.uid, "absent members", now).then(|| EventNotice {
-            kind: "PodGroup".into(),
-            key: key.clone(),
-            uid: absence.uid.clone(),
-            warning: true,
-            reason: Reason::WaitingForPods,
-            action: "Creating".to_owned(),
-            note: note.into(),
-        })
+        let about = (key.clone(), absence.uid.clone());
+        let is_due = speaker.is_due(&absence.uid, "absent members", now);
+        is_due.then(|| EventNotice::on("PodGroup", about, true, Reason::WaitingForPods, "Creating", note))
     }
 
     /// Returns why members of a PodGroup do not exist, as sentences, if that is known.

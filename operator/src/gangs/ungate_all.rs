@@ -30,15 +30,7 @@ impl UngateAll {
             let asked = before.remove(&pod.uid).filter(|at| now.duration_since(*at) < AGAIN);
             self.0.insert(pod.uid.clone(), asked.unwrap_or(now));
             if asked.is_none() {
-                commands.push(Command::Release {
-                    preemptor: Preemptor::Pod(pod.key.clone()),
-                    priority: pod.priority,
-                    plan: String::new(),
-                    pod: pod.key.clone(),
-                    uid: pod.uid.clone(),
-                    domain: None,
-                    rehearsal: false,
-                });
+                commands.push(Command::ungate(pod, Preemptor::Pod(pod.key.clone()), pod.priority));
             }
         }
         commands

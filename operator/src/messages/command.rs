@@ -3,6 +3,7 @@
 
 use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Placeholder};
+use crate::observability::metrics::QueueName;
 use crate::speaker::notice::EventNotice;
 use crate::speaker::words::Sentence;
 use crate::views::correction::Correction;
@@ -12,7 +13,7 @@ use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::{PodGroup, PodGroupStatus, WorkloadStatus};
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
-use giveway_planner::model::ObjectKey;
+use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
@@ -220,6 +221,12 @@ pub struct RequestingPlan {
 }
 
 impl Command {
+    /// Returns the removal of the scheduling gate of a pod without a plan.
+    pub fn ungate(pod: &Pod, preemptor: Preemptor, priority: i32) -> Self {
+        let (plan, pod, uid) = (String::new(), pod.key.clone(), pod.uid.clone());
+        Self::Release { preemptor, priority, plan, pod, uid, domain: None, rehearsal: false }
+    }
+
     /// Returns the priority of the call: calls are ordered by priority, then by age. A call that serves no preemptor
     /// has priority 0, like a pod without a PriorityClass.
     pub fn priority(&self) -> i32 {
@@ -277,34 +284,38 @@ impl Command {
         Some(key)
     }
 
-    /// Returns true if no decision depends on the call, so that it may be delayed in favour of other calls.
-    pub fn in_background(&self) -> bool {
+    /// Returns the queue in which the command waits until it is carried out.
+    pub fn queue(&self) -> QueueName {
         match self {
-            Self::WriteGroupStatus { background, .. } => *background,
-            Self::WriteWorkloadStatus { .. }
+            Self::Evict(_) => QueueName::Evictions,
+            Self::StorePlan { .. } | Self::WritePlan { .. } => QueueName::Plans,
+            Self::CreateGroup(_) | Self::ReadOwner(_) | Self::SetMinCount { .. } | Self::AdoptGroup { .. } => {
+                QueueName::Groups
+            }
+            Self::Publish(_) => QueueName::Events,
+            Self::WriteGroupStatus { background: true, .. }
+            | Self::WriteWorkloadStatus { .. }
             | Self::Protect { .. }
-            | Self::Publish(_)
             | Self::ReleaseNode { .. }
             | Self::ForgetPlan { .. }
             | Self::ReadFailures { .. }
-            | Self::DeleteGroup { .. } => true,
-            Self::Nominate { .. }
+            | Self::DeleteGroup { .. } => QueueName::Background,
+            Self::WriteGroupStatus { background: false, .. }
+            | Self::Nominate { .. }
             | Self::Release { .. }
-            | Self::Evict(_)
-            | Self::StorePlan { .. }
-            | Self::WritePlan { .. }
             | Self::BackFill { .. }
             | Self::Taint { .. }
             | Self::ReadSchedulerLease(_)
-            | Self::ReadOwner(_)
             | Self::RequestCapacity(_)
             | Self::WithdrawRequest { .. }
             | Self::MakePlaceholder(_)
-            | Self::RemovePlaceholder { .. }
-            | Self::SetMinCount { .. }
-            | Self::AdoptGroup { .. }
-            | Self::CreateGroup(_) => false,
+            | Self::RemovePlaceholder { .. } => QueueName::Others,
         }
+    }
+
+    /// Returns true if no decision depends on the call, so that it may be delayed in favour of other calls.
+    pub fn in_background(&self) -> bool {
+        matches!(self.queue(), QueueName::Background | QueueName::Events)
     }
 }
 

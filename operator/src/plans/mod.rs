@@ -99,7 +99,7 @@ struct Now<'a> {
 }
 
 /// A member that the plan places.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PlannedMember {
     /// The pod.
     pub pod: ObjectKey,
@@ -138,7 +138,7 @@ impl PlannedMember {
 }
 
 /// A pod that the plan evicts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VictimPod {
     /// The pod.
     pub pod: ObjectKey,
@@ -285,9 +285,7 @@ impl Flight {
                 pod: ObjectKey::new(&namespace, &p.pod),
                 uid: SmolStr::new(&p.uid),
                 node: SmolStr::new(&p.node),
-                nominate: Call::Idle,
-                release: Call::Idle,
-                rehearsal: Call::Idle,
+                ..PlannedMember::default()
             })
             .collect();
         let victims = plan
@@ -299,13 +297,7 @@ impl Flight {
                     pod: ObjectKey::new(&v.namespace, &p.name),
                     uid: SmolStr::new(&p.uid),
                     unit,
-                    rehearsal: Call::Idle,
-                    call: Call::Idle,
-                    accepted: false,
-                    left: false,
-                    leaves: false,
-                    shortened: None,
-                    threshold: None,
+                    ..VictimPod::default()
                 })
             })
             .collect::<Vec<_>>();

@@ -103,7 +103,7 @@ impl Speaker {
             let message = self.missing.get(group)?.clone();
             let pod = live.find(|pod| self.is_first(&pod.uid, "missing", QUEUED_QUIET, now))?;
             let (pod, reason) = ((pod.key.clone(), pod.uid.clone()), Reason::PodGroupNotFound);
-            return Some(EventNotice::on_pod(pod, true, reason, "Holding", message));
+            return Some(EventNotice::on("Pod", pod, true, reason, "Holding", message));
         };
         let (reason, message) = waits_for(group)?;
         let note = format!("Pod group {} waits: {message}", group.name);
@@ -111,18 +111,12 @@ impl Speaker {
         if let Some(owner) = gated.clone().find_map(|pod| pod.owner.as_ref())
             && self.is_first(&found.uid, &format!("owner {reason}"), QUEUED_QUIET, now)
         {
-            return Some(EventNotice {
-                kind: EventSubject::Other { api_version: owner.api_version.clone(), kind: owner.kind.clone() },
-                key: ObjectKey::new(&group.namespace, &owner.name),
-                uid: SmolStr::new(&owner.uid),
-                warning: false,
-                reason,
-                action: "Waiting".to_owned(),
-                note: note.into(),
-            });
+            let kind = EventSubject::Other { api_version: owner.api_version.clone(), kind: owner.kind.clone() };
+            let about = (ObjectKey::new(&group.namespace, &owner.name), SmolStr::new(&owner.uid));
+            return Some(EventNotice::on(kind, about, false, reason, "Waiting", note));
         }
         let pod = gated.find(|pod| self.is_first(&pod.uid, "waits", QUEUED_QUIET, now))?;
-        Some(EventNotice::on_pod((pod.key.clone(), pod.uid.clone()), false, reason, "Waiting", note))
+        Some(EventNotice::on("Pod", (pod.key.clone(), pod.uid.clone()), false, reason, "Waiting", note))
     }
 
     /// Returns true if no event about this matter was published lately on the object with this UID. Then records one, after which none may

@@ -55,14 +55,15 @@ pub struct EventNotice {
 }
 
 impl EventNotice {
-    /// Creates an event on the pod with this key and UID.
-    pub fn on_pod(
+    /// Creates an event on the object of this kind with this key and UID.
+    pub fn on(
+        kind: impl Into<EventSubject>,
         (key, uid): (ObjectKey, SmolStr),
         warning: bool,
         reason: Reason,
         action: impl Into<String>,
         note: impl Into<Sentence>,
     ) -> Self {
-        Self { kind: "Pod".into(), key, uid, warning, reason, action: action.into(), note: note.into() }
+        Self { kind: kind.into(), key, uid, warning, reason, action: action.into(), note: note.into() }
     }
 }

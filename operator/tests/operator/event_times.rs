@@ -41,10 +41,8 @@ async fn the_times_of_events_are_in_the_order_in_which_they_were_published() {
     for number in 0..EVENTS {
         let group = (ObjectKey::new("default", "train"), "uid-train".into());
         let action = format!("Action {number}");
-        actuator.dispatch(Command::Publish(EventNotice {
-            kind: "PodGroup".into(),
-            ..EventNotice::on_pod(group, false, Reason::Planned, action, "It is planned.")
-        }));
+        let notice = EventNotice::on("PodGroup", group, false, Reason::Planned, action, "It is planned.");
+        actuator.dispatch(Command::Publish(notice));
     }
     let all = async {
         while written.lock().unwrap().len() < EVENTS {
