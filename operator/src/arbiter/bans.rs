@@ -113,16 +113,6 @@ impl Arbiter {
         }
     }
 
-    /// Ends the bans whose time has passed. Preemptors are decided again then.
-    pub(super) fn expire_bans(&mut self, clock: Clock) {
-        self.model.version += u64::from(self.restraint.bans.expire(clock.epoch_seconds));
-    }
-
-    /// Ends the bans of a deleted `Preemption`.
-    pub(super) fn lift_bans(&mut self, plan: &str) {
-        self.model.version += u64::from(self.restraint.bans.lift(plan));
-    }
-
     /// Returns the UIDs of the pods on the nodes on which pods of a preemptor are banned, if one of these placements is banned on its node
     /// only. Without them as victims another node may be found.
     pub(super) fn pods_on_banned_nodes(
@@ -162,11 +152,6 @@ impl Arbiter {
         let bans = &self.restraint.bans;
         let subjects = self.subjects(preemptor);
         subjects.iter().find_map(|(subject, pod)| Some(in_words(pod, None, bans.everywhere(subject)?)))
-    }
-
-    /// Returns true if a pod of a preemptor is banned on a node, or on every node.
-    pub(super) fn is_restricted(&self, preemptor: &Preemptor) -> bool {
-        self.banned_nodes_in_words(preemptor).is_some()
     }
 
     /// Returns a sentence about the first ban that restricts a preemptor to other nodes, or to none.

@@ -42,8 +42,8 @@ impl Arbiter {
         for preempted in self.model.take_preempted_by_scheduler().into_values() {
             let PreemptedByScheduler { group, .. } = &preempted;
             self.statuses.dirty.insert(group.clone());
-            if self.restraint.reason().is_some() || self.model.cluster.protection(&group.namespace).is_some() {
-                self.tell_not_disrupted(&preempted);
+            if let Some((reason, why)) = self.not_evicted(&group.namespace) {
+                self.tell_not_disrupted(&preempted, reason, &why);
                 continue;
             }
             let Some(request) = begin::member_preempted(&self.model, &preempted) else { continue };
@@ -153,15 +153,9 @@ impl Arbiter {
             }
             self.gangs.partial_gangs.restart(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
-            if let Some(reason) = self.restraint.reason() {
-                let why = format!("Its pods are not evicted: {}.", self.restraint.in_words());
-                let message = half.sentence(after, &why, said);
-                self.tell_group(&group, reason, "LeavingAlone", message.into());
-                continue;
-            }
-            if let Some(why) = self.model.cluster.protection(&group.namespace) {
+            if let Some((reason, why)) = self.not_evicted(&group.namespace) {
                 let message = half.sentence(after, &format!("Its pods are not evicted: {why}."), said);
-                self.tell_group(&group, Reason::Protected, "LeavingAlone", message.into());
+                self.tell_group(&group, reason, "LeavingAlone", message.into());
                 continue;
             }
             let message = half.sentence(after, &half.remedy(), said);
@@ -192,18 +186,20 @@ impl Arbiter {
         }
     }
 
+    /// Returns why no pod of a namespace may be evicted without a preemptor now; `None` if that is permitted.
+    fn not_evicted(&self, namespace: &str) -> Option<(Reason, String)> {
+        let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
+        let protection = || Some((Reason::Protected, self.model.cluster.protection(namespace)?.to_string()));
+        restraint.or_else(protection)
+    }
+
     /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other pods are not evicted.
-    fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler) {
+    fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler, reason: Reason, why: &str) {
         let PreemptedByScheduler { pod, group, .. } = preempted;
         let others = begin::others(&self.model, preempted).count();
         if others == 0 || self.departures.holds(group) {
             return;
         }
-        let (reason, why) = match (self.restraint.reason(), self.model.cluster.protection(&group.namespace)) {
-            (Some(reason), _) => (reason, self.restraint.in_words()),
-            (None, Some(why)) => (Reason::Protected, why.to_string()),
-            (None, None) => return,
-        };
         let others_are = begin::others_are(others);
         let message = format!("kube-scheduler preempted pod {}. The {others_are} not evicted: {why}.", pod.name);
         tracing::info!(%group, %message, "no departure");

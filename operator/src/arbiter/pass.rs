@@ -47,7 +47,8 @@ impl Arbiter {
             self.resumed = true;
         }
         self.model.drop_old_marks(clock.epoch_seconds);
-        self.expire_bans(clock);
+        // Preemptors are decided again when a ban has ended.
+        self.model.version += u64::from(self.restraint.bans.expire(clock.epoch_seconds));
         self.follow_breakers(clock);
         self.forget_deleted();
         if self.departures.take_changed(&self.model, clock.now) {

@@ -28,7 +28,7 @@ impl Arbiter {
             self.plan_deleted(&removed);
             // The limits of the history end no ban, and close no breaker.
             if !self.keeper.has_deleted(&removed) {
-                self.lift_bans(&removed);
+                self.model.version += u64::from(self.restraint.bans.lift(&removed));
                 self.restraint.breakers.lift(&removed);
             }
         }
@@ -38,7 +38,8 @@ impl Arbiter {
         let keep = HistoryLimits {
             age: self.config.preemption_history,
             count: self.config.preemption_history_limit as usize,
-            least: self.least_history(),
+            // Longer than its evictions count for the limits on evictions.
+            least: if self.restraint.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO },
         };
         let model = &self.model;
         let tainted = || -> BTreeSet<&str> { tainted_nodes(model).into_iter().map(|(_, uid)| uid).collect() };
@@ -49,11 +50,6 @@ impl Arbiter {
         }
         let writes = self.plan_store.pass(clock.now).into_iter().chain(step.commands);
         writes.for_each(|command| self.actuator.dispatch(command));
-    }
-
-    /// Minimum time for which an ended plan is kept: longer than its evictions count for the limits on evictions.
-    fn least_history(&self) -> Duration {
-        if self.restraint.rates.most().limits() { 2 * MINUTE } else { Duration::ZERO }
     }
 
     /// Handles the result of writing the objects of a plan.

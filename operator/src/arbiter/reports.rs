@@ -35,8 +35,8 @@ impl Arbiter {
             }
             Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
             Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
-            Report::Taint { node, uid, add, owner, result } => {
-                self.tainted(&node, &uid, add, owner.as_ref(), &result, now);
+            Report::Taint { node, uid, add, plan, result } => {
+                self.tainted(&node, &uid, add, plan.as_deref(), &result, now);
             }
             Report::SchedulerLease(result) => self.scheduler_lease_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),

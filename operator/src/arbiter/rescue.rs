@@ -4,7 +4,7 @@
 use super::Arbiter;
 use crate::clock::Clock;
 use crate::critical_addons::taints::tainted_nodes;
-use crate::messages::command::{Command, RequestingPlan};
+use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, AddonRescue, Flight};
@@ -40,7 +40,7 @@ impl Arbiter {
         }
         let mut due = self.critical_addons.queue.due(&self.model, self.config.critical_addons_after, clock.now);
         // An add-on that was not bound on a node comes after the others until the ban ends.
-        due.sort_by_key(|(pod, _)| self.is_restricted(&Preemptor::Pod(pod.clone())));
+        due.sort_by_key(|(pod, _)| self.banned_nodes_in_words(&Preemptor::Pod(pod.clone())).is_some());
         for (pod, since) in due {
             let preemptor = Preemptor::Pod(pod.clone());
             if self.plans.flights.contains(&preemptor) {
@@ -193,7 +193,7 @@ impl Arbiter {
         node: &SmolStr,
         uid: &SmolStr,
         add: bool,
-        owner: Option<&RequestingPlan>,
+        plan: Option<&str>,
         result: &Result<(), CallError>,
         now: Instant,
     ) {
@@ -207,8 +207,7 @@ impl Arbiter {
         } else {
             tracing::info!(%node, pod = %uid, add, "taint");
         }
-        let flight =
-            owner.and_then(|owner| self.plans.flights.get_mut(&owner.preemptor).filter(|f| f.plan.id == owner.plan));
+        let flight = plan.and_then(|plan| self.plans.flights.with_id(plan));
         let preemptor = flight.map_or_else(
             || Sentence::from("the critical add-on"),
             |flight| {

@@ -1,6 +1,6 @@
 //! API calls that request capacity from a cluster autoscaler: ProvisioningRequests and placeholder pods.
 
-use crate::messages::capacity::{CapacityRequest, PendingMember, Placeholder};
+use crate::messages::capacity::{CapacityRequest, Identity, Placeholder};
 use crate::messages::report::CallError;
 use giveway_crds::autoscaling::ProvisioningRequest;
 use k8s_openapi::api::core::v1::{Pod, PodTemplate};
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 /// because the request owns them: after an interrupted call, they are garbage-collected with the request, or the next
 /// call creates the missing ones.
 pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<(), CallError> {
-    let namespace = &asked.gang.group.namespace;
+    let namespace = &asked.gang.key.namespace;
     let mut members = Vec::new();
     for (waiter, _) in &asked.sets {
         members.push(read(client, waiter).await?);
@@ -41,16 +41,16 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
 /// Creates a placeholder pod.
 pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
     let member = read(client, &placeholder.member).await?;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.group.namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.key.namespace);
     create(&pods, &placeholder.pod(&member)).await?;
     Ok(())
 }
 
 /// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
-async fn read(client: &Client, waiter: &PendingMember) -> Result<Pod, CallError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &waiter.pod.namespace);
-    let pod = pods.get(&waiter.pod.name).await?;
-    if pod.uid().as_deref() == Some(waiter.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }
+async fn read(client: &Client, member: &Identity) -> Result<Pod, CallError> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &member.key.namespace);
+    let pod = pods.get(&member.key.name).await?;
+    if pod.uid().as_deref() == Some(member.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }
 }
 
 /// Creates an object. Returns `None` if an object of that name exists already.

@@ -185,10 +185,10 @@ impl Actuator {
                 let result = self.write("read-failures", read).await;
                 Report::Failure { group, result }
             }
-            Command::Taint { node, uid, add, owner } => {
+            Command::Taint { node, uid, add, plan } => {
                 let what = if add { "taint" } else { "untaint" };
                 let result = self.write(what, node::taint(client, &node, &uid, add)).await;
-                Report::Taint { node, uid, add, owner, result }
+                Report::Taint { node, uid, add, plan, result }
             }
             Command::ReadSchedulerLease(lease) => {
                 Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ProvisioningMethod};
 use crate::messages::call::Calls;
 use crate::messages::call_key::CallKey;
-use crate::messages::capacity::{CapacityRequest, GangReference, PendingMember, Placeholder, name_for};
+use crate::messages::capacity::{CapacityRequest, Identity, Placeholder, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
 use crate::speaker::words::{counted, pods};
@@ -106,7 +106,7 @@ impl Ask {
             return;
         }
         self.refused.take_if(|(until, _)| *until <= now);
-        let gang = GangReference { group: key.clone(), uid: self.uid.clone() };
+        let gang = Identity { key: key.clone(), uid: self.uid.clone() };
         let outcome = match config.provisioning_method {
             _ if members.len() > config.provisioning_limit as usize => Err(format!(
                 "{}, and capacity is requested for at most {} (flag --provisioning-limit)",
@@ -134,12 +134,7 @@ impl Ask {
     }
 
     /// Requests capacity for all members by one ProvisioningRequest.
-    fn request(
-        &mut self,
-        gang: &GangReference,
-        members: &[&Pod],
-        step: &mut RequestPass<'_>,
-    ) -> Result<WaitReason, String> {
+    fn request(&mut self, gang: &Identity, members: &[&Pod], step: &mut RequestPass<'_>) -> Result<WaitReason, String> {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
@@ -148,20 +143,20 @@ impl Ask {
                 sets.len()
             ));
         }
-        let stem = format!("{}-{:08x}-", gang.group.name, fingerprint(gang, &sets));
+        let stem = format!("{}-{:08x}-", gang.key.name, fingerprint(gang, &sets));
         // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
         let attempt = |request: &ObjectKey| request.name.strip_prefix(stem.as_str())?.parse::<u32>().ok();
-        let last = step.requests_of(&gang.group).filter_map(|(request, _)| attempt(request)).max();
+        let last = step.requests_of(&gang.key).filter_map(|(request, _)| attempt(request)).max();
         if self.refused.is_none() {
             self.failed = self.failed.max(last.unwrap_or(0));
         }
         let name = format!("{stem}{}", if self.refused.is_some() { last.unwrap_or(0) } else { self.failed });
-        let request = ObjectKey::new(&gang.group.namespace, &name);
-        let found = step.requests_of(&gang.group).find(|(key, _)| **key == request).map(|(_, record)| record);
+        let request = ObjectKey::new(&gang.key.namespace, &name);
+        let found = step.requests_of(&gang.key).find(|(key, _)| **key == request).map(|(_, record)| record);
         if found.is_some() {
             step.kept.insert(request.clone());
         }
-        let call = CallKey::RequestCapacity { group: gang.group.clone(), request };
+        let call = CallKey::RequestCapacity { group: gang.key.clone(), request };
         if self.refused.is_none() && (found.is_none() || self.made.as_ref() != Some(&call)) {
             let command = Command::RequestCapacity(Box::new(CapacityRequest {
                 gang: gang.clone(),
@@ -194,14 +189,14 @@ impl Ask {
     fn placeholders(
         &mut self,
         config: &Config,
-        gang: &GangReference,
+        gang: &Identity,
         members: &[&Pod],
         step: &mut RequestPass<'_>,
     ) -> Result<WaitReason, String> {
         let (model, now) = (step.model, step.clock.now);
-        let class = class_that_never_preempts(model, &gang.group)?;
+        let class = class_that_never_preempts(model, &gang.key)?;
         let existing: BTreeMap<&str, &Pod> =
-            model.placeholders(&gang.group).map(|pod| (pod.key.name.as_str(), pod)).collect();
+            model.placeholders(&gang.key).map(|pod| (pod.key.name.as_str(), pod)).collect();
         let mut bound = 0;
         for member in members {
             let name = name_for(&member.uid);
@@ -244,8 +239,8 @@ impl Ask {
     }
 }
 
-fn waiter(pod: &Pod) -> PendingMember {
-    PendingMember { pod: pod.key.clone(), uid: pod.uid.clone() }
+fn waiter(pod: &Pod) -> Identity {
+    Identity { key: pod.key.clone(), uid: pod.uid.clone() }
 }
 
 /// Returns the first member of each set of members with the same requirements, and the number of members in the set.
@@ -265,7 +260,7 @@ fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
 }
 
 /// Returns a hash of the request's content. It is part of the name because a ProvisioningRequest cannot be changed.
-fn fingerprint(gang: &GangReference, sets: &[(&Pod, i32)]) -> u32 {
+fn fingerprint(gang: &Identity, sets: &[(&Pod, i32)]) -> u32 {
     let mut hasher = DefaultHasher::new();
     gang.uid.hash(&mut hasher);
     for (pod, count) in sets {

@@ -44,7 +44,7 @@ impl Taints {
         let stray: Vec<Command> = tainted
             .into_iter()
             .filter(|(node, uid)| !flights.with_pod(uid).any(|flight| needs(flight, node, uid)))
-            .map(|(node, uid)| Command::Taint { node: node.clone(), uid: uid.into(), add: false, owner: None })
+            .map(|(node, uid)| Command::Taint { node: node.clone(), uid: uid.into(), add: false, plan: None })
             .collect();
         self.next_sweep = Some(now + if stray.is_empty() { SWEEP } else { SWEEP_AGAIN });
         Some((count, stray))

@@ -42,10 +42,6 @@ pub(super) fn priority_of(model: &Model, group: &ObjectKey) -> i32 {
     priorities.max().unwrap_or(0).saturating_add(1)
 }
 
-fn is_guaranteed(model: &Model, group: &ObjectKey) -> bool {
-    model.cluster.members(group).any(|pod| model.threshold(pod).is_some())
-}
-
 /// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that were bound at that time and
 /// still are.
 pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> {
@@ -60,40 +56,32 @@ pub fn others_are(count: usize) -> String {
 
 /// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
 pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<DepartureRequest> {
-    let PreemptedByScheduler { pod, group, .. } = preempted;
-    let members: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
-    if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
-        return None;
-    }
-    let others_are = others_are(members.len());
-    Some(DepartureRequest {
-        cause: Cause::MemberPreempted,
-        guaranteed: is_guaranteed(model, group),
-        priority: priority_of(model, group),
-        preemptor: None,
-        message: format!("{OURS}{SCHEDULER}: it preempted pod {}, so the {others_are} evicted.", pod.name).into(),
-        group: group.clone(),
-        pods: members,
-    })
+    let pods: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
+    let (pod, others_are) = (&preempted.pod.name, others_are(pods.len()));
+    let message = format!("{OURS}{SCHEDULER}: it preempted pod {pod}, so the {others_are} evicted.").into();
+    without_preemptor(model, Cause::MemberPreempted, &preempted.group, pods, message)
 }
 
 /// Returns the departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is
 /// protected.
 pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<DepartureRequest> {
-    let members: BTreeSet<SmolStr> = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
-    if members.is_empty() || model.cluster.protection(&group.namespace).is_some() {
+    let pods = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
+    without_preemptor(model, Cause::PartiallyScheduled, group, pods, message)
+}
+
+fn without_preemptor(
+    model: &Model,
+    cause: Cause,
+    group: &ObjectKey,
+    pods: BTreeSet<SmolStr>,
+    message: Sentence,
+) -> Option<DepartureRequest> {
+    if pods.is_empty() || model.cluster.protection(&group.namespace).is_some() {
         return None;
     }
-    let (guaranteed, priority) = (is_guaranteed(model, group), priority_of(model, group));
-    Some(DepartureRequest {
-        cause: Cause::PartiallyScheduled,
-        group: group.clone(),
-        pods: members,
-        guaranteed,
-        priority,
-        preemptor: None,
-        message,
-    })
+    let guaranteed = model.cluster.members(group).any(|pod| model.threshold(pod).is_some());
+    let (priority, group) = (priority_of(model, group), group.clone());
+    Some(DepartureRequest { cause, group, pods, guaranteed, priority, preemptor: None, message })
 }
 
 /// Returns the departure of the pods of a PodGroup that a cancelled plan has not evicted; `None` if there are none.

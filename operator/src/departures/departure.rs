@@ -145,11 +145,6 @@ impl Departure {
         }
     }
 
-    /// Returns true if pods may be deleted although a budget refuses their eviction.
-    fn may_violate_budgets(&self) -> bool {
-        self.plan.cause == Cause::PartiallyDisrupted && !self.guaranteed
-    }
-
     /// Returns the members that still exist, are not terminating and may be evicted. Pending pods are included only for a partially
     /// scheduled gang.
     pub(super) fn left<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m Pod> + use<'m, '_> {
@@ -262,7 +257,7 @@ impl Departure {
         if !left.iter().any(is_due) {
             return false;
         }
-        let may_force = self.may_violate_budgets();
+        let may_force = self.plan.cause == Cause::PartiallyDisrupted && !self.guaranteed;
         // The status of a budget may not yet include evictions that kube-scheduler and other clients made a moment ago.
         let breaches = if may_force {
             BTreeMap::new()

@@ -24,20 +24,11 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("sidecar.istio.io/inject", "false"),
 ];
 
-/// A gang for which capacity is requested.
+/// The PodGroup of a gang for which capacity is requested, or a member, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GangReference {
-    /// Its PodGroup.
-    pub group: ObjectKey,
-    /// UID of the PodGroup.
-    pub uid: SmolStr,
-}
-
-/// A member, as it was when capacity was requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingMember {
-    /// The pod.
-    pub pod: ObjectKey,
+pub struct Identity {
+    /// The object.
+    pub key: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
 }
@@ -46,20 +37,20 @@ pub struct PendingMember {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityRequest {
     /// The gang for which capacity is requested.
-    pub gang: GangReference,
+    pub gang: Identity,
     /// Name of the ProvisioningRequest.
     pub name: String,
     /// One member of each set of members with the same requirements, and the number of members in the set.
-    pub sets: Vec<(PendingMember, i32)>,
+    pub sets: Vec<(Identity, i32)>,
 }
 
 /// A placeholder pod, which uses capacity until its member can be scheduled there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
     /// The gang of the member.
-    pub gang: GangReference,
+    pub gang: Identity,
     /// The member.
-    pub member: PendingMember,
+    pub member: Identity,
     /// The resource requests of the member, as quantities.
     pub requests: BTreeMap<String, String>,
     /// The PriorityClass of the gang.
@@ -68,17 +59,17 @@ pub struct Placeholder {
     pub image: String,
 }
 
-impl GangReference {
+impl Identity {
     /// Returns a reference to its PodGroup, as the owner of the created objects.
     fn owner(&self) -> OwnerReference {
-        owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.group.name, &self.uid)
+        owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.key.name, &self.uid)
     }
 
     fn metadata(&self, name: String, label: &str, owner: OwnerReference) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
-            namespace: Some(self.group.namespace.to_string()),
-            labels: Some(BTreeMap::from([(label.to_owned(), self.group.name.to_string())])),
+            namespace: Some(self.key.namespace.to_string()),
+            labels: Some(BTreeMap::from([(label.to_owned(), self.key.name.to_string())])),
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         }
@@ -100,7 +91,7 @@ impl CapacityRequest {
     /// Returns the ProvisioningRequest, owned by the PodGroup.
     pub fn request(&self) -> ProvisioningRequest {
         let sets = self.sets.iter().enumerate();
-        let set = |(at, (_, count)): (usize, &(PendingMember, i32))| PodSet {
+        let set = |(at, (_, count)): (usize, &(Identity, i32))| PodSet {
             pod_template_ref: PodTemplateReference { name: self.template_name(at) },
             count: *count,
         };
@@ -238,14 +229,12 @@ mod tests {
 
     #[test]
     fn the_cluster_may_choose_the_user_of_a_placeholder() {
-        let gang = GangReference {
-            group: ObjectKey::new("default", "train"),
-            uid: "6d1d7a05-0000-4000-8000-000000000001".into(),
-        };
+        let gang =
+            Identity { key: ObjectKey::new("default", "train"), uid: "6d1d7a05-0000-4000-8000-000000000001".into() };
         let uid = "6d1d7a05-0000-4000-8000-000000000002".into();
         let placeholder = Placeholder {
             gang,
-            member: PendingMember { pod: ObjectKey::new("default", "train-0"), uid },
+            member: Identity { key: ObjectKey::new("default", "train-0"), uid },
             requests: BTreeMap::new(),
             class: None,
             image: "registry.k8s.io/pause:3.10".to_owned(),

@@ -184,8 +184,8 @@ pub enum Command {
         uid: SmolStr,
         /// True to add the taint, false to remove it.
         add: bool,
-        /// The plan; `None` if a stray taint is removed.
-        owner: Option<RequestingPlan>,
+        /// ID of the plan; `None` if a stray taint is removed.
+        plan: Option<String>,
     },
     /// Create a ProvisioningRequest and its PodTemplates, as far as they do not exist.
     RequestCapacity(Box<CapacityRequest>),
@@ -209,15 +209,6 @@ pub enum Command {
     ReadSchedulerLease(ObjectKey),
     /// Emit an event.
     Publish(EventNotice),
-}
-
-/// The plan that needs the result of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestingPlan {
-    /// Its preemptor.
-    pub preemptor: Preemptor,
-    /// Its ID.
-    pub plan: String,
 }
 
 impl Command {
@@ -259,12 +250,12 @@ impl Command {
             Self::ForgetPlan { name, .. } => CallKey::ForgetPlan(name.clone()),
             Self::ReleaseNode { plan } => CallKey::PlanLabel(plan.clone()),
             Self::RequestCapacity(asked) => {
-                let group = asked.gang.group.clone();
+                let group = asked.gang.key.clone();
                 CallKey::RequestCapacity { request: ObjectKey::new(&group.namespace, &asked.name), group }
             }
             Self::WithdrawRequest { request, .. } => CallKey::WithdrawRequest(request.clone()),
             Self::MakePlaceholder(placeholder) => {
-                let group = placeholder.gang.group.clone();
+                let group = placeholder.gang.key.clone();
                 CallKey::CreatePlaceholder { pod: ObjectKey::new(&group.namespace, placeholder.name()), group }
             }
             Self::RemovePlaceholder { pod, .. } => CallKey::DeletePlaceholder(pod.clone()),

@@ -1,7 +1,7 @@
 //! Results of the operator's API calls.
 
 use crate::messages::call_key::CallKey;
-use crate::messages::command::{EvictOutcome, EvictionCause, RequestingPlan};
+use crate::messages::command::{EvictOutcome, EvictionCause};
 use crate::views::correction::Correction;
 use crate::views::creation_failure::CreationFailure;
 use crate::views::origin::{OwnerFacts, OwnerKey};
@@ -106,8 +106,8 @@ pub enum Report {
         uid: SmolStr,
         /// True if the taint was to be added, false if it was to be removed.
         add: bool,
-        /// The plan that needs the result.
-        owner: Option<RequestingPlan>,
+        /// ID of the plan that needs the result.
+        plan: Option<String>,
         /// The result of the call.
         result: Result<(), CallError>,
     },

@@ -9,7 +9,7 @@ use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
-use giveway_planner::{Context, Decision, Preemptor};
+use giveway_planner::{Context, Decision, Preemptor, rescue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -101,16 +101,11 @@ impl Flight {
         })
     }
 
-    /// Returns true if all members fit now without any further eviction.
-    pub(super) fn fits_elsewhere(&self, cluster: &Cluster, context: &Context) -> bool {
-        self.fitting_members(cluster, context).is_some_and(|places| places >= self.members.len())
-    }
-
     /// Returns how many members fit now without any further eviction, or `None` if fewer fit than must be scheduled
     /// together.
     pub(super) fn fitting_members(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
-            return self.fits_on_another_node(cluster, context).then_some(self.members.len());
+            return rescue::room_for(cluster, self.preemptor.key(), context).map(|_| self.members.len());
         }
         match giveway_planner::plan(cluster, &self.preemptor, context) {
             Decision::Fits { placements, .. } => Some(placements.len()),

@@ -49,7 +49,8 @@ impl Flight {
     /// last minute and those in flight. Plans are served in the order of the calls of this function.
     pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut RateTally) {
         // A request that failed was counted when it was made, and is repeated.
-        let requested = self.requested_units();
+        let worked = self.victims.iter().filter(|victim| self.may_have_worked(victim));
+        let requested: BTreeSet<usize> = worked.map(|victim| victim.unit).collect();
         let waiting = self.units_without_evictions(&requested);
         if waiting.is_empty() || self.ending.is_some() || !self.is_due(&model.cluster, clock) {
             self.reached_limit = None;
@@ -97,11 +98,6 @@ impl Flight {
         let going =
             move |v: &&super::VictimPod| v.call.pending() || (started.contains(&v.unit) && self.must_be_evicted(v));
         self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
-    }
-
-    /// Returns the units with a victim whose eviction was requested and not refused.
-    fn requested_units(&self) -> BTreeSet<usize> {
-        self.victims.iter().filter(|victim| self.may_have_worked(victim)).map(|victim| victim.unit).collect()
     }
 
     /// Returns the units whose eviction has not started and that are not among `requested`, with the number of their pods that have to be

@@ -10,12 +10,11 @@
 use super::{Advance, Ending, Flight, current};
 use crate::clock::Clock;
 use crate::messages::call::Call;
-use crate::messages::command::{Command, RequestingPlan};
+use crate::messages::command::Command;
 use crate::model::Model;
 use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::critical;
 use giveway_crds::plan::{PlanState, StoredRescue};
-use giveway_planner::Context;
 use giveway_planner::model::{Cluster, Pod};
 use giveway_planner::rescue::{self, Step, Terms, taint};
 use std::sync::Arc;
@@ -107,8 +106,8 @@ impl Flight {
 
     fn taint_command(&self, add: bool) -> Option<Command> {
         let node = self.tainted_node()?.into();
-        let owner = Some(RequestingPlan { preemptor: self.preemptor.clone(), plan: self.plan.id.clone() });
-        Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, owner })
+        let plan = Some(self.plan.id.clone());
+        Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, plan })
     }
 
     /// Reserves the placements of the members by nominations and by the taint.
@@ -166,7 +165,9 @@ impl Flight {
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
         let none = self.requested_evictions() == 0 && !self.victims.iter().any(|victim| victim.accepted);
-        let harm = if none { "no pod was evicted".to_owned() } else { self.evicted_in_words() };
+        let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
+        let evicted = part_of(accepted, self.victims.len(), ("pod", "pods"), ("was", "were"));
+        let harm = if none { "no pod was evicted".to_owned() } else { format!("{evicted} evicted") };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
             return ending(PlanState::Cancelled, format!("Pod {} was deleted or has ended; {harm}.", member.pod));
         };
@@ -186,22 +187,12 @@ impl Flight {
         }
     }
 
-    fn evicted_in_words(&self) -> String {
-        let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
-        format!("{} evicted", part_of(accepted, self.victims.len(), ("pod", "pods"), ("was", "were")))
-    }
-
     fn is_late(&self, clock: Clock) -> bool {
         let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
         // Either clock may show that the limit is reached: the wall clock may have been changed, and a new leader's
         // monotonic clock starts at 0.
         clock.epoch_seconds - planned >= i64::try_from(LONGEST.as_secs()).unwrap_or(i64::MAX)
             || clock.now.duration_since(self.started) >= LONGEST
-    }
-
-    /// Returns true if the preemptor fits now without any further eviction.
-    pub(super) fn fits_on_another_node(&self, cluster: &Cluster, context: &Context) -> bool {
-        rescue::room_for(cluster, self.preemptor.key(), context).is_some()
     }
 
     /// Returns the reason why the plan must not evict a victim any more: the victim has become critical, or the

@@ -1,6 +1,6 @@
 //! The first stages of a plan, except `Evicting`: reserving placements, and waiting for the termination of victims.
 
-use super::{Advance, Check, Flight, Now, VictimPod, current, has_been_removed};
+use super::{Advance, Check, Ending, Flight, Now, VictimPod, current, has_been_removed};
 use crate::clock::Clock;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
@@ -172,10 +172,14 @@ impl Flight {
             // need: the plan keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {
                 check = Check::FitsNow;
-            } else if self.fits_elsewhere(cluster, &beside_all_plans(context)) {
+            } else if self
+                .fitting_members(cluster, &beside_all_plans(context))
+                .is_some_and(|places| places >= self.members.len())
+            {
                 // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction. The members stay
                 // nominated until they are nominated for the next plan, so that no pod of the same priority takes the capacity of either.
-                self.drop_for_next_plan("Victims terminate slowly, and other capacity is free now.");
+                let message = "Victims terminate slowly, and other capacity is free now.".into();
+                self.end(Ending { state: PlanState::Cancelled, message, again: true });
                 return;
             }
         }

@@ -34,11 +34,6 @@ impl Flight {
         self.end(Ending { state, message: message.into(), again: false });
     }
 
-    /// Cancels the plan because a new plan is made at once, which keeps its reservations.
-    pub(super) fn drop_for_next_plan(&mut self, message: &str) {
-        self.end(Ending { state: PlanState::Cancelled, message: message.into(), again: true });
-    }
-
     /// Starts the end of the plan, unless it has started. Evictions that have not been sent yet are withdrawn.
     pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_none() {

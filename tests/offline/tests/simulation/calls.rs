@@ -229,7 +229,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::BackFill { pod, uid, correction } => {
             Report::BackFilled { pod, uid, result: result.map(|()| correction) }
         }
-        Command::Taint { node, uid, add, owner, .. } => Report::Taint { node, uid, add, owner, result },
+        Command::Taint { node, uid, add, plan, .. } => Report::Taint { node, uid, add, plan, result },
         Command::ReadSchedulerLease(_) => Report::SchedulerLease(result.map(|()| None)),
         Command::Protect { .. }
         | Command::ForgetPlan { .. }
