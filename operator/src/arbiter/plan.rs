@@ -10,8 +10,8 @@ use crate::messages::report::CallError;
 use crate::model::plans::dropped;
 use crate::plans::Flight;
 use giveway_crds::plan::{
-    Cause, PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor,
-    StoredVictim, StoredVictimPod,
+    PlanState, PreemptionSummary, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredVictim,
+    StoredVictimPod,
 };
 use giveway_crds::preemption::{PreemptionStatus, assemble};
 use giveway_planner::model::{Cluster, ObjectKey};
@@ -204,8 +204,7 @@ impl Arbiter {
     pub(super) fn end_stored_plan(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
-        let finished_at = Some(clock.time());
-        self.plan_store.write_last_status(plan, PreemptionStatus { finished_at, ..dropped(&record.status, message) });
+        self.plan_store.write_last_status(plan, dropped(&record.status, message, clock.time()));
     }
 
     /// Corrects the statuses of PodGroups whose plan ended while no operator could write them.
@@ -239,9 +238,7 @@ pub(super) fn stored(
         state: PlanState::Planned,
         preemptor,
         strategy: plan.strategy.to_owned(),
-        reason: String::new(),
         planned_at: Some(planned_at),
-        message: String::new(),
         domain: plan.domain.as_ref().map(|d| StoredDomain { key: d.key.to_string(), value: d.value.to_string() }),
         placements: plan
             .placements
@@ -270,13 +267,12 @@ pub(super) fn stored(
                     .collect(),
             })
             .collect(),
-        cause: Cause::Preemptor,
-        critical_addon: None,
         cost: StoredCost {
             budget_violations: count(plan.cost.budget_violations),
             highest_victim_priority: plan.cost.highest_priority,
             victim_pods: count(plan.cost.victim_pods),
             victim_groups: count(plan.cost.victim_groups),
         },
+        ..StoredPlan::default()
     }
 }

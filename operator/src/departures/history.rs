@@ -136,7 +136,8 @@ impl HistoryKeeper {
                     let since = suspected.get(plan).copied().unwrap_or(clock.now);
                     self.suspects.insert(plan.into(), since);
                     if clock.now.duration_since(since) >= UNKNOWN {
-                        ended.push((plan.into(), ended_status(first, clock)));
+                        let message = "No decision belongs to this plan; no pod is evicted for it.".to_owned();
+                        ended.push((plan.into(), dropped(&first.status, message, clock.time())));
                     }
                 }
                 None if parts.iter().all(|(_, record)| old(record)) => self.forget(&parts, tainted),
@@ -201,12 +202,6 @@ fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec
         }
     }
     excess
-}
-
-/// Returns the last status of a plan without a plan in memory.
-fn ended_status(first: &PlanRecord, clock: Clock) -> PreemptionStatus {
-    let message = "No decision belongs to this plan; no pod is evicted for it.".to_owned();
-    PreemptionStatus { finished_at: Some(clock.time()), ..dropped(&first.status, message) }
 }
 
 #[cfg(test)]

@@ -80,11 +80,11 @@ struct StoreEntry {
 
 impl StoreEntry {
     /// Creates the entry of a plan whose objects exist and have not been written in this term.
-    fn of(record: &Record<'_>) -> Self {
+    fn of(priority: i32, wanted: PreemptionStatus) -> Self {
         Self {
             create: None,
-            priority: record.priority,
-            wanted: record.status.clone(),
+            priority,
+            wanted,
             written: None,
             call: Call::Idle,
             is_call_of_earlier: false,
@@ -138,7 +138,7 @@ impl PlanStore {
     /// Adds a new plan, whose objects must be created.
     pub fn open(&mut self, record: &Record<'_>) {
         let create = Some(Box::new(record.plan.clone()));
-        self.insert(&record.plan.id, StoreEntry { create, ..StoreEntry::of(record) });
+        self.insert(&record.plan.id, StoreEntry { create, ..StoreEntry::of(record.priority, record.status.clone()) });
     }
 
     /// Adds a plan that is not carried out: its objects are created with the state of an ended plan.
@@ -152,21 +152,12 @@ impl PlanStore {
 
     /// Adds a plan of an earlier leader: its objects exist, without a write in this term.
     pub fn reopen(&mut self, record: &Record<'_>) {
-        self.insert(&record.plan.id, StoreEntry::of(record));
+        self.insert(&record.plan.id, StoreEntry::of(record.priority, record.status.clone()));
     }
 
     /// Writes the last status of a stored plan that is not in memory, whatever its status is.
     pub fn write_last_status(&mut self, plan: &str, last: PreemptionStatus) {
-        let entry = StoreEntry {
-            create: None,
-            priority: 0,
-            wanted: last,
-            written: None,
-            call: Call::Idle,
-            is_call_of_earlier: false,
-            ended: true,
-        };
-        self.insert(plan, entry);
+        self.insert(plan, StoreEntry { ended: true, ..StoreEntry::of(0, last) });
     }
 
     /// Updates the wanted status of a plan.

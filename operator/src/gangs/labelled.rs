@@ -102,19 +102,12 @@ pub struct LabelledGangs {
     turns: VecDeque<ObjectKey>,
     turned: Option<Instant>,
     /// Calls in flight, by what they write.
-    calls: Calls,
+    pub(super) calls: Calls,
     /// The controllers of the owners of PodGroups.
     controllers: Controllers,
 }
 
 impl LabelledGangs {
-    /// Handles the answer to a call. If a PodGroup could not be created, its pods get an event.
-    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
-        if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            speaker.group_missing(group, cannot_be_created(&group.name, why), now);
-        }
-    }
-
     /// Handles the result of reading an owner.
     pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
         if let Some(reading) = self.reading.get_mut(&owner.namespace) {

@@ -11,12 +11,14 @@ pub mod succession;
 pub mod ungate_all;
 
 use crate::clock::Clock;
+use crate::messages::call::Calls;
 use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::plans::Flights;
 use crate::speaker::Speaker;
+use crate::speaker::words::cannot_be_created;
 use absent_members::AbsentMembers;
 use backfill::BackFill;
 use finished::FinishedCounts;
@@ -63,8 +65,8 @@ impl Gangs {
 
     /// Handles the answer to a call.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
-        self.labelled.answered(call, result, speaker, now);
-        self.housekeeping.answered(call, result, speaker, now);
+        answered(&mut self.labelled.calls, call, result, speaker, now);
+        answered(&mut self.housekeeping.calls, call, result, speaker, now);
     }
 
     /// Returns the calls to make. `touched` are the PodGroups and Workloads that have changed. PodGroups that were unused for `unused_for`
@@ -91,5 +93,12 @@ impl Gangs {
         let mut changed_groups = self.labelled.take_changed_groups();
         changed_groups.append(&mut self.absent.take_changed_groups());
         changed_groups
+    }
+}
+
+/// Records the answer to a call. If a PodGroup could not be created, its pods get an event.
+fn answered(calls: &mut Calls, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
+    if let Some((group, why)) = calls.rejected_group(call, result, now) {
+        speaker.group_missing(group, cannot_be_created(&group.name, why), now);
     }
 }

@@ -189,7 +189,7 @@ impl Election {
                     self.set_deadline(None);
                     return Err(LeaseError::Lost(self.options.name.clone(), "another instance holds it".into()));
                 }
-                Ok(Ok(LeaseAttempt::OfAnother | LeaseAttempt::Left | LeaseAttempt::Conflict)) => {}
+                Ok(Ok(LeaseAttempt::OfAnother | LeaseAttempt::NotAcquired)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be read or written"),
                 Err(_) => tracing::warn!("the lease could not be read or written in time"),
             }
@@ -226,7 +226,7 @@ impl Election {
         let is_synced = *self.synced.borrow();
         let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
             if !observed.may_acquire(is_synced, Instant::now()) {
-                return Ok(LeaseAttempt::Left);
+                return Ok(LeaseAttempt::NotAcquired);
             }
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
@@ -247,7 +247,7 @@ impl Election {
             }
         }
         if !ours && !observed.may_acquire(is_synced, Instant::now()) {
-            return Ok(LeaseAttempt::Left);
+            return Ok(LeaseAttempt::NotAcquired);
         }
         lease.spec = Some(self.spec(Some(&spec)));
         attempt_of(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
@@ -285,18 +285,16 @@ enum LeaseAttempt {
     Held,
     /// Another replica holds the lease.
     OfAnother,
-    /// The lease is free, and is left to another replica for a moment.
-    Left,
-    /// The lease was changed in between. The next attempt shows its current holder.
-    Conflict,
+    /// The lease is free and is left to another replica for a moment, or was changed in between: the next attempt shows its current holder.
+    NotAcquired,
 }
 
-/// Returns `Conflict` for a conflict or "already exists", which mean that another replica was faster, and all other
+/// Returns `NotAcquired` for a conflict or "already exists", which mean that another replica was faster, and all other
 /// errors as errors.
 fn attempt_of(result: Result<Lease, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match result {
         Ok(_) => Ok(LeaseAttempt::Held),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(LeaseAttempt::Conflict),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(LeaseAttempt::NotAcquired),
         Err(error) => Err(error),
     }
 }

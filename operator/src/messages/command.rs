@@ -259,18 +259,7 @@ impl Command {
                 CallKey::CreatePlaceholder { pod: ObjectKey::new(&group.namespace, placeholder.name()), group }
             }
             Self::RemovePlaceholder { pod, .. } => CallKey::DeletePlaceholder(pod.clone()),
-            Self::Nominate { node: Some(_), .. }
-            | Self::Release { .. }
-            | Self::Evict(_)
-            | Self::WriteGroupStatus { .. }
-            | Self::StorePlan { .. }
-            | Self::WritePlan { .. }
-            | Self::BackFill { .. }
-            | Self::ReadOwner(_)
-            | Self::ReadFailures { .. }
-            | Self::Taint { .. }
-            | Self::ReadSchedulerLease(_)
-            | Self::Publish(_) => return None,
+            _ => return None,
         };
         Some(key)
     }

@@ -11,8 +11,8 @@ use crate::views::correction::{Correction, Since};
 use crate::views::origin::{GangPod, controller};
 use giveway_crds::native::MemberPod;
 use giveway_crds::{PodGroup, Workload, keys, kinds};
-use giveway_planner::OUTAGE_TAINTS;
-use giveway_planner::model::ObjectKey;
+use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::{OUTAGE_TAINTS, SmolStr};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -35,7 +35,7 @@ impl Model {
             Input::Namespace(update) => self.each(
                 "Namespace",
                 update,
-                |m| m.namespaces.iter().map(|name| ObjectKey::new("", name)).collect(),
+                |m| named(m.namespaces.iter()),
                 |m, key, namespace| {
                     Ok(match namespace {
                         Some(namespace) => {
@@ -83,13 +83,8 @@ impl Model {
             Input::Volume(update) => self.each(
                 "PersistentVolume",
                 update,
-                |m| m.cluster.volumes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, volume| {
-                    Ok(match volume {
-                        Some(volume) => m.cluster.upsert_volume(&volume),
-                        None => m.cluster.remove_volume(&key.name),
-                    })
-                },
+                |m| named(m.cluster.volumes()),
+                in_cluster(Cluster::upsert_volume, Cluster::remove_volume),
             ),
             Input::Claim(update) => self.each(
                 "PersistentVolumeClaim",
@@ -105,40 +100,25 @@ impl Model {
             Input::StorageClass(update) => self.each(
                 "StorageClass",
                 update,
-                |m| m.cluster.storage_classes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, class| {
-                    Ok(match class {
-                        Some(class) => m.cluster.upsert_storage_class(&class),
-                        None => m.cluster.remove_storage_class(&key.name),
-                    })
-                },
+                |m| named(m.cluster.storage_classes()),
+                in_cluster(Cluster::upsert_storage_class, Cluster::remove_storage_class),
             ),
             Input::CsiDriver(update) => self.each(
                 "CSIDriver",
                 update,
-                |m| m.cluster.csi_drivers().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, driver| {
-                    Ok(match driver {
-                        Some(driver) => m.cluster.upsert_csi_driver(&driver),
-                        None => m.cluster.remove_csi_driver(&key.name),
-                    })
-                },
+                |m| named(m.cluster.csi_drivers()),
+                in_cluster(Cluster::upsert_csi_driver, Cluster::remove_csi_driver),
             ),
             Input::CsiNode(update) => self.each(
                 "CSINode",
                 update,
-                |m| m.cluster.csi_nodes().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, node| {
-                    Ok(match node {
-                        Some(node) => m.cluster.upsert_csi_node(&node),
-                        None => m.cluster.remove_csi_node(&key.name),
-                    })
-                },
+                |m| named(m.cluster.csi_nodes()),
+                in_cluster(Cluster::upsert_csi_node, Cluster::remove_csi_node),
             ),
             Input::DeviceClass(update) => self.each(
                 "DeviceClass",
                 update,
-                |m| m.cluster.device_classes().map(|name| ObjectKey::new("", name)).collect(),
+                |m| named(m.cluster.device_classes()),
                 |m, key, class| {
                     Ok(match class {
                         Some(class) => {
@@ -513,6 +493,24 @@ impl Model {
                 true
             }
             None => self.workloads.remove(key).is_some(),
+        })
+    }
+}
+
+/// Returns the keys of cluster-scoped objects of these names.
+fn named<'n>(names: impl Iterator<Item = &'n SmolStr>) -> Vec<ObjectKey> {
+    names.map(|name| ObjectKey::new("", name)).collect()
+}
+
+/// Returns the change of an object of a kind of which only the planner's state is kept.
+fn in_cluster<K>(
+    upsert: fn(&mut Cluster, &K) -> bool,
+    remove: fn(&mut Cluster, &str) -> bool,
+) -> impl Fn(&mut Model, &ObjectKey, Option<Box<K>>) -> Result<bool, String> {
+    move |model, key, object| {
+        Ok(match object {
+            Some(object) => upsert(&mut model.cluster, &object),
+            None => remove(&mut model.cluster, &key.name),
         })
     }
 }

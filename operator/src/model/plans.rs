@@ -8,6 +8,7 @@ use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
 use giveway_crds::{Preemption, critical};
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -223,8 +224,8 @@ impl PlanRecord {
 }
 
 /// Returns the last status of a plan that is not carried out.
-pub fn dropped(status: &PreemptionStatus, message: String) -> PreemptionStatus {
-    PreemptionStatus { state: PlanState::Cancelled, message, ..status.clone() }
+pub fn dropped(status: &PreemptionStatus, message: String, now: Time) -> PreemptionStatus {
+    PreemptionStatus { state: PlanState::Cancelled, message, finished_at: Some(now), ..status.clone() }
 }
 
 #[cfg(test)]

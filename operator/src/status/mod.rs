@@ -114,17 +114,14 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     set(types::SCHEDULED, now.0, now.1, &now.2);
     let (ever, reason, message) = initially_scheduled(facts, now);
     set(types::INITIALLY_SCHEDULED, ever, reason, &message);
-    if let Some((planned, reason, message)) = planned(facts) {
-        set(types::PREEMPTING, planned, reason, &message);
-    }
-    if let Some((target, reason, message)) = disrupted(facts, counts, finished.count) {
-        set(types::DISRUPTION_TARGET, target, reason, &message);
-    }
-    if let Some((asked, reason, message)) = capacity(facts) {
-        set(types::CAPACITY_REQUESTED, asked, reason, &message);
-    }
-    if let Some((differs, reason, message)) = mismatch(facts) {
-        set(types::PODS_NOT_MATCHING_PRIORITY, differs, reason, &message);
+    let others = [
+        (types::PREEMPTING, planned(facts)),
+        (types::DISRUPTION_TARGET, disrupted(facts, counts, finished.count)),
+        (types::CAPACITY_REQUESTED, capacity(facts)),
+        (types::PODS_NOT_MATCHING_PRIORITY, mismatch(facts)),
+    ];
+    for (type_, (value, reason, message)) in others.into_iter().filter_map(|(type_, found)| Some((type_, found?))) {
+        set(type_, value, reason, &message);
     }
     status
 }

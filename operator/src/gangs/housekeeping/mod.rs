@@ -11,12 +11,9 @@ mod workloads;
 
 use crate::clock::Clock;
 use crate::messages::call::Calls;
-use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
-use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::speaker::Speaker;
-use crate::speaker::words::cannot_be_created;
 use giveway_crds::native;
 use giveway_planner::model::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +24,7 @@ use unused::Unused;
 #[derive(Debug, Default)]
 pub struct Housekeeping {
     /// Calls in flight, by what they write.
-    calls: Calls,
+    pub(super) calls: Calls,
     /// PodGroups to examine again in the next pass, because the effect of a call for them has not been observed yet.
     again: BTreeSet<ObjectKey>,
     /// Workloads to summarize again, because the write has not been observed yet, or because the last summary was less
@@ -41,14 +38,6 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Records the result of a call. If the API server rejected a PodGroup that was created from a template, its pods get an event with
-    /// the reason.
-    pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
-        if let Some((group, why)) = self.calls.rejected_group(call, result, now) {
-            speaker.group_missing(group, cannot_be_created(&group.name, why), now);
-        }
-    }
-
     /// Returns the calls to make for PodGroups and Workloads with changes.
     pub fn pass(
         &mut self,
@@ -87,7 +76,9 @@ impl Housekeeping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::call_key::CallKey;
     use crate::messages::input::{Input, Update};
+    use crate::messages::report::CallError;
     use crate::plans::Flights;
     use crate::testing::{TestPod, World};
     use serde_json::json;
@@ -136,7 +127,13 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         pass(&mut housekeeping, &mut world, now);
         let call = CallKey::Finalizer(world.key("g"), true);
-        housekeeping.answered(&call, &Err(CallError::NotLeader), &mut Speaker::default(), now);
+        crate::gangs::answered(
+            &mut housekeeping.calls,
+            &call,
+            &Err(CallError::NotLeader),
+            &mut Speaker::default(),
+            now,
+        );
         world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
         world.remove_pod("p");
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));

@@ -101,7 +101,13 @@ mod tests {
         assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
         let call = CallKey::CreateGroup(world.key("serve-worker"));
-        housekeeping.answered(&call, &Err(CallError::NotLeader), &mut Speaker::default(), now);
+        crate::gangs::answered(
+            &mut housekeeping.calls,
+            &call,
+            &Err(CallError::NotLeader),
+            &mut Speaker::default(),
+            now,
+        );
         let later = now + Duration::from_secs(1);
         assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
     }

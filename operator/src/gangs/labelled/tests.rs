@@ -53,7 +53,7 @@ impl Scene {
 
     /// Answers a call.
     fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>) {
-        self.gangs.answered(call, result, &mut self.speaker, self.now);
+        crate::gangs::answered(&mut self.gangs.calls, call, result, &mut self.speaker, self.now);
     }
 
     /// Stores the PodGroup as Giveway creates it.
