@@ -7,7 +7,7 @@ mod resuming;
 
 use super::begin::{self, DepartureRequest, member_preempted, partially_disrupted, partially_scheduled};
 use super::departure::none_left;
-use super::plan_store::{self, PlanStore};
+use super::plan_store::PlanStore;
 use super::{DepartureStep, Departures};
 use crate::clock::Clock;
 use crate::messages::command::{Command, EvictOutcome, EvictionCause};
