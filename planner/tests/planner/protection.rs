@@ -56,6 +56,20 @@ fn a_more_important_pod_is_evicted_instead_and_the_explanation_names_the_reason(
 }
 
 #[test]
+fn a_pod_is_a_potential_victim_of_higher_priorities_unless_it_is_protected_or_has_no_node() {
+    let (open, protected) = (cluster(&town()), listed(&town(), "db"));
+    let is = |cluster: &Cluster, namespace: &str, name: &str, priority: i32| {
+        let key = giveway_planner::ObjectKey::new(namespace, name);
+        cluster.is_potential_victim(cluster.pod(&key).unwrap(), priority)
+    };
+    assert_eq!([5, 6].map(|priority| is(&open, "default", "web", priority)), [false, true]);
+    assert_eq!([&open, &protected].map(|cluster| is(cluster, "db", "db", 10)), [true, false]);
+    assert!(!is(&open, "default", "p", 11));
+    let offered: Vec<&str> = open.resources().map(|(_, name)| name).collect();
+    assert!(offered.contains(&"cpu") && !offered.contains(&""), "{offered:?}");
+}
+
+#[test]
 fn only_the_value_true_protects_and_what_is_taken_back_protects_no_more() {
     let mut world = cluster(&town());
     for (value, goes) in [("true", "web"), ("false", "db"), ("true", "web"), ("yes", "db"), ("", "db")] {

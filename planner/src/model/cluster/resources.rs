@@ -14,6 +14,13 @@ impl Cluster {
         self.names.name(id)
     }
 
+    /// Returns the number and name of every resource that a node offers or offered.
+    pub fn resources(&self) -> impl Iterator<Item = (ResourceId, &str)> {
+        let numbered = self.names.since(0).iter().enumerate();
+        let named = numbered.filter_map(|(index, name)| Some((ResourceId::try_from(index).ok()?, name.as_str())));
+        named.filter(|(id, _)| *id != UNOFFERED)
+    }
+
     /// Returns the name of a resource number in the requests of a pod; for `UNOFFERED`, the first such name that the pod requests.
     pub(crate) fn resource_name_for<'a>(&'a self, pod: &'a Pod, id: ResourceId) -> &'a str {
         let unoffered = if id == UNOFFERED { pod.requests.unoffered().next() } else { None };

@@ -5,7 +5,8 @@ use super::{Cluster, PodSlot};
 use crate::model::changes::Change;
 use crate::model::unit::GroupUnit;
 use crate::model::{
-    CacheSlot, ClassId, EquivalenceClass, GroupIndex, ObjectKey, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef,
+    CacheSlot, ClassId, EquivalenceClass, GroupIndex, ObjectKey, Pod, PodIndex, Role, Row, Unit, UnitKind, UnitPods,
+    UnitRef,
 };
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
@@ -187,6 +188,14 @@ impl Cluster {
         for budget in self.pods.get(index).map_or(&[][..], |slot| &slot.budgets) {
             self.changes.note(Change::Budget(*budget));
         }
+    }
+
+    /// Returns true if a plan of a preemptor with this priority may evict a pod, as far as the pod, its group and its namespace say. Whether
+    /// budgets allow it depends on the other victims.
+    pub fn is_potential_victim(&self, pod: &Pod, priority: i32) -> bool {
+        let Some(index) = self.pod_index(&pod.key) else { return false };
+        let row = self.row(index);
+        matches!(row.role, Role::Goes(_)) && row.priority < priority && row.barred_below <= priority
     }
 
     /// Returns the slot in which other layers cache results about this model.
