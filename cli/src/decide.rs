@@ -40,7 +40,16 @@ pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> 
     DecisionOutcome::new(world, preemptor, &world.context(preemptor, strategy))
 }
 
-/// Makes decisions for all preemptors in the operator's order: priority, then age, then name. Pods that fit are bound;
+/// Returns the sort key of the operator's order: priority, then age, then name.
+pub(crate) fn turn(world: &World, preemptor: &Preemptor) -> (Reverse<i32>, i64, Preemptor) {
+    let created = match preemptor {
+        Preemptor::Group(key) => world.cluster.group(key).and_then(|group| group.created),
+        Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
+    };
+    (Reverse(world.priority(preemptor)), created.unwrap_or(i64::MAX), preemptor.clone())
+}
+
+/// Makes decisions for all preemptors in the operator's order. Pods that fit are bound;
 /// a plan reserves its capacity against the later decisions. Members of a group that do not fit together with the
 /// others are the next preemptor.
 pub(crate) fn in_turn(
@@ -48,11 +57,7 @@ pub(crate) fn in_turn(
     mut preemptors: Vec<Preemptor>,
     strategy: Strategy,
 ) -> Result<Vec<DecisionOutcome>, CliError> {
-    let created = |world: &World, preemptor: &Preemptor| match preemptor {
-        Preemptor::Group(key) => world.cluster.group(key).and_then(|group| group.created),
-        Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
-    };
-    preemptors.sort_by_cached_key(|p| (Reverse(world.priority(p)), created(&world, p).unwrap_or(i64::MAX), p.clone()));
+    preemptors.sort_by_cached_key(|preemptor| turn(&world, preemptor));
     let mut departing = Vec::new();
     let mut outcomes = Vec::new();
     for preemptor in preemptors {

@@ -3,10 +3,11 @@
 use crate::answer::PlanAnswer;
 use crate::args::{PlanArgs, Target};
 use crate::connect::{ClusterConnection, block_on};
-use crate::decide;
+use crate::decide::{self, DecisionOutcome};
 use crate::error::CliError;
 use crate::world::World;
-use crate::{critical, submit};
+use crate::{critical, files, submit};
+use giveway_planner::Strategy;
 use std::path::Path;
 
 /// Runs the planner and prints the answer.
@@ -37,18 +38,42 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
             }
         }
         None => {
-            let submission = submit::submit(&mut world, &args.files, &namespace, connection.namespace.as_deref())?;
-            let outcomes = decide::in_turn(world.clone(), submission.preemptors, strategy)?;
-            let missing = submission.missing_groups.iter().map(|key| PlanAnswer::missing_group(key, strategy.as_str()));
-            let decided = outcomes.iter().map(|outcome| PlanAnswer::new(&world, outcome, strategy.as_str()));
-            let mut answer = PlanAnswer::merge(decided.chain(missing).collect());
-            answer.strategy = strategy.as_str();
-            answer.notes.extend(submission.notes);
-            answer
+            let files = args.files.iter().map(|file| files::read_text(file)).collect::<Result<Vec<_>, _>>()?;
+            of_manifests(&mut world, &files, &namespace, connection.namespace.as_deref(), strategy)?.answer
         }
     };
     answer.notes.append(&mut world.notes);
     answer.print(args.output, args.explain)
+}
+
+/// The answer about manifests, and the decisions that it consists of.
+pub(crate) struct ManifestPlan {
+    /// The answer.
+    pub(crate) answer: PlanAnswer,
+    /// The decision for each preemptor that the manifests create.
+    pub(crate) outcomes: Vec<DecisionOutcome>,
+}
+
+/// Plans for manifests as if they were submitted, and adds their objects to the world. Each file is its name for messages, and
+/// its text.
+///
+/// # Errors
+/// A manifest cannot be read, or is rejected as by admission.
+pub(crate) fn of_manifests(
+    world: &mut World,
+    files: &[(String, String)],
+    namespace: &str,
+    flag: Option<&str>,
+    strategy: Strategy,
+) -> Result<ManifestPlan, CliError> {
+    let submission = submit::submit(world, files, namespace, flag)?;
+    let outcomes = decide::in_turn(world.clone(), submission.preemptors, strategy)?;
+    let missing = submission.missing_groups.iter().map(|key| PlanAnswer::missing_group(key, strategy.as_str()));
+    let decided = outcomes.iter().map(|outcome| PlanAnswer::new(world, outcome, strategy.as_str()));
+    let mut answer = PlanAnswer::merge(decided.chain(missing).collect());
+    answer.strategy = strategy.as_str();
+    answer.notes.extend(submission.notes);
+    Ok(ManifestPlan { answer, outcomes })
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! Reads manifests: several documents, Lists, JSON or YAML, a file or standard input.
+//! Reads manifests: several documents, Lists, JSON or YAML.
 
 use crate::error::CliError;
-use crate::files::{check, documents, read_text};
+use crate::files::{check, documents};
 use crate::names;
 use crate::world::name_of;
 use serde_json::Value;
-use std::path::Path;
 
 /// Cluster-scoped kinds that manifests may contain beside pods.
 const CLUSTER_SCOPED: [&str; 12] = [
@@ -59,14 +58,12 @@ impl Manifest {
     }
 }
 
-/// Reads a file. Objects without a namespace get `namespace`.
-pub(super) fn read(path: &Path, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
-    let (file, text) = read_text(path)?;
+/// Reads the text of a file. Objects without a namespace get `namespace`.
+pub(super) fn read(file: &str, text: &str, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
     let mut found = Vec::new();
-    for (index, document) in
-        documents(&file, &text)?.into_iter().enumerate().filter(|(_, document)| !document.is_null())
+    for (index, document) in documents(file, text)?.into_iter().enumerate().filter(|(_, document)| !document.is_null())
     {
-        flatten(document, &file, &format!("document {}", index + 1), &mut found)?;
+        flatten(document, file, &format!("document {}", index + 1), &mut found)?;
     }
     for manifest in &mut found {
         settle_namespace(manifest, namespace, flag)?;

@@ -17,7 +17,6 @@ use giveway_planner::{ModelError, ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
 use manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 /// Kinds that are admitted before the objects that name them, in this order, as if all of them existed before the first pod.
 const NAMED: [(&str, &str); 3] = [
@@ -43,17 +42,17 @@ pub(crate) struct Submission {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads manifests and adds their objects to the world. Objects without a namespace get `namespace`; `flag` is the
-/// namespace that the user chose, if any.
+/// Reads manifests and adds their objects to the world. Each file is its name for messages, and its text. Objects without a
+/// namespace get `namespace`; `flag` is the namespace that the user chose, if any.
 pub(crate) fn submit(
     world: &mut World,
-    files: &[PathBuf],
+    files: &[(String, String)],
     namespace: &str,
     flag: Option<&str>,
 ) -> Result<Submission, CliError> {
     let mut manifests = Vec::new();
-    for file in files {
-        manifests.extend(manifest::read(file, namespace, flag)?);
+    for (file, text) in files {
+        manifests.extend(manifest::read(file, text, namespace, flag)?);
     }
     let mut submission = Submission::default();
     let mut sources = Vec::new();
@@ -91,10 +90,8 @@ pub(crate) fn submit(
     Ok(submission)
 }
 
-fn nothing(files: &[PathBuf], manifests: &[Manifest]) -> CliError {
-    let name =
-        |file: &PathBuf| if file.as_os_str() == "-" { "standard input".into() } else { file.display().to_string() };
-    let files: Vec<String> = files.iter().map(name).collect();
+fn nothing(files: &[(String, String)], manifests: &[Manifest]) -> CliError {
+    let files: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
     let found: Vec<String> = manifests.iter().map(|m| format!("{} {}", m.kind, name_of(&m.object))).collect();
     let found = if found.is_empty() { "no object".to_owned() } else { found.join(", ") };
     CliError::NoTemplate { files: files.join(", "), found }

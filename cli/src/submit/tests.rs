@@ -4,12 +4,15 @@ use super::*;
 use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED, LABEL_GANG};
 use serde_json::{Value, json};
 
+/// Returns a manifest as a file: its name, and its text.
+fn file(object: &Value) -> (String, String) {
+    ("train.yaml".to_owned(), object.to_string())
+}
+
 /// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
 fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), object.to_string()).unwrap();
-    let error = submit(&mut world, &[file.path().to_owned()], "default", None).err();
-    let name = format!("{}: {} default/train: ", file.path().display(), object["kind"].as_str().unwrap_or_default());
+    let error = submit(&mut world, &[file(object)], "default", None).err();
+    let name = format!("train.yaml: {} default/train: ", object["kind"].as_str().unwrap_or_default());
     let words = |error: &CliError| error.to_string().strip_prefix(&name).map(str::to_owned);
     error.map(|error| (words(&error).unwrap_or_else(|| panic!("{error}")), error.exit_status()))
 }
@@ -38,9 +41,7 @@ fn job(gang: impl Into<Value>) -> Value {
 
 /// Returns the notes about a manifest that can be planned.
 fn noted(world: &mut World, object: &Value) -> Vec<String> {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), object.to_string()).unwrap();
-    submit(world, &[file.path().to_owned()], "default", None).unwrap().notes
+    submit(world, &[file(object)], "default", None).unwrap().notes
 }
 
 const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \
