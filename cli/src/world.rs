@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
     /// The stored plans, by name.
     pub(crate) plans: BTreeMap<String, StoredPlan>,
+    /// When those of them that are finished were completed, cancelled or failed, by name.
+    pub(crate) finished: BTreeMap<String, Time>,
     /// Which pods are critical add-ons.
     pub(crate) addons: Terms,
     /// UIDs of pods of a live cluster that are still terminating 30 s after their grace period: the planner does not
@@ -95,6 +97,8 @@ impl Gathering {
         notes.append(&mut world.notes);
         world.notes = notes;
         for (name, parts) in self.parts {
+            let finished = parts.iter().find_map(|part| part.status.as_ref()?.finished_at.clone());
+            world.finished.extend(finished.map(|at| (name.clone(), at)));
             match assemble(parts) {
                 Ok(plan) => drop(world.plans.insert(name, plan)),
                 Err(why) => world.notes.push(format!("Left out: Preemption {name}: {why}.")),

@@ -77,7 +77,7 @@ impl Finding {
 /// All findings, as `-o json` prints them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CheckReport {
+pub(crate) struct CheckReport {
     /// True if no check failed.
     pub(super) ok: bool,
     /// Version of this program.
@@ -89,6 +89,12 @@ pub(super) struct CheckReport {
 }
 
 impl CheckReport {
+    /// Creates the report about the installation in a namespace.
+    pub(super) fn new(namespace: String, findings: Vec<Finding>) -> Self {
+        let ok = findings.iter().all(|finding| finding.status != Status::Fail);
+        Self { ok, version: env!("CARGO_PKG_VERSION").to_owned(), namespace, findings }
+    }
+
     /// Returns the table, and a summary line.
     pub(super) fn table(&self, width: Option<u16>) -> String {
         let mut rows = vec![["STATUS", "CHECK", "FINDING", "WHAT TO DO"].map(str::to_owned).to_vec()];

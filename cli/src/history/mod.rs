@@ -8,6 +8,7 @@ use crate::live;
 use crate::output::table::{runs, table};
 use crate::output::{self, style};
 use crate::why::age;
+use crate::world::World;
 use giveway_crds::Preemption;
 use giveway_crds::keys::GROUP;
 use giveway_crds::plan::{PlanState, StoredDomain, StoredPlan, StoredPreemptor, StoredRescue, StoredVictim};
@@ -45,17 +46,17 @@ enum HistoryRole {
 /// One preemption.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HistoryRow {
+pub(crate) struct HistoryRow {
     /// Name of the Preemption.
     preemption: String,
     /// Time of planning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    planned_at: Option<Time>,
+    pub(crate) planned_at: Option<Time>,
     /// Time of completion, failure or cancellation.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Time>,
     /// State of the plan.
-    state: PlanState,
+    pub(crate) state: PlanState,
     /// What happens, or what happened.
     message: String,
     /// Why pods are evicted.
@@ -77,14 +78,14 @@ struct HistoryRow {
     /// Number of evicted pods: all, or those of the requested victim.
     pods: usize,
     /// The evicted units: all, or only the requested victim.
-    victims: Vec<StoredVictim>,
+    pub(crate) victims: Vec<StoredVictim>,
 }
 
 /// The printed answer.
 #[derive(Debug, Default, Serialize)]
-struct History {
+pub(crate) struct History {
     /// Preemptions, the oldest first.
-    items: Vec<HistoryRow>,
+    pub(crate) items: Vec<HistoryRow>,
     /// What could not be read, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -136,9 +137,14 @@ impl History {
                 Err(why) => history.notes.push(format!("Preemption {name} is left out: {why}.")),
             }
         }
-        found.sort_by(|(a, _), (b, _)| a.age_order().cmp(&b.age_order()));
-        history.items = found.into_iter().filter_map(|(plan, finished)| row(plan, finished, about)).collect();
+        history.items = rows(found, about);
         history
+    }
+
+    /// Returns every preemption of a world that was read with them.
+    pub(crate) fn of_world(world: &World) -> Self {
+        let plans = world.plans.iter().map(|(name, plan)| (plan.clone(), world.finished.get(name).cloned()));
+        Self { items: rows(plans.collect(), &HistoryScope::All), notes: Vec::new() }
     }
 
     /// Returns the names as kubectl prints them, one a line.
@@ -208,6 +214,12 @@ impl HistoryRow {
 
 fn reference(victim: &StoredVictim) -> String {
     format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
+}
+
+/// Returns the rows for plans with their ends, the oldest first.
+fn rows(mut plans: Vec<(StoredPlan, Option<Time>)>, about: &HistoryScope) -> Vec<HistoryRow> {
+    plans.sort_by(|(a, _), (b, _)| a.age_order().cmp(&b.age_order()));
+    plans.into_iter().filter_map(|(plan, finished)| row(plan, finished, about)).collect()
 }
 
 /// Returns the row for a plan, or `None` if the plan does not concern the requested group, pod or namespace.

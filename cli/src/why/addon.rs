@@ -34,16 +34,16 @@ fn is_addon(world: &World, pod: &Pod) -> bool {
     pod.group.is_none() && (world.addons.evicts_for(pod) || world.plans.values().any(helped))
 }
 
-impl Evidence {
-    /// Returns the requested pod, if it is a critical add-on.
-    pub(super) fn addon(&self) -> Option<&Pod> {
-        let Preemptor::Pod(key) = &self.target else { return None };
-        self.world.cluster.pod(key).filter(|pod| is_addon(&self.world, pod))
-    }
+/// Returns the requested pod, if it is a critical add-on.
+pub(super) fn of<'w>(world: &'w World, target: &Preemptor) -> Option<&'w Pod> {
+    let Preemptor::Pod(key) = target else { return None };
+    world.cluster.pod(key).filter(|pod| is_addon(world, pod))
+}
 
+impl Evidence {
     /// Returns lines, each with its label: that the pod is a critical add-on, and why it is pending.
     pub(super) fn addon_lines(&self) -> Vec<(&'static str, String)> {
-        let Some(pod) = self.addon() else { return Vec::new() };
+        let Some(pod) = of(&self.world, &self.target) else { return Vec::new() };
         let has =
             |key: &&str| self.pod.iter().flat_map(|pod| &pod.metadata.annotations).any(|all| all.contains_key(*key));
         let annotation = [keys::ANNOTATION_CRITICAL, keys::ANNOTATION_CRITICAL_POD].into_iter().find(has);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const MOST_NODES: usize = 1024;
 
 /// Returns sentences about changes that would make a preemptor schedulable.
-pub(super) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
+pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
         Decision::WaitingForPods { live, min_count, finished, .. } => {
             vec![format!("{} more of its pods have to be created.", min_count.saturating_sub(*live + *finished))]

@@ -8,24 +8,36 @@ use crate::output::{self, style, table};
 use crate::world::{World, key_of};
 use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
-use giveway_planner::ObjectKey;
+use giveway_planner::{ObjectKey, Preemptor};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectList;
 use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
 
 /// A pending group or pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PendingRow {
+pub(crate) struct PendingRow {
     #[serde(flatten, serialize_with = "fields_of")]
-    key: ObjectKey,
-    kind: &'static str,
-    priority: i32,
+    pub(crate) key: ObjectKey,
+    pub(crate) kind: &'static str,
+    pub(crate) priority: i32,
     /// Number of pods with a node.
-    bound: usize,
+    pub(crate) bound: usize,
     /// Number of pods.
-    total: usize,
-    reason: String,
-    message: String,
+    pub(crate) total: usize,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// When the condition of the group last changed; when the pod was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Time>,
+}
+
+impl PendingRow {
+    /// Returns the pending group or pod.
+    pub(crate) fn preemptor(&self) -> Preemptor {
+        if self.kind == "pod" { Preemptor::Pod(self.key.clone()) } else { Preemptor::Group(self.key.clone()) }
+    }
 }
 
 /// Writes namespace and name as two fields.
@@ -54,12 +66,31 @@ pub(super) fn text(waiting: &[PendingRow], format: ListFormat, namespaces: bool)
 
 /// Returns pending groups and pods, the highest priority first; `namespace` limits them.
 pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<PendingRow>, CliError> {
-    let mut found = Vec::new();
+    Ok(rows(world, &groups(api, namespace).await?, namespace))
+}
+
+/// Returns pending groups and pods of all namespaces, the highest priority first; the groups of this namespace only, if the user
+/// may not list those of all.
+pub(crate) async fn visible(api: &Api, world: &World, namespace: &str) -> Result<Vec<PendingRow>, CliError> {
+    let listed = match groups(api, None).await? {
+        Got::Forbidden(_) => groups(api, Some(namespace)).await?,
+        listed => listed,
+    };
+    Ok(rows(world, &listed, None))
+}
+
+/// Lists PodGroups with their status, of one namespace or of all.
+async fn groups(api: &Api, namespace: Option<&str>) -> Result<Got<ObjectList<PodGroup>>, CliError> {
     let path = match namespace {
         Some(namespace) => format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups"),
         None => "/apis/scheduling.giveway.dev/v1alpha1/podgroups".to_owned(),
     };
-    if let Got::Found(groups) = api.get::<ObjectList<PodGroup>>(&path).await? {
+    api.get(&path).await
+}
+
+fn rows(world: &World, groups: &Got<ObjectList<PodGroup>>, namespace: Option<&str>) -> Vec<PendingRow> {
+    let mut found = Vec::new();
+    if let Got::Found(groups) = groups {
         found.extend(groups.items.iter().filter_map(|group| of_group(world, group)));
     }
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
@@ -73,11 +104,12 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
                 reason: "Unschedulable".to_owned(),
                 message: addon::short(world, pod)
                     .unwrap_or_else(|| "kube-scheduler found no feasible node for it.".to_owned()),
+                since: pod.created.and_then(|created| Timestamp::from_nanosecond(created.into()).ok()).map(Time),
             });
         }
     }
     found.sort_by(|a, b| (Reverse(a.priority), &a.key).cmp(&(Reverse(b.priority), &b.key)));
-    Ok(found)
+    found
 }
 
 fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
@@ -97,6 +129,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
         total: all,
         reason: condition.map(|condition| condition.reason.clone()).unwrap_or_else(|| "Unknown".to_owned()),
         message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
+        since: condition.map(|condition| condition.last_transition_time.clone()),
     })
 }
 
@@ -136,6 +169,7 @@ mod tests {
             total: 4,
             reason: "Unschedulable".to_owned(),
             message: "4 pods needed, 1 fits now.".to_owned(),
+            since: Some(Time("2026-11-22T11:00:00Z".parse().unwrap())),
         };
         let rows = [row];
         let printed = |format| text(&rows, format, false).unwrap();
@@ -144,7 +178,7 @@ mod tests {
         assert!(printed(ListFormat::Table).contains("1/4"), "{}", printed(ListFormat::Table));
         let value: Value = serde_json::from_str(&printed(ListFormat::Json)).unwrap();
         let item = json!({"namespace": "ml", "name": "train", "kind": "podgroup", "priority": 1000, "bound": 1, "total": 4,
-            "reason": "Unschedulable", "message": "4 pods needed, 1 fits now."});
+            "reason": "Unschedulable", "message": "4 pods needed, 1 fits now.", "since": "2026-11-22T11:00:00Z"});
         assert_eq!(value, json!({"items": [item]}));
         assert!(printed(ListFormat::Yaml).starts_with("items:\n- namespace: ml\n"), "{}", printed(ListFormat::Yaml));
     }

@@ -5,6 +5,7 @@ mod change;
 mod creation;
 mod events;
 mod list;
+pub(crate) mod now;
 mod owned;
 mod page;
 mod topology;
@@ -16,16 +17,17 @@ use crate::error::CliError;
 use crate::output::{self, style};
 use crate::role::ChartRole;
 use crate::world::{World, preemptor_of};
-use crate::{critical, decide};
+pub(crate) use change::of as changes;
 use creation::{FailedCreation, GroupOwner};
 use events::Happening;
 pub(crate) use events::age;
 use giveway_crds::PodGroup;
 use giveway_crds::kinds;
 use giveway_crds::plan::PlanState;
-use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy};
+use giveway_planner::{ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
+pub(crate) use list::{PendingRow, visible};
 
 /// Data of a page.
 pub(crate) struct Evidence {
@@ -143,13 +145,7 @@ pub(crate) struct Taken<'a> {
 impl Evidence {
     /// Returns the preemptor for the target: the group of a member, otherwise the target itself.
     pub(crate) fn preemptor(&self) -> Preemptor {
-        if let Preemptor::Pod(key) = &self.target
-            && let Some(pod) = self.world.cluster.pod(key)
-            && let Some(group) = self.world.cluster.group_of(pod)
-        {
-            return Preemptor::Group(group.key.clone());
-        }
-        self.target.clone()
+        now::preemptor(&self.world, &self.target)
     }
 
     /// Returns the stored plans that have the target among their victims, except plans that were only observed.
@@ -181,26 +177,7 @@ impl Evidence {
 
     /// Runs the planner if the target has pending pods, no plan is in progress, and the user may see what it needs.
     pub(crate) fn decide(&mut self) {
-        if self.world.blind {
-            return;
-        }
-        let preemptor = self.preemptor();
-        let in_flight = self.world.last_plan(&preemptor).is_some_and(|plan| plan.state.in_flight());
-        if in_flight || !self.world.has(&preemptor) {
-            return;
-        }
-        if let Some(pod) = self.addon() {
-            if !pod.bound() && pod.live() {
-                self.answer = Some(critical::decide(&self.world, pod));
-            }
-            return;
-        }
-        let strategy = Strategy::default();
-        let outcome = decide::once(&self.world, &preemptor, strategy);
-        if outcome.decision == Decision::Nothing {
-            return;
-        }
-        self.changes = change::of(&self.world, &outcome, strategy);
-        self.answer = Some(PlanAnswer::new(&self.world, &outcome, strategy.as_str()));
+        let now = now::decide(&self.world, &self.target);
+        (self.answer, self.changes) = (now.answer, now.changes);
     }
 }
