@@ -2,6 +2,7 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod mode;
+pub(crate) mod ui;
 
 use crate::connect::ClusterConnection;
 use crate::names;
@@ -12,6 +13,7 @@ use giveway_crds::kinds::{KINDS, OwnerKind, OwnerLink};
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use mode::ModeArgs;
 use std::path::PathBuf;
+use ui::UiArgs;
 
 /// Shows what Giveway would decide and why, sets the priority classes that it preempts for, and checks its
 /// installation.
@@ -25,6 +27,7 @@ Examples:
   kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
   kubectl giveway why podgroup/training -n research          Why is it pending, or what preempted it?
   kubectl giveway history podgroup/training -n research      Which preemptions had it as preemptor or victim?
+  kubectl giveway ui                                         The same and more, as a page in the browser.
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
   kubectl giveway check                                      Is Giveway installed, and which classes preempt without it?
   kubectl giveway adopt high                                 From now on Giveway preempts for this PriorityClass.
@@ -54,6 +57,8 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Lists preemptions with time, preemptor, victims and number of pods: all, or those of a namespace, group or pod.
     History(HistoryArgs),
+    /// Shows the queue, plans, the history and the capacity of the cluster in the browser, until it is interrupted.
+    Ui(UiArgs),
     /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
     Snapshot(SnapshotArgs),
     /// Makes Giveway preempt for priority classes: kube-scheduler never preempts for them any more.

@@ -62,6 +62,8 @@ pub(crate) enum CliError {
     Kubeconfig(String),
     #[error("{what}: {problem}")]
     Cluster { what: String, problem: String },
+    #[error("the page cannot be served: {0}")]
+    Page(String),
     #[error(
         "nothing was removed, because Giveway still runs: {0}. It would put back what is removed from pods, groups and nodes, and what `kubectl giveway mode` wrote would be undone: uninstall the chart first, or let this happen all the same with '--force'"
     )]
@@ -80,6 +82,7 @@ impl CliError {
         match self {
             Self::Kubeconfig(_)
             | Self::Cluster { .. }
+            | Self::Page(_)
             | Self::StillRuns(_)
             | Self::OperatorLeads(_)
             | Self::NotConfirmed

@@ -19,6 +19,7 @@
 //! snapshot               writes the objects of the live cluster to a file
 //! why/                   one page about a group or pod
 //! history/               past preemptions
+//! ui/                    a page in the browser: queue, plans, history, capacity
 //! adopt/                 adopt and release priority classes
 //! mode                   Giveway's mode: enforce, observe or off
 //! taints/                removes the operator's taints from nodes (`cleanup taints`)
@@ -54,6 +55,7 @@ mod role;
 mod snapshot;
 mod submit;
 mod taints;
+mod ui;
 mod why;
 mod world;
 
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Plan(flags) => plan::run(flags, &args.connection).map(|()| 0),
         Command::Why(flags) => why::run(flags, &args.connection).map(|()| 0),
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
+        Command::Ui(flags) => ui::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),

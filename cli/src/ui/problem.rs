@@ -1,0 +1,33 @@
+//! Why a request has no answer.
+
+use crate::error::CliError;
+use http::StatusCode;
+use serde::Serialize;
+
+/// A status and a sentence.
+#[derive(Debug)]
+pub(super) struct Problem {
+    /// Status of the response.
+    pub(super) status: StatusCode,
+    /// The sentence.
+    pub(super) message: String,
+}
+
+impl Problem {
+    /// Creates a problem.
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl From<CliError> for Problem {
+    fn from(error: CliError) -> Self {
+        let status = if error.exit_status() == 2 { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_GATEWAY };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// Returns a value as JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(value).map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+}

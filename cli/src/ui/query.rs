@@ -1,0 +1,86 @@
+//! Parameters of a request. Only names of Kubernetes are expected, which need no encoding: nothing is decoded.
+
+use super::problem::Problem;
+use crate::names;
+use giveway_planner::{ObjectKey, Preemptor};
+use http::StatusCode;
+use std::collections::BTreeMap;
+
+/// The parameters of a query string.
+#[derive(Debug, Default)]
+pub(super) struct Query<'q>(BTreeMap<&'q str, &'q str>);
+
+impl<'q> Query<'q> {
+    /// Reads a query string.
+    pub(super) fn of(query: Option<&'q str>) -> Self {
+        Self(query.into_iter().flat_map(|text| text.split('&')).filter_map(|part| part.split_once('=')).collect())
+    }
+
+    /// Returns a parameter that is not empty.
+    pub(super) fn get(&self, name: &str) -> Option<&'q str> {
+        self.0.get(name).copied().filter(|value| !value.is_empty())
+    }
+
+    /// Returns the parameter `name`: the name of an object.
+    pub(super) fn name(&self) -> Result<String, Problem> {
+        let name = names::subdomain(self.get("name").unwrap_or_default());
+        name.map_err(|problem| Self::invalid("name", &problem))
+    }
+
+    /// Returns the parameter `namespace`, if there is one.
+    pub(super) fn namespace(&self) -> Result<Option<String>, Problem> {
+        let namespace = self.get("namespace").map(names::label).transpose();
+        namespace.map_err(|problem| Self::invalid("namespace", &problem))
+    }
+
+    /// Returns the parameters `namespace` and `name`.
+    pub(super) fn key(&self) -> Result<ObjectKey, Problem> {
+        match self.namespace()? {
+            Some(namespace) => Ok(ObjectKey::new(namespace, self.name()?)),
+            None => Err(Self::invalid("namespace", "is required")),
+        }
+    }
+
+    /// Returns the group or pod that the parameters name, if they name one.
+    pub(super) fn preemptor(&self) -> Result<Option<Preemptor>, Problem> {
+        match self.get("kind") {
+            None => Ok(None),
+            Some("podgroup") => Ok(Some(Preemptor::Group(self.key()?))),
+            Some("pod") => Ok(Some(Preemptor::Pod(self.key()?))),
+            Some(_) => Err(Self::invalid("kind", "must be podgroup or pod")),
+        }
+    }
+
+    /// Returns the parameter `priority`, if there is one.
+    pub(super) fn priority(&self) -> Result<Option<i32>, Problem> {
+        let priority = self.get("priority").map(str::parse).transpose();
+        priority.map_err(|_| Self::invalid("priority", "must be a whole number"))
+    }
+
+    /// Creates the problem of an invalid parameter.
+    pub(super) fn invalid(parameter: &str, problem: &str) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_names_and_numbers_and_nothing_is_decoded() {
+        let query = Query::of(Some("kind=podgroup&namespace=ml&name=train&priority=-5&empty=&odd"));
+        assert_eq!(query.preemptor().unwrap(), Some(Preemptor::Group(ObjectKey::new("ml", "train"))));
+        assert_eq!((query.priority().unwrap(), query.get("empty"), query.get("odd")), (Some(-5), None, None));
+        let none = Query::of(None);
+        assert_eq!(
+            (none.preemptor().unwrap(), none.priority().unwrap(), none.namespace().unwrap()),
+            (None, None, None)
+        );
+        for wrong in ["kind=pod&namespace=ml&name=%61", "kind=node&name=a", "kind=pod&name=a", "kind=pod&namespace=ml"]
+        {
+            assert_eq!(Query::of(Some(wrong)).preemptor().unwrap_err().status, StatusCode::BAD_REQUEST, "{wrong}");
+        }
+        assert_eq!(Query::of(Some("priority=1e9")).priority().unwrap_err().status, StatusCode::BAD_REQUEST);
+    }
+}

@@ -1,0 +1,116 @@
+//! Everything that the page asks of the API server. One task sends the requests: it reads the cluster again while the page is open,
+//! and answers the questions that no snapshot answers.
+
+use super::problem::{Problem, json};
+use super::query::Query;
+use super::state::{Snapshot, State};
+use crate::connect::{Api, Got};
+use crate::role::Role;
+use crate::{check, output};
+use giveway_planner::ObjectKey;
+use http::StatusCode;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Shortest pause between two reads.
+const SHORTEST: Duration = Duration::from_secs(3);
+
+/// A pause is this many times as long as the read before it, so that a large cluster is not read all the time.
+const TIMES: u32 = 9;
+
+/// A question for the API server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The checks of the installation.
+    Check,
+    /// The YAML of the object at this path.
+    Object(String),
+}
+
+/// Body of an answer.
+pub(super) type Body = Result<Vec<u8>, Problem>;
+
+/// A question, and where its answer is expected.
+pub(super) type Asked = (Question, oneshot::Sender<Body>);
+
+/// Reads the cluster repeatedly, while requests arrive.
+pub(super) async fn refresh(api: &Api, state: &State) {
+    let mut pause = SHORTEST;
+    for revision in 2.. {
+        tokio::time::sleep(pause).await;
+        state.used.notified().await;
+        let started = Instant::now();
+        state.store(Snapshot::read(api, revision).await);
+        pause = SHORTEST.max(started.elapsed() * TIMES);
+    }
+}
+
+/// Answers questions one after the other.
+pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<Asked>) {
+    while let Some((question, reply)) = asked.recv().await {
+        let body = match question {
+            Question::Check => check::report(api).await.map_err(Problem::from).and_then(|report| json(&report)),
+            Question::Object(path) => object(api, &path).await,
+        };
+        // A page that was closed expects no answer.
+        let _ = reply.send(body);
+    }
+}
+
+async fn object(api: &Api, path: &str) -> Body {
+    match api.get::<Value>(path).await? {
+        Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
+        Got::Missing => Err(Problem::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
+        Got::Forbidden(said) => Err(Problem::new(StatusCode::FORBIDDEN, Role::Planner.explain(&said))),
+    }
+}
+
+impl Question {
+    /// Returns the question for an object that a query names.
+    pub(super) fn object(query: &Query<'_>) -> Result<Self, Problem> {
+        let path = match query.get("kind") {
+            Some("preemption") => {
+                format!("/apis/scheduling.giveway.dev/v1alpha1/preemptions/{}", query.name()?)
+            }
+            kind => {
+                let ObjectKey { namespace, name } = query.key()?;
+                match kind {
+                    Some("podgroup") => {
+                        format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups/{name}")
+                    }
+                    Some("pod") => format!("/api/v1/namespaces/{namespace}/pods/{name}"),
+                    _ => return Err(Query::invalid("kind", "must be preemption, podgroup or pod")),
+                }
+            }
+        };
+        Ok(Self::Object(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_objects_of_three_kinds_with_valid_names_are_read() {
+        let path = |query: &str| Question::object(&Query::of(Some(query))).map_err(|problem| problem.message);
+        let read = |text: &str| Ok(Question::Object(text.to_owned()));
+        assert_eq!(path("kind=pod&namespace=ml&name=train-0"), read("/api/v1/namespaces/ml/pods/train-0"));
+        assert_eq!(
+            path("kind=preemption&name=5f0c-1"),
+            read("/apis/scheduling.giveway.dev/v1alpha1/preemptions/5f0c-1")
+        );
+        for wrong in [
+            "kind=secret&namespace=ml&name=a",
+            "kind=pod&namespace=ml&name=..",
+            "kind=pod&namespace=ml&name=a%2F..%2Fsecrets",
+            "kind=pod&namespace=a.b&name=a",
+            "kind=pod&name=a",
+            "kind=preemption",
+            "",
+        ] {
+            assert!(path(wrong).is_err(), "{wrong}");
+        }
+    }
+}

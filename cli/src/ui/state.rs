@@ -1,0 +1,130 @@
+//! What the page shows: the cluster as it was last read, and why it could not be read since.
+
+use crate::connect::Api;
+use crate::error::CliError;
+use crate::why::{PendingRow, visible};
+use crate::world::World;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// The cluster at one time.
+pub(super) struct Snapshot {
+    /// Number of the read; each read has a higher one.
+    revision: u64,
+    /// When it was read.
+    read_at: Time,
+    /// The namespace of the flag `-n`, or of the context.
+    pub(super) namespace: String,
+    /// The objects. Its notes say what the user may not read.
+    pub(super) world: World,
+    /// What is pending.
+    pub(super) pending: Vec<PendingRow>,
+}
+
+impl Snapshot {
+    /// Reads the cluster as far as the user may.
+    ///
+    /// # Errors
+    /// A list fails for another reason than a missing right.
+    pub(super) async fn read(api: &Api, revision: u64) -> Result<Self, CliError> {
+        let world = World::of_what_may_be_seen(api, &api.namespace).await?;
+        let pending = visible(api, &world, &api.namespace).await?;
+        Ok(Self { revision, read_at: Time(Timestamp::now()), namespace: api.namespace.clone(), world, pending })
+    }
+
+    /// Creates a snapshot of objects without a cluster.
+    #[cfg(test)]
+    pub(super) fn of(items: Vec<serde_json::Value>, pending: Vec<PendingRow>) -> Self {
+        let objects = crate::live::Objects { source: "test".to_owned(), items, ..crate::live::Objects::default() };
+        let world = World::new(objects, false).unwrap();
+        let read_at = Time("2026-11-22T12:00:00Z".parse().unwrap());
+        Self { revision: 1, read_at, namespace: "default".to_owned(), world, pending }
+    }
+}
+
+/// The last snapshot, shared by the reader and the server.
+pub(super) struct State {
+    current: Mutex<Arc<Snapshot>>,
+    /// Why the last read failed, if it did.
+    problem: Mutex<Option<String>>,
+    /// Set by each request: without requests nothing is read.
+    pub(super) used: Notify,
+}
+
+/// Which snapshot is shown: the page asks for it every few seconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Revision {
+    revision: u64,
+    read_at: Time,
+    namespace: String,
+    /// Why the cluster could not be read since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    /// What is not known, as sentences.
+    notes: Vec<String>,
+}
+
+impl State {
+    /// Creates the state after the first read.
+    pub(super) fn new(first: Snapshot) -> Self {
+        Self { current: Mutex::new(Arc::new(first)), problem: Mutex::new(None), used: Notify::new() }
+    }
+
+    /// Returns the last snapshot.
+    pub(super) fn current(&self) -> Arc<Snapshot> {
+        Arc::clone(&locked(&self.current))
+    }
+
+    /// Returns which snapshot is the last one.
+    pub(super) fn revision(&self) -> Revision {
+        let current = self.current();
+        Revision {
+            revision: current.revision,
+            read_at: current.read_at.clone(),
+            namespace: current.namespace.clone(),
+            problem: locked(&self.problem).clone(),
+            notes: current.world.notes.clone(),
+        }
+    }
+
+    /// Stores the outcome of a read. After a failure the last snapshot stays.
+    pub(super) fn store(&self, outcome: Result<Snapshot, CliError>) {
+        let problem = match outcome {
+            Ok(snapshot) => {
+                *locked(&self.current) = Arc::new(snapshot);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        *locked(&self.problem) = problem;
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failed_read_the_last_snapshot_stays_with_the_problem_until_a_read_succeeds() {
+        let state = State::new(Snapshot::of(Vec::new(), Vec::new()));
+        state.store(Err(CliError::Cluster {
+            what: "GET /api/v1/nodes".to_owned(),
+            problem: "connection refused".to_owned(),
+        }));
+        let shown = state.revision();
+        assert_eq!((shown.revision, shown.problem.as_deref()), (1, Some("GET /api/v1/nodes: connection refused")));
+        state.store(Ok(Snapshot { revision: 2, ..Snapshot::of(Vec::new(), Vec::new()) }));
+        let shown = serde_json::to_value(state.revision()).unwrap();
+        let expected =
+            serde_json::json!({"revision": 2, "readAt": "2026-11-22T12:00:00Z", "namespace": "default", "notes": []});
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,151 @@
+//! How much of each resource a node offers, and how much pods of each priority request of it.
+
+use giveway_planner::Cluster;
+use giveway_planner::model::{Node, ResourceId};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Resources that are not drawn unless they are chosen: hardly any cluster lacks them.
+const PLENTIFUL: [&str; 2] = ["pods", "ephemeral-storage"];
+
+/// What nodes offer of a resource, and what pods request of it, in the scheduler's unit: `cpu` in thousandths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// What the nodes offer.
+    pub(super) capacity: i128,
+    /// What is left on nodes that are not cordoned.
+    pub(super) free: i128,
+    /// What pods request, by their effective priority.
+    pub(super) levels: BTreeMap<i32, i128>,
+    /// What potential victims on nodes that are not cordoned request.
+    pub(super) freeable: i128,
+}
+
+/// [`Usage`] as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct UsageLine {
+    capacity: i64,
+    used: i64,
+    free: i64,
+    freeable: i64,
+    /// Priority and amount, the lowest priority first.
+    levels: Vec<(i32, i64)>,
+}
+
+impl Usage {
+    /// Returns what all pods request.
+    pub(super) fn used(&self) -> i128 {
+        self.levels.values().sum()
+    }
+
+    /// Returns an amount in thousandths of the capacity.
+    pub(super) fn share(&self, amount: i128) -> i64 {
+        if self.capacity <= 0 { 0 } else { number(amount * 1000 / self.capacity) }
+    }
+
+    /// Returns it as JSON.
+    pub(super) fn line(&self) -> UsageLine {
+        UsageLine {
+            capacity: number(self.capacity),
+            used: number(self.used()),
+            free: number(self.free),
+            freeable: number(self.freeable),
+            levels: self.levels.iter().map(|(priority, amount)| (*priority, number(*amount))).collect(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.capacity += other.capacity;
+        self.free += other.free;
+        self.freeable += other.freeable;
+        for (priority, amount) in &other.levels {
+            *self.levels.entry(*priority).or_default() += amount;
+        }
+    }
+}
+
+/// Returns an amount as a number of JSON.
+fn number(amount: i128) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+/// The usage of a node.
+#[derive(Debug)]
+pub(super) struct NodeUsage<'c> {
+    /// The node.
+    pub(super) node: &'c Node,
+    usages: BTreeMap<ResourceId, Usage>,
+}
+
+impl<'c> NodeUsage<'c> {
+    fn new(cluster: &'c Cluster, node: &'c Node, priority: i32) -> Self {
+        let offered = cluster.resources().map(|(id, _)| (id, node.allocatable(id)));
+        let usage = |capacity| Usage { capacity, ..Usage::default() };
+        let mut usages: BTreeMap<ResourceId, Usage> =
+            offered.filter(|(_, capacity)| *capacity > 0).map(|(id, capacity)| (id, usage(capacity))).collect();
+        for pod in cluster.pods_on(&node.name) {
+            let level = cluster.effective_priority(pod);
+            let is_freeable = !node.unschedulable && cluster.is_potential_victim(pod, priority);
+            for (id, amount) in pod.requests.iter() {
+                let usage = usages.entry(id).or_default();
+                *usage.levels.entry(level).or_default() += amount;
+                usage.freeable += if is_freeable { amount } else { 0 };
+            }
+        }
+        for usage in usages.values_mut().filter(|_| !node.unschedulable) {
+            usage.free = (usage.capacity - usage.used()).max(0);
+        }
+        Self { node, usages }
+    }
+}
+
+/// Returns the usage of a resource on some nodes.
+pub(super) fn total<'n, 'c: 'n>(nodes: impl IntoIterator<Item = &'n NodeUsage<'c>>, resource: ResourceId) -> Usage {
+    let mut sum = Usage::default();
+    nodes.into_iter().filter_map(|node| node.usages.get(&resource)).for_each(|usage| sum.add(usage));
+    sum
+}
+
+/// A resource that a node offers, and its usage in the whole cluster.
+#[derive(Debug)]
+pub(super) struct Resource<'c> {
+    /// Its number in the model.
+    pub(super) id: ResourceId,
+    /// Its name.
+    pub(super) name: &'c str,
+    /// Its usage.
+    pub(super) usage: Usage,
+}
+
+/// The usage of every resource on every node.
+#[derive(Debug)]
+pub(super) struct Capacity<'c> {
+    /// The nodes, by name.
+    pub(super) nodes: Vec<NodeUsage<'c>>,
+    /// The resources that a node offers now.
+    pub(super) resources: Vec<Resource<'c>>,
+}
+
+impl<'c> Capacity<'c> {
+    /// Returns the capacity of a cluster. What could be freed is for a preemptor of this priority.
+    pub(super) fn of(cluster: &'c Cluster, priority: i32) -> Self {
+        let nodes: Vec<NodeUsage<'c>> = cluster.nodes().map(|node| NodeUsage::new(cluster, node, priority)).collect();
+        let all = cluster.resources().map(|(id, name)| Resource { id, name, usage: total(&nodes, id) });
+        let resources = all.filter(|resource| resource.usage.capacity > 0).collect();
+        Self { nodes, resources }
+    }
+
+    /// Returns the resource of this name, or else the one of which the largest share is used; `None` if no node offers any.
+    pub(super) fn chosen(&self, name: Option<&str>) -> Option<&Resource<'c>> {
+        let named = self.resources.iter().find(|resource| Some(resource.name) == name);
+        let share = |resource: &Resource<'_>| resource.usage.share(resource.usage.used());
+        let mut scarcest: Option<&Resource<'c>> = None;
+        for resource in self.resources.iter().filter(|resource| !PLENTIFUL.contains(&resource.name)) {
+            // Of several with the same share the first counts: cpu before memory.
+            if scarcest.is_none_or(|known| share(resource) > share(known)) {
+                scarcest = Some(resource);
+            }
+        }
+        named.or(scarcest)
+    }
+}
