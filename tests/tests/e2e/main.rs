@@ -59,6 +59,7 @@ mod stored_plans;
 mod switch;
 mod topology;
 mod traces;
+mod ui;
 mod uninstall;
 mod unreadable;
 mod volumes;
@@ -153,6 +154,7 @@ fn main() -> ExitCode {
         switch::tests(),
         topology::tests(),
         traces::tests(),
+        ui::tests(),
         uninstall::tests(),
         unreadable::tests(),
         volumes::tests(),

@@ -1,0 +1,238 @@
+//! `kubectl giveway ui`: one browser gets a session, the views show what the cluster has, a tenant sees his namespace only and what is hidden, and nothing
+//! is written.
+
+use crate::MINUTE;
+use crate::roles::ACCOUNTS;
+use giveway_crds::plan::PlanState;
+use giveway_tests::cluster::Shaped;
+use giveway_tests::paths;
+use giveway_tests::runner::Test;
+use giveway_tests::tests;
+use giveway_tests::wait::wait_for;
+use giveway_tests::world::World;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+/// The tests of this file.
+pub fn tests() -> Vec<Test> {
+    tests![
+        shared:
+            one_browser_sees_the_queue_a_plan_and_the_history_and_nothing_is_written,
+            a_tenant_sees_his_namespace_and_what_is_hidden_is_named,
+            a_browser_draws_the_views;
+    ]
+}
+
+/// The running command.
+struct Page {
+    /// Ends the command when it is dropped.
+    _child: Child,
+    /// What it printed first.
+    url: String,
+    port: u16,
+    cookie: String,
+}
+
+/// A response: head and body.
+struct Answered {
+    head: String,
+    body: String,
+}
+
+impl Answered {
+    fn status(&self) -> &str {
+        self.head.split_whitespace().nth(1).unwrap_or_default()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
+    }
+}
+
+impl Page {
+    /// Starts the command and reads the URL that it prints.
+    async fn start(kubeconfig: &Path, args: &[&str]) -> Self {
+        let program = paths::giveway_program("kubectl-giveway").unwrap();
+        let mut command = Command::new(program);
+        command.args(["ui", "--no-open"]).args(args).env("KUBECONFIG", kubeconfig).env("HOME", "/nonexistent");
+        let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.next_line().await.unwrap().expect("the command printed no URL");
+        let (address, _) = url.split_once("/?token=").unwrap();
+        let port = address.strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap();
+        Self { _child: child, url, port, cookie: String::new() }
+    }
+
+    /// Starts it and exchanges the token for a cookie.
+    async fn open(kubeconfig: &Path, args: &[&str]) -> Self {
+        let mut page = Self::start(kubeconfig, args).await;
+        let (_, token) = page.url.split_once("/?").unwrap();
+        let entered = page.send("GET", &format!("/?{token}"), "").await;
+        assert_eq!(entered.status(), "200", "{}", entered.head);
+        let cookie = entered.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+        page.cookie = cookie.split(';').next().unwrap().to_owned();
+        page
+    }
+
+    /// Sends a request of the browser with the session.
+    async fn send(&self, method: &str, path: &str, body: &str) -> Answered {
+        sent(self.port, &self.cookie, method, path, body).await
+    }
+
+    /// Reads a view until `found` returns a value. The cluster is read again while requests arrive.
+    async fn wait<T>(&self, what: &str, path: &str, found: impl Fn(&Value) -> Option<T>) -> T {
+        wait_for(what, MINUTE, async || {
+            let answered = self.send("GET", path, "").await;
+            if answered.status() != "200" {
+                return Err(format!("{}\n{}", answered.head, answered.body));
+            }
+            let view = answered.json();
+            found(&view).ok_or_else(|| format!("{view:#}"))
+        })
+        .await
+    }
+}
+
+/// Sends a request with a cookie and the origin of the page.
+async fn sent(port: u16, cookie: &str, method: &str, path: &str, body: &str) -> Answered {
+    let host = format!("127.0.0.1:{port}");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\nconnection: close\r\n");
+    let head = format!("{head}cookie: {cookie}\r\ncontent-length: {}\r\n\r\n", body.len());
+    let mut stream = TcpStream::connect(&host).await.unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    Answered { head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Returns the row of a list of the view whose field has this value.
+fn row<'v>(view: &'v Value, list: &str, field: &str, value: &str) -> Option<&'v Value> {
+    view[list].as_array()?.iter().find(|row| row[field] == value)
+}
+
+async fn one_browser_sees_the_queue_a_plan_and_the_history_and_nothing_is_written(world: &mut World) {
+    world.class("low", 10).managed().create().await;
+    world.class("high", 1000).managed().create().await;
+    let nodes = world.nodes(3).cpus(4).create().await;
+    world.fill(&nodes).priority("low").prefix("low").whole().groups_of(4).await;
+    let patient = world.gang("patient", 12).priority("low").create().await;
+    crate::expect_condition(&patient, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    let page = Page::open(&world.plane().kubeconfig(), &[]).await;
+
+    // The token was used: a second browser gets no session, and sees nothing.
+    let (_, token) = page.url.split_once("/?").unwrap();
+    let used = format!("/?{token}");
+    for path in [used.as_str(), "/", "/api/queue"] {
+        let denied = sent(page.port, "", "GET", path, "").await;
+        assert!(denied.status() == "403" && !denied.head.contains("set-cookie"), "{path}: {}", denied.head);
+    }
+    let index = page.send("GET", "/", "").await;
+    assert!(index.head.contains("content-security-policy: default-src 'none'; "), "{}", index.head);
+    let waits = |view: &Value| row(view, "rows", "name", "patient").cloned();
+    let patient_row = page.wait("the queue shows the gang", "/api/queue", waits).await;
+    assert!(patient_row["message"].as_str().unwrap().contains("12 pods needed, 0 fit now."), "{patient_row:#}");
+    assert_eq!(
+        (&patient_row["position"], &patient_row["class"], &patient_row["total"]),
+        (&json!(1), &json!("low"), &json!(12))
+    );
+    let plan = page.send("GET", "/api/plan?kind=podgroup&namespace=default&name=patient", "").await.json();
+    assert_eq!(plan["answer"]["schedulable"], false, "{plan:#}");
+    let changes = plan["changes"].to_string();
+    assert!(changes.contains("With a priority above 10, as class high has (1000), it would preempt"), "{changes}");
+
+    // What if: the plan for a manifest that is not submitted names victims.
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: vip}\nspec:\n  priorityClassName: high\n  tolerations: [{operator: Exists}]\n  \
+                    containers: [{name: main, image: vip, resources: {requests: {cpu: '1'}}}]\n";
+    let planned = page.send("POST", "/api/plan?namespace=default", manifest).await.json();
+    let victim = &planned["answer"]["victims"][0];
+    assert_eq!((&victim["kind"], &victim["priority"]), (&json!("PodGroup"), &json!(10)), "{planned:#}");
+    assert_eq!(victim["loses"]["pods"], 4, "{planned:#}");
+    assert_eq!(world.kubectl(&["get", "pod", "vip", "--ignore-not-found"]).await.unwrap(), "");
+
+    let gang = world.gang("train", 4).priority("high").create().await;
+    let stored = gang.wait_plan(PlanState::Completed, MINUTE).await;
+    let completed =
+        |view: &Value| row(view, "items", "preemption", &stored.id).filter(|row| row["state"] == "Completed").cloned();
+    let past = page.wait("the history shows the preemption", "/api/history", completed).await;
+    assert_eq!((&past["preemptor"]["name"], &past["pods"]), (&json!("train"), &json!(4)), "{past:#}");
+    let yaml = page.send("GET", &format!("/api/object?kind=preemption&name={}", stored.id), "").await;
+    assert!(yaml.body.contains("kind: Preemption\n"), "{}", yaml.body);
+    let cluster = page.send("GET", "/api/cluster", "").await.json();
+    let cpu = row(&cluster, "resources", "name", "cpu").unwrap();
+    assert_eq!((&cpu["capacity"], &cpu["free"]), (&json!(12000), &json!(0)), "{cluster:#}");
+    let checks = page.send("POST", "/api/check", "").await.json();
+    assert!(row(&checks, "findings", "check", "crds").is_some_and(|row| row["status"] == "OK"), "{checks:#}");
+    world.check_promises().await;
+}
+
+async fn a_tenant_sees_his_namespace_and_what_is_hidden_is_named(world: &mut World) {
+    world.apply(ACCOUNTS).await.unwrap();
+    let group = |namespace: &str, name: &str| {
+        json!({
+            "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": namespace}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        })
+    };
+    for (namespace, name) in [("team", "ours"), ("default", "theirs")] {
+        world.apply(&group(namespace, name).to_string()).await.unwrap();
+    }
+    let tenant: PathBuf = world.account("team", "tenant").await;
+    let page = Page::open(&tenant, &["-n", "team"]).await;
+    let reported =
+        |view: &Value| row(view, "rows", "name", "ours").filter(|row| row["reason"] == "WaitingForPods").cloned();
+    page.wait("the queue shows the group of the tenant", "/api/queue", reported).await;
+    let theirs = page.send("GET", "/api/plan?kind=podgroup&namespace=default&name=theirs", "").await;
+    assert_eq!(theirs.status(), "404", "{}", theirs.body);
+    for path in ["/api/queue", "/api/history", "/api/cluster"] {
+        let view = page.send("GET", path, "").await;
+        assert!(view.status() == "200" && !view.body.contains("theirs"), "{path}: {}", view.body);
+    }
+    let notes = page.send("GET", "/api/revision", "").await.json()["notes"].to_string();
+    assert!(notes.contains("so only those of namespace team are known."), "{notes}");
+    assert!(notes.contains("The chart's ClusterRole giveway-planner allows it."), "{notes}");
+    let plan = page.send("GET", "/api/plan?kind=podgroup&namespace=team&name=ours", "").await.json();
+    assert_eq!(plan["answer"], Value::Null, "without the nodes the planner would say that nothing fits");
+    assert!(plan["hidden"].as_str().is_some_and(|why| why.contains("giveway-planner")), "{plan:#}");
+    let yaml = page.send("GET", "/api/object?kind=podgroup&namespace=default&name=theirs", "").await;
+    assert_eq!(yaml.status(), "403", "{}", yaml.body);
+    world.check_promises().await;
+}
+
+/// Returns the path of Chromium, if it is installed.
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|program| program.is_file())
+}
+
+async fn a_browser_draws_the_views(world: &mut World) {
+    let Some(chromium) = chromium() else {
+        eprintln!("skipped: no Chromium is installed (apt-get install chromium), so the page is not drawn");
+        return world.check_promises().await;
+    };
+    world.class("low", 10).managed().create().await;
+    world.nodes(1).cpus(2).create().await;
+    let gang = world.gang("patient", 2).cpu(4).priority("low").create().await;
+    crate::expect_condition(&gang, crate::SCHEDULED, "False Unschedulable", "2 pods needed, 0 fit now.").await;
+    let page = Page::start(&world.plane().kubeconfig(), &[]).await;
+    let profile = tempfile::tempdir().unwrap();
+    let profile = format!("--user-data-dir={}", profile.path().display());
+    // The browser follows the URL to the page, whose scripts fill the table.
+    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--dump-dom", &profile];
+    let drawn = Command::new(chromium).args(flags).arg(&page.url).kill_on_drop(true).output();
+    let drawn = tokio::time::timeout(MINUTE, drawn).await.expect("Chromium did not end").unwrap();
+    let drawn = String::from_utf8_lossy(&drawn.stdout).into_owned();
+    for part in ["Pending groups and pods, in the order of decisions", "podgroup/patient", "2 pods needed, 0 fit now."]
+    {
+        assert!(drawn.contains(part), "{part} is not in:\n{drawn}");
+    }
+    world.check_promises().await;
+}
