@@ -86,6 +86,7 @@ impl ClusterConnection {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut config = self.config().await?;
         self.override_credentials(&mut config);
+        check_proxy(config.proxy_url.as_ref())?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
@@ -283,6 +284,18 @@ impl Api {
     }
 }
 
+/// Rejects credentials for a SOCKS proxy: they would not be sent, and the proxy would answer that it accepts no method.
+fn check_proxy(url: Option<&Uri>) -> Result<(), CliError> {
+    let socks = url.filter(|url| url.scheme_str() == Some("socks5")).and_then(Uri::authority);
+    match socks.and_then(|authority| authority.as_str().rsplit_once('@')) {
+        None => Ok(()),
+        Some((_, host)) => Err(CliError::Kubeconfig(format!(
+            "proxy-url of the cluster, or HTTPS_PROXY: Invalid value: \"socks5://…@{host}\": user and password are not supported for \
+             a SOCKS proxy: use one that asks for none, or an http or https proxy"
+        ))),
+    }
+}
+
 /// Returns the path of the objects of a kind in a namespace, from their path in the whole cluster.
 fn path_in(path: &str, namespace: Option<&str>) -> String {
     match (namespace, path.rsplit_once('/')) {
@@ -362,7 +375,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClusterConnection, duration, path_in, server, service_namespace};
+    use super::{ClusterConnection, check_proxy, duration, path_in, server, service_namespace};
     use kube::Config;
     use serde_json::json;
     use std::time::Duration;
@@ -393,6 +406,18 @@ mod tests {
         assert_eq!(auth.impersonate_groups.as_deref(), Some(&["ml".to_owned(), "dev".to_owned()][..]));
         for wrong in ["", "10.0.0.1:6443", "ftp://a", "/x"] {
             assert_eq!(server(wrong).unwrap_err(), "must be a URL, such as https://10.0.0.1:6443", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn credentials_of_a_socks_proxy_are_rejected_and_not_printed() {
+        let proxy = |url: &str| check_proxy(Some(&url.parse().unwrap()));
+        let said = proxy("socks5://ann:secret@10.0.0.1:1080").unwrap_err().to_string();
+        let words = "kubeconfig: proxy-url of the cluster, or HTTPS_PROXY: Invalid value: \"socks5://…@10.0.0.1:1080\": user and \
+                     password are not supported for a SOCKS proxy: use one that asks for none, or an http or https proxy";
+        assert_eq!(said, words);
+        for fine in ["socks5://10.0.0.1:1080", "http://ann:secret@10.0.0.1:3128"] {
+            assert!(proxy(fine).is_ok(), "{fine}");
         }
     }
 

@@ -27,6 +27,9 @@ pub fn data() -> PathBuf {
 pub fn giveway_with(args: &[&str], columns: Option<&str>, input: &str) -> Printed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-giveway"));
     command.args(args).current_dir(data()).env_remove("COLUMNS").env("KUBECONFIG", "/nonexistent/kubeconfig");
+    for proxy in ["NO_PROXY", "no_proxy", "HTTPS_PROXY", "https_proxy"] {
+        command.env_remove(proxy);
+    }
     if let Some(columns) = columns {
         command.env("COLUMNS", columns);
     }

@@ -1,5 +1,7 @@
 //! Bad input: a message that names file, object, field and value, exit status 2, and no backtrace.
 use crate::common::giveway_with;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 #[track_caller]
 fn refused(args: &[&str], input: &str, message: &str) {
@@ -182,6 +184,40 @@ fn a_cluster_that_cannot_be_reached_is_exit_status_1() {
     let printed = giveway_with(&["plan", "--for", "pod/p"], None, "");
     assert_eq!((printed.status, printed.out.as_str()), (Some(1), ""));
     assert!(printed.err.starts_with("error: kubeconfig: "), "{}", printed.err);
+}
+
+/// Answers one SOCKS5 client, and returns the host that it asks for.
+fn host_asked_of(proxy: &TcpListener) -> String {
+    let (mut client, _) = proxy.accept().unwrap();
+    let mut greeting = [0; 2];
+    client.read_exact(&mut greeting).unwrap();
+    client.read_exact(&mut vec![0; usize::from(greeting[1])]).unwrap();
+    client.write_all(&[5, 0]).unwrap();
+    let mut request = [0; 5];
+    client.read_exact(&mut request).unwrap();
+    assert_eq!(request[..4], [5, 1, 0, 3], "a connection to a host by its name");
+    let mut host = vec![0; usize::from(request[4])];
+    client.read_exact(&mut host).unwrap();
+    String::from_utf8(host).unwrap()
+}
+
+#[test]
+fn a_socks5_proxy_of_the_kubeconfig_is_asked_for_the_api_server_by_its_name() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = proxy.local_addr().unwrap();
+    let cluster = format!("{{server: 'https://api.example:6443', proxy-url: 'socks5://{address}'}}");
+    let config = format!(
+        "{{apiVersion: v1, kind: Config, current-context: c, clusters: [{{name: c, cluster: {cluster}}}], \
+         users: [{{name: u, user: {{token: t}}}}], contexts: [{{name: c, context: {{cluster: c, user: u}}}}]}}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), config).unwrap();
+    let asked = std::thread::spawn(move || host_asked_of(&proxy));
+    let printed = giveway_with(&["plan", "--for", "pod/p", "--kubeconfig", file.path().to_str().unwrap()], None, "");
+    // Ends the thread if the program did not connect.
+    drop(TcpStream::connect(address));
+    assert_eq!(asked.join().expect(&printed.err), "api.example");
+    assert_eq!(printed.status, Some(1), "the proxy closed the connection: {}", printed.err);
 }
 
 #[test]
