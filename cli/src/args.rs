@@ -116,7 +116,7 @@ Examples:
   kubectl giveway plan --for pod/dns -n kube-system --critical        Which pods would be evicted for it?
 
 A snapshot is what `kubectl giveway snapshot` writes, or
-  kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes -A -o yaml
+  kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes,runtimeclasses -A -o yaml
 
 Exit status: 0 with an answer, also when it is \"unschedulable\"; 1 when the cluster cannot be read; 2 when the input
 cannot be used."

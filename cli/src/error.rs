@@ -13,7 +13,7 @@ pub(crate) enum CliError {
     #[error("{file}: is nested too deeply: at most {DEEPEST} levels are read")]
     TooDeep { file: String },
     #[error(
-        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes -A -o yaml` prints it"
+        "{file}: kind: Invalid value: \"{kind}\": must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes,runtimeclasses -A -o yaml` prints it"
     )]
     NotAList { file: String, kind: String },
     #[error("{file}: {place}: {field}: Required value: every object has one")]

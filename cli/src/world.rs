@@ -16,6 +16,7 @@ use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy, Terms};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
@@ -42,6 +43,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     /// Workloads.
     pub(crate) workloads: BTreeMap<ObjectKey, Workload>,
+    /// RuntimeClasses by name, for pods that are only planned: a pod that exists has its overhead in its own spec.
+    pub(crate) runtime_classes: BTreeMap<String, RuntimeClass>,
     /// The stored plans, by name.
     pub(crate) plans: BTreeMap<String, StoredPlan>,
     /// When those of them that are finished were completed, cancelled or failed, by name.
@@ -232,6 +235,11 @@ impl World {
             ("resource.k8s.io/v1", "DeviceClass") => {
                 let resource = item["spec"]["extendedResourceName"].as_str();
                 self.cluster.upsert_device_class(item["metadata"]["name"].as_str().unwrap_or_default(), resource);
+                Ok(())
+            }
+            ("node.k8s.io/v1", "RuntimeClass") => {
+                let class: RuntimeClass = read(item, &self.source)?;
+                self.runtime_classes.insert(class.metadata.name.clone().unwrap_or_default(), class);
                 Ok(())
             }
             ("policy/v1", "PodDisruptionBudget") => {

@@ -1,6 +1,6 @@
 //! Admission of an object at its creation, in the order of the API server (design, section 3): its defaults that affect
-//! scheduling, its Priority plugin, and the [rules](giveway_admission) that the webhook applies, too. Quotas, limit ranges
-//! and other webhooks are not applied.
+//! scheduling, its plugins Priority and RuntimeClass, and the [rules](giveway_admission) that the webhook applies, too.
+//! Quotas, limit ranges and other webhooks are not applied.
 
 use super::gang::{self, GangOwner};
 use super::view::PlannedWorld;
@@ -15,11 +15,14 @@ use giveway_crds::pod_group::{PodGroupTemplateRef, WorkloadTemplateRef};
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::priority::{Class, Classes};
 use giveway_crds::{PodGroup, PodGroupSpec};
-use giveway_planner::ObjectKey;
+use giveway_planner::{ObjectKey, quantity};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus, ResourceRequirements};
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A problem as a text that begins with the field.
 type Problem = String;
@@ -114,6 +117,7 @@ pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Re
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
     prioritise(spec, world.cluster.classes())?;
+    apply_runtime_class(spec, &world.runtime_classes)?;
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
     let mut object = serde_json::to_value(pod).map_err(|error| error.to_string())?;
     if let Some(name) = native_group {
@@ -199,6 +203,49 @@ fn prioritise(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
     spec.priority_class_name = name;
     spec.priority = Some(priority);
     spec.preemption_policy = Some(policy.as_str().to_owned());
+    Ok(())
+}
+
+/// Fills what the API server's RuntimeClass plugin fills from the class: the overhead, and where the pod can run.
+fn apply_runtime_class(spec: &mut PodSpec, known: &BTreeMap<String, RuntimeClass>) -> Result<(), Problem> {
+    let name = spec.runtime_class_name.clone();
+    let class = name.as_deref().map(|name| {
+        known.get(name).ok_or_else(|| {
+            format!(
+                "spec.runtimeClassName: Invalid value: \"{name}\": there is no such RuntimeClass: create it, or add it to the \
+                 manifests or the snapshot"
+            )
+        })
+    });
+    let class = class.transpose()?;
+    let overhead = class.and_then(|class| class.overhead.as_ref()).and_then(|overhead| overhead.pod_fixed.as_ref());
+    let amounts = |list: &BTreeMap<String, Quantity>| -> BTreeMap<String, Option<i128>> {
+        list.iter().map(|(name, amount)| (name.clone(), quantity::parse(&amount.0).ok())).collect()
+    };
+    let of_class = overhead.map(amounts).unwrap_or_default();
+    if spec.overhead.as_ref().is_some_and(|own| !own.is_empty() && amounts(own) != of_class) {
+        return Err("spec.overhead: Invalid value: it differs from the overhead of the pod's RuntimeClass: leave \
+                    spec.overhead out"
+            .to_owned());
+    }
+    spec.overhead = overhead.cloned();
+    let Some(scheduling) = class.and_then(|class| class.scheduling.as_ref()) else { return Ok(()) };
+    for (key, value) in scheduling.node_selector.iter().flatten() {
+        let own = spec.node_selector.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
+        if own != value {
+            return Err(format!(
+                "spec.nodeSelector[{key}]: Invalid value: \"{own}\": RuntimeClass \"{}\" asks for \"{value}\": leave this key \
+                 out",
+                name.unwrap_or_default()
+            ));
+        }
+    }
+    for toleration in scheduling.tolerations.iter().flatten() {
+        let own = spec.tolerations.get_or_insert_default();
+        if !own.contains(toleration) {
+            own.push(toleration.clone());
+        }
+    }
     Ok(())
 }
 

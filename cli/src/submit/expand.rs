@@ -118,11 +118,11 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
 }
 
 fn note(manifest: &Manifest) -> Option<String> {
-    let (kind, spec) = (manifest.kind.as_str(), &manifest.object["spec"]);
-    let name = format!("{kind} {}", crate::world::name_of(&manifest.object));
-    match kind {
-        "CronJob" => Some(format!("{name} is planned as one run of it.")),
-        _ if spec["suspend"] == true => Some(format!("{name} is suspended; it is planned as if it were resumed.")),
+    match manifest.title() {
+        name if manifest.is_run() => Some(format!("{name} is planned as one run of it.")),
+        name if manifest.object["spec"]["suspend"] == true => {
+            Some(format!("{name} is suspended; it is planned as if it were resumed."))
+        }
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::files::{check, documents};
 use crate::names;
 use crate::world::name_of;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Cluster-scoped kinds that manifests may contain beside pods.
 const CLUSTER_SCOPED: [&str; 12] = [
@@ -31,19 +31,64 @@ pub(super) struct Manifest {
     pub(super) kind: String,
     /// Its namespace; empty for cluster-scoped kinds.
     pub(super) namespace: String,
-    /// The object.
+    /// The object. For a CronJob, the Job that one run of it creates.
     pub(super) object: Value,
+    /// `NAMESPACE/NAME` of the CronJob, if the object is one run of it.
+    cron_job: Option<String>,
 }
+
+/// Path of the Job in a CronJob.
+const JOB_TEMPLATE: &str = "spec.jobTemplate";
 
 impl Manifest {
     /// Returns the error for a problem of this object. The problem begins with the field.
-    pub(super) fn refused(&self, problem: impl Into<String>) -> CliError {
-        CliError::Refused {
-            file: self.file.clone(),
-            kind: self.kind.clone(),
-            object: name_of(&self.object),
-            problem: problem.into(),
+    pub(super) fn refused(&self, problem: impl AsRef<str>) -> CliError {
+        let (kind, object) = self.written();
+        let (kind, problem) = (kind.to_owned(), self.in_file(problem.as_ref()));
+        CliError::Refused { file: self.file.clone(), kind, object, problem }
+    }
+
+    /// Returns kind and name of the object that the file contains.
+    pub(super) fn written(&self) -> (&str, String) {
+        match &self.cron_job {
+            Some(name) => ("CronJob", name.clone()),
+            None => (&self.kind, name_of(&self.object)),
         }
+    }
+
+    /// Returns kind and name of the object that the file contains, as in messages.
+    pub(super) fn title(&self) -> String {
+        let (kind, name) = self.written();
+        format!("{kind} {name}")
+    }
+
+    /// Returns true if the object is one run of a CronJob.
+    pub(super) fn is_run(&self) -> bool {
+        self.cron_job.is_some()
+    }
+
+    /// Translates a text that begins with a field of the object into one that begins with a field of the file.
+    pub(super) fn in_file(&self, text: &str) -> String {
+        if self.is_run() { format!("{JOB_TEMPLATE}.{text}") } else { text.to_owned() }
+    }
+
+    /// Turns a CronJob into the Job that one run of it creates, with the labels and annotations of its template.
+    fn expand_cron_job(&mut self) -> Result<(), CliError> {
+        let group = self.object["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+        if self.kind != "CronJob" || group.is_none_or(|(group, _)| group != "batch") {
+            return Ok(());
+        }
+        self.named()?;
+        let written = self.object.take();
+        let template = &written["spec"]["jobTemplate"];
+        let mut metadata = template["metadata"].as_object().cloned().unwrap_or_default();
+        let name = written["metadata"]["name"].as_str().unwrap_or_default();
+        metadata.insert("name".to_owned(), format!("{name}-planned").into());
+        metadata.insert("namespace".to_owned(), written["metadata"]["namespace"].clone());
+        self.object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]});
+        self.kind = "Job".to_owned();
+        self.cron_job = Some(name_of(&written));
+        Ok(())
     }
 
     /// Rejects names that the API server rejects. Kinds that the planner ignores may have other names, such as
@@ -67,6 +112,7 @@ pub(super) fn read(file: &str, text: &str, namespace: &str, flag: Option<&str>) 
     }
     for manifest in &mut found {
         settle_namespace(manifest, namespace, flag)?;
+        manifest.expand_cron_job()?;
     }
     Ok(found)
 }
@@ -87,7 +133,7 @@ fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifes
         return Ok(());
     }
     let kind = document["kind"].as_str().unwrap_or_default().to_owned();
-    found.push(Manifest { file: file.to_owned(), kind, namespace: String::new(), object: document });
+    found.push(Manifest { file: file.to_owned(), kind, namespace: String::new(), object: document, cron_job: None });
     Ok(())
 }
 

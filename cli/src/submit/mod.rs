@@ -10,16 +10,18 @@ mod tests;
 mod view;
 
 use crate::error::CliError;
-use crate::world::{World, key_of, name_of, read};
+use crate::world::{World, key_of, read};
 use giveway_crds::{PodGroup, Workload, kinds, wording};
 use giveway_planner::model::Pod as ModelPod;
 use giveway_planner::{ModelError, ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::node::v1::RuntimeClass;
 use manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds that are admitted before the objects that name them, in this order, as if all of them existed before the first pod.
-const NAMED: [(&str, &str); 3] = [
+const NAMED: [(&str, &str); 4] = [
+    ("node.k8s.io/v1", "RuntimeClass"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("scheduling.giveway.dev/v1alpha1", "Workload"),
     ("scheduling.giveway.dev/v1alpha1", "PodGroup"),
@@ -68,7 +70,7 @@ pub(crate) fn submit(
     }
     for manifest in manifests.iter().filter(|manifest| position(manifest).is_none()) {
         match expand::expand(manifest)? {
-            found if found.is_empty() => *others.entry(manifest.kind.clone()).or_default() += 1,
+            found if found.is_empty() => *others.entry(manifest.written().0.to_owned()).or_default() += 1,
             found => {
                 manifest.named()?;
                 sources.extend(found.into_iter().map(|source| (manifest, source)));
@@ -92,7 +94,7 @@ pub(crate) fn submit(
 
 fn nothing(files: &[(String, String)], manifests: &[Manifest]) -> CliError {
     let files: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
-    let found: Vec<String> = manifests.iter().map(|m| format!("{} {}", m.kind, name_of(&m.object))).collect();
+    let found: Vec<String> = manifests.iter().map(Manifest::title).collect();
     let found = if found.is_empty() { "no object".to_owned() } else { found.join(", ") };
     CliError::NoTemplate { files: files.join(", "), found }
 }
@@ -105,9 +107,9 @@ impl Submission {
     }
 
     /// Adds the warnings of admission, each once.
-    fn warn(&mut self, kind: &str, name: &str, warnings: Vec<String>) {
+    fn warn(&mut self, about: &str, warnings: Vec<String>) {
         for warning in warnings {
-            let note = format!("{kind} {name}: {warning}.");
+            let note = format!("{about}: {warning}.");
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -121,13 +123,18 @@ impl Submission {
             manifest.named()?;
         }
         let admitted = match position.map(|position| NAMED[position].1) {
+            Some("RuntimeClass") => {
+                let class: RuntimeClass = read(&manifest.object, &manifest.file)?;
+                world.runtime_classes.insert(class.metadata.name.clone().unwrap_or_default(), class);
+                return Ok(());
+            }
             Some("PriorityClass") => admit::class(&mut manifest.object, world),
             Some("Workload") => admit::workload(&mut manifest.object, world),
             Some(_) => return self.group(world, manifest),
             None => return self.owner(world, manifest),
         };
         let warnings = admitted.map_err(|problem| manifest.refused(problem))?;
-        self.warn(&manifest.kind, &name_of(&manifest.object), warnings);
+        self.warn(&manifest.title(), warnings);
         if manifest.kind == "PriorityClass" {
             world.cluster.upsert_class(&read(&manifest.object, &manifest.file)?);
         } else {
@@ -145,13 +152,13 @@ impl Submission {
         let admitted = admit::owner(row, &mut manifest.object, world);
         if world.cluster.serves_groups_in(&manifest.namespace) {
             let warnings = admitted.map_err(|problem| manifest.refused(problem))?;
-            self.warn(&manifest.kind, &name_of(&manifest.object), warnings);
+            let warnings = warnings.iter().map(|warning| manifest.in_file(warning)).collect();
+            self.warn(&manifest.title(), warnings);
         }
         Ok(())
     }
 
     fn group(&mut self, world: &mut World, manifest: &Manifest) -> Result<(), CliError> {
-        let name = name_of(&manifest.object);
         let key = ObjectKey::new(&manifest.namespace, manifest.object["metadata"]["name"].as_str().unwrap_or_default());
         let group = match world.groups.get(&key) {
             Some(stored) => {
@@ -166,7 +173,7 @@ impl Submission {
             None => {
                 let admitted = admit::group(manifest.object.clone(), world);
                 let admitted = admitted.map_err(|problem| manifest.refused(problem))?;
-                self.warn(&manifest.kind, &name, admitted.warnings);
+                self.warn(&manifest.title(), admitted.warnings);
                 admitted.object
             }
         };
@@ -180,10 +187,9 @@ impl Submission {
         let existing = world.cluster.pods().filter(|pod| source.owns(namespace, pod)).count();
         let wanted = if source.alone { source.count.saturating_sub(existing) } else { source.count };
         if existing > 0 && !source.alone {
-            let name = name_of(&manifest.object);
             let note = format!(
-                "{} {name} has {} already, {} as pods of another workload: all of its pods are planned again.",
-                manifest.kind,
+                "{} has {} already, {} as pods of another workload: all of its pods are planned again.",
+                manifest.title(),
                 wording::pods(existing),
                 wording::agree(existing, "which counts", "which count")
             );
@@ -192,20 +198,14 @@ impl Submission {
             }
         } else if existing > 0 {
             self.notes.push(format!(
-                "{} {} has {} already: {} planned.",
-                manifest.kind,
-                name_of(&manifest.object),
+                "{} has {} already: {} planned.",
+                manifest.title(),
                 wording::pods(existing),
                 wording::counted(wanted, "more is", "more are")
             ));
         }
         if source.count == 0 {
-            self.notes.push(format!(
-                "{} {}: {} asks for no pod.",
-                manifest.kind,
-                name_of(&manifest.object),
-                source.path
-            ));
+            self.notes.push(format!("{}: {} asks for no pod.", manifest.title(), manifest.in_file(&source.path)));
         }
         self.notes.extend(source.note.clone());
         let mut index = 0;
@@ -247,10 +247,10 @@ impl Submission {
         let refused = |problem: String| manifest.refused(source.place(&problem));
         let native_group = source.native_group.as_deref();
         let admitted = admit::pod(pod, native_group, world).map_err(refused)?;
-        self.warn(&manifest.kind, &name_of(&manifest.object), admitted.warnings);
+        self.warn(&manifest.title(), admitted.warnings);
         let pod = admitted.object;
         if let Some(made) = admit::group_for(&pod, world, source.owner.as_ref()).map_err(refused)? {
-            self.warn("PodGroup", &key_of(&made.object.metadata).to_string(), made.warnings);
+            self.warn(&format!("PodGroup {}", key_of(&made.object.metadata)), made.warnings);
             add(world, manifest, |world| world.add_group(made.object), |field| field)?;
         }
         let key = key_of(&pod.metadata);

@@ -1,4 +1,5 @@
-//! Owners that ask for a gang, on themselves or on their pod templates, are rejected as by admission, with its words.
+//! Owners that ask for a gang, on themselves or on their pod templates, are rejected as by admission, with its words. CronJobs are
+//! planned as the Jobs that they create, and pods get what their RuntimeClass gives.
 
 use super::*;
 use giveway_crds::keys::{ANNOTATION_MIN_COUNT, ANNOTATION_PROTECTED, ANNOTATION_SERVED, LABEL_GANG};
@@ -148,4 +149,91 @@ fn in_a_namespace_without_groups_no_pod_waits_for_a_gang() {
     let items = vec![namespace, policy];
     let objects = crate::live::Objects { source: "cluster".to_owned(), items, notes: Vec::new() };
     assert_eq!(said_in(World::new(objects, false).unwrap(), &set("true", "OrderedReady")), None);
+}
+
+/// A CronJob whose Jobs have this metadata and two pods each.
+fn cron_job(metadata: Value) -> Value {
+    let spec = json!({"parallelism": 2, "completions": 2, "template": template()});
+    let mut cron_job = object("batch/v1", "CronJob", "false", json!({"schedule": "@daily"}));
+    cron_job["spec"]["jobTemplate"] = json!({"metadata": metadata, "spec": spec});
+    cron_job
+}
+
+#[test]
+fn a_cron_job_is_planned_as_the_job_of_one_run_with_the_gang_of_its_job_template() {
+    let mut world = World::default();
+    let notes = noted(&mut world, &cron_job(json!({"labels": {LABEL_GANG: "true"}})));
+    assert!(notes.contains(&"CronJob default/train is planned as one run of it.".to_owned()), "{notes:?}");
+    let group = &world.groups[&ObjectKey::new("default", "train-planned")];
+    assert_eq!(group.spec.scheduling_policy.gang.as_ref().map(|gang| gang.min_count), Some(2));
+    let pods =
+        world.pending.values().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.is_some()));
+    assert_eq!(pods.count(), 2);
+    // The label of the CronJob itself concerns no Job.
+    let mut world = World::default();
+    let mut outside = cron_job(json!({}));
+    outside["metadata"]["labels"][LABEL_GANG] = json!("true");
+    noted(&mut world, &outside);
+    assert_eq!((world.groups.len(), world.pending.len()), (0, 2));
+}
+
+#[test]
+fn an_error_in_a_job_template_names_the_field_of_the_cron_job() {
+    let wrong = cron_job(json!({"labels": {LABEL_GANG: "yes"}}));
+    let words = "spec.jobTemplate.metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \
+                 \"false\": with \"true\" Giveway makes a pod group of the pods";
+    assert_eq!(said(&wrong), Some((words.to_owned(), 2)));
+    let mut none = cron_job(json!({}));
+    none["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"] = json!([]);
+    let words = "spec.jobTemplate.spec.template.spec.containers: Required value: a pod has at least one";
+    assert_eq!(said(&none), Some((words.to_owned(), 2)));
+}
+
+/// A world with a RuntimeClass that costs 100m cpu and runs on nodes with a label and a taint.
+fn with_kata() -> World {
+    let toleration = json!({"key": "kata", "operator": "Exists"});
+    let kata = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "100m"}},
+        "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [toleration]},
+    });
+    let objects = crate::live::Objects { source: "cluster".to_owned(), items: vec![kata], notes: Vec::new() };
+    World::new(objects, false).unwrap()
+}
+
+/// A pod with these fields in its spec.
+fn pod_with(fields: &Value) -> Value {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, "spec": template()["spec"]});
+    for (name, value) in fields.as_object().unwrap() {
+        pod["spec"][name] = value.clone();
+    }
+    pod
+}
+
+#[test]
+fn a_pod_gets_overhead_node_selector_and_tolerations_of_its_runtime_class() {
+    let mut world = with_kata();
+    noted(&mut world, &pod_with(&json!({"runtimeClassName": "kata", "overhead": {"cpu": "0.1"}})));
+    let spec = world.pending[&ObjectKey::new("default", "train")].spec.clone().unwrap();
+    assert_eq!(json!(spec.overhead), json!({"cpu": "100m"}));
+    assert_eq!(json!(spec.node_selector), json!({"kata": "yes"}));
+    assert_eq!(json!(spec.tolerations), json!([{"key": "kata", "operator": "Exists"}]));
+}
+
+#[test]
+fn a_pod_that_contradicts_its_runtime_class_is_rejected() {
+    let unknown = "spec.runtimeClassName: Invalid value: \"gvisor\": there is no such RuntimeClass: create it, or add it to the \
+                   manifests or the snapshot";
+    let differs =
+        "spec.overhead: Invalid value: it differs from the overhead of the pod's RuntimeClass: leave spec.overhead out";
+    let conflict =
+        "spec.nodeSelector[kata]: Invalid value: \"no\": RuntimeClass \"kata\" asks for \"yes\": leave this key out";
+    for (fields, words) in [
+        (json!({"runtimeClassName": "gvisor"}), unknown),
+        (json!({"runtimeClassName": "kata", "overhead": {"cpu": "1"}}), differs),
+        (json!({"overhead": {"cpu": "100m"}}), differs),
+        (json!({"runtimeClassName": "kata", "nodeSelector": {"kata": "no"}}), conflict),
+    ] {
+        assert_eq!(said_in(with_kata(), &pod_with(&fields)), Some((words.to_owned(), 2)), "{fields}");
+    }
 }

@@ -23,7 +23,7 @@ fn manifest(input: &str, message: &str) {
 }
 
 const A_LIST: &str = "must be a v1 List, as `kubectl giveway snapshot` writes it, or `kubectl get \
-    nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes -A -o yaml` prints it";
+    nodes,namespaces,pods,podgroups.scheduling.giveway.dev,poddisruptionbudgets,priorityclasses,pv,pvc,storageclasses,csidrivers,csinodes,runtimeclasses -A -o yaml` prints it";
 
 #[test]
 fn a_snapshot_that_is_no_list() {

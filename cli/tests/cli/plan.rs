@@ -119,7 +119,7 @@ fn every_kind_with_a_pod_template_becomes_the_pods_that_its_controller_makes() {
         *made.entry(base).or_default() += 1;
     }
     let wanted = [
-        ("default/report", 2),
+        ("default/report-planned", 2),
         ("default/serve-leader", 2),
         ("default/serve-worker", 4),
         ("default/set-driver", 1),

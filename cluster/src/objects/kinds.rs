@@ -190,6 +190,13 @@ pub static DEVICE_CLASS: KindFields = KindFields::new(
     "metadata(name=) spec(extendedResourceName=)",
 );
 
+/// RuntimeClasses, which only `plan -f` reads: a pod that exists has its overhead in its own spec.
+pub static RUNTIME_CLASS: KindFields = KindFields::new(
+    ("node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
+    "metadata(name@value) overhead(podFixed=) scheduling(nodeSelector@labels \
+     tolerations(key= operator= value@taint effect= tolerationSeconds))",
+);
+
 /// Namespaces.
 pub static NAMESPACE: KindFields = KindFields::new(
     ("v1", "Namespace", "namespaces"),
@@ -284,7 +291,7 @@ pub static NATIVE_GROUPS: [KindFields; 4] = [
 ];
 
 /// The kinds that a snapshot has, besides native groups, in the order in which they are listed.
-pub static IN_SNAPSHOTS: [&KindFields; 15] = [
+pub static IN_SNAPSHOTS: [&KindFields; 16] = [
     &NODE,
     &POD,
     &VOLUME,
@@ -293,6 +300,7 @@ pub static IN_SNAPSHOTS: [&KindFields; 15] = [
     &CSI_DRIVER,
     &CSI_NODE,
     &DEVICE_CLASS,
+    &RUNTIME_CLASS,
     &NAMESPACE,
     &POLICY,
     &POD_GROUP,

@@ -33,9 +33,10 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: reader}
 rules:
-- apiGroups: ['', policy, scheduling.k8s.io, storage.k8s.io, resource.k8s.io, scheduling.giveway.dev]
+- apiGroups: ['', policy, node.k8s.io, scheduling.k8s.io, storage.k8s.io, resource.k8s.io, scheduling.giveway.dev]
   resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads,
-    persistentvolumes, persistentvolumeclaims, storageclasses, csidrivers, csinodes, deviceclasses]
+    persistentvolumes, persistentvolumeclaims, storageclasses, csidrivers, csinodes, deviceclasses,
+    runtimeclasses]
   verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies]
