@@ -1,11 +1,13 @@
 //! The command line: commands, flags and their help.
 
+pub(crate) mod capacity;
 pub(crate) mod cleanup;
 pub(crate) mod mode;
 pub(crate) mod ui;
 
 use crate::connect::ClusterConnection;
 use crate::names;
+use capacity::CapacityArgs;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use cleanup::CleanupArgs;
@@ -25,6 +27,7 @@ use ui::UiArgs;
     after_help = "\
 Examples:
   kubectl giveway plan -f job.yaml                           What would happen if I submitted this?
+  kubectl giveway capacity -f job.yaml                       How many of its pods fit, now and with evictions?
   kubectl giveway why podgroup/training -n research          Why is it pending, or what preempted it?
   kubectl giveway history podgroup/training -n research      Which preemptions had it as preemptor or victim?
   kubectl giveway ui                                         The same and more, as a page in the browser.
@@ -52,6 +55,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Shows what would happen: the nodes of pods, and the pods that would be evicted for them. Nothing is written.
     Plan(PlanArgs),
+    /// Shows how many pods of a manifest fit: now, after terminating pods are removed, and with evictions. Nothing is written.
+    Capacity(CapacityArgs),
     /// Prints one page about a group or pod: its state, why it is pending, the last decision and what would change it;
     /// for a victim, the preemptor and the time. Without a name: lists everything that is pending.
     Why(WhyArgs),

@@ -39,6 +39,10 @@ pub(crate) enum CliError {
     )]
     NoTemplate { files: String, found: String },
     #[error(
+        "the argument '--members' needs files with exactly one pod template, of an object with one PodGroup at most: {files}: found {found}"
+    )]
+    NotOneTemplate { files: String, found: String },
+    #[error(
         "{file}: {kind} {object}: metadata.namespace: Invalid value: \"{namespace}\": does not match the namespace \"{flag}\" of the flag -n"
     )]
     OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },

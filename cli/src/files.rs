@@ -36,6 +36,11 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     }
 }
 
+/// Reads files in this order, each as [`read_text`] does.
+pub(crate) fn read_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, CliError> {
+    paths.iter().map(|path| read_text(path)).collect()
+}
+
 /// Returns the documents of a text in JSON or YAML.
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
     parsed(file, text)

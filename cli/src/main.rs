@@ -14,6 +14,7 @@
 //! anonymize              the same objects under other names
 //! world                  the objects as the planner's model, with the decisions in flight
 //! submit/                manifests as admission would store them
+//! capacity/              how many pods of manifests fit, now and with evictions
 //! decide, answer/        decisions in turn, and the answers as tables, JSON, YAML or Graphviz
 //! critical               the decision for a critical add-on
 //! snapshot               writes the objects of the live cluster to a file
@@ -33,6 +34,7 @@ mod adopt;
 mod anonymize;
 mod answer;
 mod args;
+mod capacity;
 mod check;
 mod cleanup;
 mod connect;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
         Command::Plan(flags) => plan::run(flags, &args.connection).map(|()| 0),
+        Command::Capacity(flags) => capacity::run(flags, &args.connection).map(|()| 0),
         Command::Why(flags) => why::run(flags, &args.connection).map(|()| 0),
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Ui(flags) => ui::run(flags, &args.connection).map(|()| 0),

@@ -2,29 +2,19 @@
 
 use crate::answer::PlanAnswer;
 use crate::args::{PlanArgs, Target};
-use crate::connect::{ClusterConnection, block_on};
+use crate::connect::ClusterConnection;
 use crate::decide::{self, DecisionOutcome};
 use crate::error::CliError;
 use crate::world::World;
 use crate::{critical, files, submit};
 use giveway_planner::Strategy;
-use std::path::Path;
 
 /// Runs the planner and prints the answer.
 pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
         return Err(CliError::CriticalGroup(name.clone()));
     }
-    if args.snapshot.as_deref() == Some(Path::new("-")) && args.files.iter().any(|file| file == "-") {
-        return Err(CliError::StandardInputTwice);
-    }
-    let (mut world, namespace) = match &args.snapshot {
-        Some(file) => (World::of_file(file)?, connection.namespace()),
-        None => block_on(async {
-            let api = connection.api().await?;
-            Ok((World::of_cluster(&api, |_| true).await?, api.namespace.clone()))
-        })?,
-    };
+    let (mut world, namespace) = World::of_flags(args.snapshot.as_deref(), &args.files, connection)?;
     let strategy = args.strategy;
     let mut answer = match &args.preemptor {
         Some(target) => {
@@ -38,7 +28,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
             }
         }
         None => {
-            let files = args.files.iter().map(|file| files::read_text(file)).collect::<Result<Vec<_>, _>>()?;
+            let files = files::read_texts(&args.files)?;
             of_manifests(&mut world, &files, &namespace, connection.namespace.as_deref(), strategy)?.answer
         }
     };
@@ -66,7 +56,7 @@ pub(crate) fn of_manifests(
     flag: Option<&str>,
     strategy: Strategy,
 ) -> Result<ManifestPlan, CliError> {
-    let submission = submit::submit(world, files, namespace, flag)?;
+    let submission = submit::submit(world, files, namespace, flag, None)?;
     let outcomes = decide::in_turn(world.clone(), submission.preemptors, strategy)?;
     let missing = submission.missing_groups.iter().map(|key| PlanAnswer::missing_group(key, strategy.as_str()));
     let decided = outcomes.iter().map(|outcome| PlanAnswer::new(world, outcome, strategy.as_str()));

@@ -1,7 +1,7 @@
 //! The objects as the planner's model, with what the commands need besides: pending pods (to continue from a decision),
 //! Workloads, and the operator's plans in progress.
 
-use crate::connect::Api;
+use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live::Fallback;
 #[cfg(test)]
@@ -20,11 +20,11 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// State of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +122,28 @@ impl World {
         let mut gathering = Gathering::new(objects.source, live);
         objects.items.iter().try_for_each(|item| gathering.add(item))?;
         Ok(gathering.end(objects.notes))
+    }
+
+    /// Reads the snapshot that a flag names, or else the live cluster. Returns it with the namespace of manifests that name none.
+    ///
+    /// # Errors
+    /// The snapshot or the cluster cannot be read, or snapshot and manifests are both standard input.
+    pub(crate) fn of_flags(
+        snapshot: Option<&Path>,
+        manifests: &[PathBuf],
+        connection: &ClusterConnection,
+    ) -> Result<(Self, String), CliError> {
+        let is_standard_input = |path: &Path| path.as_os_str() == "-";
+        match snapshot {
+            Some(file) if is_standard_input(file) && manifests.iter().any(|manifest| is_standard_input(manifest)) => {
+                Err(CliError::StandardInputTwice)
+            }
+            Some(file) => Ok((Self::of_file(file)?, connection.namespace())),
+            None => block_on(async {
+                let api = connection.api().await?;
+                Ok((Self::of_cluster(&api, |_| true).await?, api.namespace.clone()))
+            }),
+        }
     }
 
     /// Reads the kinds of a live cluster for which `wanted` returns true. Each object is added as it arrives.
@@ -312,6 +334,13 @@ impl World {
         Ok(())
     }
 
+    /// Removes a pending pod.
+    pub(crate) fn remove_pod(&mut self, metadata: &ObjectMeta) {
+        let key = key_of(metadata);
+        self.cluster.remove_pod(&key);
+        self.pending.remove(&key);
+    }
+
     /// Adds or replaces a group.
     pub(crate) fn add_group(&mut self, group: PodGroup) -> Result<(), CliError> {
         let key = key_of(&group.metadata);
@@ -374,7 +403,7 @@ pub(crate) fn names_in(annotation: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns namespace and name of an object.
-pub(crate) fn key_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> ObjectKey {
+pub(crate) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 

@@ -57,6 +57,11 @@ impl Source {
         pod
     }
 
+    /// Returns true if it can have any number of pods: it is a template, and its pods have one PodGroup at most.
+    pub(super) fn is_scalable(&self) -> bool {
+        !self.is_pod && self.owner.as_ref().is_none_or(GangOwner::has_one_group)
+    }
+
     /// Translates a field of the pod into a field of the object that the user wrote.
     pub(super) fn place(&self, problem: &str) -> String {
         if self.is_pod { problem.to_owned() } else { format!("{}.{problem}", self.path) }

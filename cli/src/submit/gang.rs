@@ -37,6 +37,11 @@ impl GangOwner {
         Some(Self { row: child, object })
     }
 
+    /// Returns true if all pods of this kind of owners belong to one PodGroup, and not to one for each replica.
+    pub(super) fn has_one_group(&self) -> bool {
+        self.row.replica.is_empty()
+    }
+
     /// Adds the labels to a pod that the controllers of this kind add. `path` is that of its template, `index` the number
     /// of the pod among the `count` pods of the template.
     pub(super) fn dress(&self, pod: &mut Pod, path: &str, index: usize, count: usize) {

@@ -45,12 +45,14 @@ pub(crate) struct Submission {
 }
 
 /// Reads manifests and adds their objects to the world. Each file is its name for messages, and its text. Objects without a
-/// namespace get `namespace`; `flag` is the namespace that the user chose, if any.
+/// namespace get `namespace`; `flag` is the namespace that the user chose, if any. `members` is the number of pods of the only
+/// template, instead of that in the manifests.
 pub(crate) fn submit(
     world: &mut World,
     files: &[(String, String)],
     namespace: &str,
     flag: Option<&str>,
+    members: Option<usize>,
 ) -> Result<Submission, CliError> {
     let mut manifests = Vec::new();
     for (file, text) in files {
@@ -77,13 +79,19 @@ pub(crate) fn submit(
             }
         }
     }
+    if let Some(members) = members {
+        match sources.as_mut_slice() {
+            [(_, source)] if source.is_scalable() => source.count = members,
+            _ => return Err(CliError::NotOneTemplate { files: named(files), found: found(&manifests) }),
+        }
+    }
     for (manifest, source) in sources {
         submission.pods(world, manifest, source)?;
     }
     let groups = submission.preemptors.iter().any(|preemptor| matches!(preemptor, Preemptor::Group(_)));
     if submission.preemptors.is_empty() && submission.missing_groups.is_empty() && !groups {
         if submission.notes.len() == about_named {
-            return Err(nothing(files, &manifests));
+            return Err(CliError::NoTemplate { files: named(files), found: found(&manifests) });
         }
     } else if !others.is_empty() {
         let list: Vec<String> = others.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -92,11 +100,15 @@ pub(crate) fn submit(
     Ok(submission)
 }
 
-fn nothing(files: &[(String, String)], manifests: &[Manifest]) -> CliError {
-    let files: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
+/// Returns the names of files, as in errors.
+fn named(files: &[(String, String)]) -> String {
+    files.iter().map(|(file, _)| file.as_str()).collect::<Vec<&str>>().join(", ")
+}
+
+/// Returns the objects of files, as in errors.
+fn found(manifests: &[Manifest]) -> String {
     let found: Vec<String> = manifests.iter().map(Manifest::title).collect();
-    let found = if found.is_empty() { "no object".to_owned() } else { found.join(", ") };
-    CliError::NoTemplate { files: files.join(", "), found }
+    if found.is_empty() { "no object".to_owned() } else { found.join(", ") }
 }
 
 impl Submission {

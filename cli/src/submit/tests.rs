@@ -12,7 +12,7 @@ fn file(object: &Value) -> (String, String) {
 
 /// Returns the error for a manifest in this world and its exit status, or `None` if the manifest can be planned.
 fn said_in(mut world: World, object: &Value) -> Option<(String, u8)> {
-    let error = submit(&mut world, &[file(object)], "default", None).err();
+    let error = submit(&mut world, &[file(object)], "default", None, None).err();
     let name = format!("train.yaml: {} default/train: ", object["kind"].as_str().unwrap_or_default());
     let words = |error: &CliError| error.to_string().strip_prefix(&name).map(str::to_owned);
     error.map(|error| (words(&error).unwrap_or_else(|| panic!("{error}")), error.exit_status()))
@@ -42,7 +42,7 @@ fn job(gang: impl Into<Value>) -> Value {
 
 /// Returns the notes about a manifest that can be planned.
 fn noted(world: &mut World, object: &Value) -> Vec<String> {
-    submit(world, &[file(object)], "default", None).unwrap().notes
+    submit(world, &[file(object)], "default", None, None).unwrap().notes
 }
 
 const DETAIL: &str = "each pod would wait until the one before it is ready, and no pod of a gang starts before all of them \

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
 mod admission;
+mod capacity;
 mod common;
 mod completion;
 mod critical;

@@ -245,7 +245,7 @@ fn completion_scripts_are_printed_for_four_shells() {
         let printed = giveway(&["completion", shell]);
         assert_eq!(printed.status, Some(0));
         assert!(printed.out.contains(part), "{shell}");
-        for command in ["plan", "why", "snapshot", "adopt", "release", "check", "mode", "cleanup"] {
+        for command in ["plan", "capacity", "why", "snapshot", "adopt", "release", "check", "mode", "cleanup"] {
             assert!(printed.out.contains(command), "{shell} does not complete {command}");
         }
     }

@@ -1,0 +1,88 @@
+//! A gang whose size is varied: the largest one that fits within a limit.
+
+use super::answer::{Fit, Limit};
+use crate::decide::{self, DecisionOutcome};
+use crate::error::CliError;
+use crate::world::World;
+use giveway_crds::policy::SchedulingPolicy;
+use giveway_planner::{ObjectKey, Preemptor, Strategy};
+use k8s_openapi::api::core::v1::Pod;
+use std::collections::BTreeMap;
+
+/// A PodGroup with all or some of its pending pods.
+pub(super) struct Gang {
+    /// The cluster with the first pods of the group.
+    pub(super) world: World,
+    key: ObjectKey,
+    /// The pending pods, by name.
+    pods: Vec<Pod>,
+    /// How many of them are in the world.
+    present: usize,
+    /// Members that are bound or have finished, and count for `minCount`.
+    counted: usize,
+    /// The sizes that were decided.
+    known: BTreeMap<usize, Option<Fit>>,
+}
+
+impl Gang {
+    /// Returns the gang of a group with all of its pods.
+    pub(super) fn new(world: World, key: &ObjectKey) -> Self {
+        let (cluster, key) = (&world.cluster, key.clone());
+        let members = || cluster.members(&key).filter(|pod| pod.live());
+        let pending = members().filter(|pod| !pod.bound()).filter_map(|pod| world.pending.get(&pod.key));
+        let pods: Vec<Pod> = pending.cloned().collect();
+        let finished = cluster.group(&key).map_or(0, |group| cluster.finished(group));
+        let counted = members().filter(|pod| pod.bound()).count() + finished;
+        Self { key, present: pods.len(), pods, counted, known: BTreeMap::new(), world }
+    }
+
+    /// Returns what the largest number of members needs that is within a limit.
+    ///
+    /// # Errors
+    /// The model rejects a pod or the group.
+    pub(super) fn largest(&mut self, limit: Limit) -> Result<Fit, CliError> {
+        let (mut best, mut too_many) = (Fit::default(), self.pods.len() + 1);
+        while too_many - best.members > 1 {
+            let members = best.members + (too_many - best.members) / 2;
+            match self.fit(members)?.filter(|fit| limit.allows(fit)) {
+                Some(fit) => best = Fit { members, ..fit },
+                None => too_many = members,
+            }
+        }
+        Ok(best)
+    }
+
+    /// Returns the decision for one member more than fit; `None` if all of them fit.
+    ///
+    /// # Errors
+    /// As of [`Gang::largest`].
+    pub(super) fn decide_one_more(&mut self, fit: usize) -> Result<Option<DecisionOutcome>, CliError> {
+        (fit < self.pods.len()).then(|| self.decide(fit + 1)).transpose()
+    }
+
+    fn fit(&mut self, members: usize) -> Result<Option<Fit>, CliError> {
+        if let Some(known) = self.known.get(&members) {
+            return Ok(*known);
+        }
+        let fit = Fit::of(&self.decide(members)?.decision);
+        self.known.insert(members, fit);
+        Ok(fit)
+    }
+
+    /// Decides for the first members, which are only placed together.
+    fn decide(&mut self, members: usize) -> Result<DecisionOutcome, CliError> {
+        for pod in self.pods.get(self.present..members).into_iter().flatten() {
+            self.world.add_pod(pod.clone())?;
+        }
+        for pod in self.pods.get(members..self.present).into_iter().flatten() {
+            self.world.remove_pod(&pod.metadata);
+        }
+        self.present = members;
+        if let Some(mut group) = self.world.groups.get(&self.key).cloned() {
+            let min_count = i32::try_from(self.counted + members).unwrap_or(i32::MAX);
+            group.spec.scheduling_policy = SchedulingPolicy::gang(min_count);
+            self.world.add_group(group)?;
+        }
+        Ok(decide::once(&self.world, &Preemptor::Group(self.key.clone()), Strategy::default()))
+    }
+}
