@@ -10,7 +10,7 @@ use giveway_cluster::objects::document::{Document, decode};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Size from which on JSON is read as a stream, in bytes.
 const LARGE: u64 = 64 << 20;

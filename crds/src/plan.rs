@@ -242,7 +242,7 @@ pub struct StoredVictimPod {
 }
 
 /// What a plan costs, in the order in which plans are compared (design, section 4, step 9).
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredCost {
     /// Pods whose eviction violates a budget.
@@ -254,6 +254,14 @@ pub struct StoredCost {
     pub victim_pods: i32,
     /// Whole groups that are evicted.
     pub victim_groups: i32,
+    /// The last criterion by which no plan for as many pods is cheaper: `BudgetViolations`, `HighestPriority` or `PrioritySum` (no plan is
+    /// cheaper at all, apart from tie-breaks). Absent if nothing is proven. Later versions may add criteria.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_up_to: Option<String>,
+    /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority. Absent
+    /// if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_victim_pods: Option<i32>,
 }
 
 /// Summary of a preemption in the status of its PodGroup. The plan itself is a [`crate::Preemption`], which only

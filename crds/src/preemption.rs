@@ -184,7 +184,7 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 domain: plan.domain.clone(),
                 placements: lists.placements,
                 victims: lists.victims,
-                cost: plan.cost,
+                cost: plan.cost.clone(),
                 critical_addon: plan.critical_addon,
             },
             status: None,
@@ -276,7 +276,7 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
     for part in rest {
         let spec = part.spec;
         let whole = |spec: &PreemptionSpec| {
-            (spec.cause.clone(), spec.preemptor.clone(), spec.cost, spec.parts, spec.domain.clone())
+            (spec.cause.clone(), spec.preemptor.clone(), spec.cost.clone(), spec.parts, spec.domain.clone())
         };
         if whole(&spec) != whole(&first.spec) {
             return Err(Incomplete::Foreign { part: spec.part });
@@ -315,7 +315,7 @@ impl Preemption {
             domain: self.spec.domain.clone(),
             placements: Vec::new(),
             victims: Vec::new(),
-            cost: self.spec.cost,
+            cost: self.spec.cost.clone(),
             critical_addon: self.spec.critical_addon,
         }
     }

@@ -14,7 +14,9 @@ use giveway_crds::native;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::wording::{agree, counted, part_of};
 use giveway_planner::model::{Pod, not_served};
-use giveway_planner::{Cost, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, UnitKind, Victim};
+use giveway_planner::{
+    Cost, Criterion, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, Strategy, UnitKind, Victim,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +49,9 @@ pub(crate) struct PlanAnswer {
     pub(crate) budget_violations: usize,
     /// The cost of the plan.
     pub(crate) cost: CostLine,
+    /// What is proven about the cost; absent for several preemptors, and for strategies that prove nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) proof: Option<ProofLine>,
     /// Details of a plan for a critical add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) critical_addon: Option<RescueLine>,
@@ -61,6 +66,9 @@ pub(crate) struct PlanAnswer {
     pub(crate) message: String,
     /// How the plan was found.
     pub(crate) trace: Vec<String>,
+    /// Single changes that would make it schedulable, as sentences, if an explanation is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) changes: Vec<String>,
     /// Constraints that the planner does not model.
     pub(crate) not_modeled: Vec<String>,
     /// Additional notes.
@@ -166,6 +174,17 @@ pub(crate) struct CostLine {
     pub(crate) highest_victim_priority: Option<i32>,
     pub(crate) victim_pods: usize,
     pub(crate) victim_groups: usize,
+}
+
+/// What is proven about the cost of a plan.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProofLine {
+    /// The last criterion by which no plan is cheaper: `BudgetViolations`, `HighestPriority` or `PrioritySum`.
+    pub(crate) proven_up_to: &'static str,
+    /// At least this many pods are evicted by every plan that costs no more by budget violations and highest priority; 0 if it is
+    /// not known.
+    pub(crate) least_victim_pods: usize,
 }
 
 impl From<&Cost> for CostLine {
@@ -344,6 +363,14 @@ impl PlanAnswer {
             }
             _ => format!("It fits{within} once its victims have terminated: {}.", plan.cost),
         };
+        if plan.strategy == Strategy::LeastCost.as_str() && self.preemption_needed {
+            let line = |criterion: Criterion| ProofLine {
+                proven_up_to: criterion.as_str(),
+                least_victim_pods: plan.least.pods(&plan.cost),
+            };
+            self.proof = plan.least.proves(&plan.cost).map(line);
+            self.message.extend(plan.least.necessary(&plan.cost).map(|necessary| format!(" {necessary}")));
+        }
         self.trace.clone_from(&plan.trace);
         self.not_modeled.clone_from(&plan.not_modeled);
     }

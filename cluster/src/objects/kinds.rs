@@ -229,7 +229,7 @@ pub static PREEMPTION: KindFields = KindFields::new(
     "metadata(name= uid@uid creationTimestamp=) spec(cause= strategy= reason part parts domain@domain(key value) \
      preemptor(kind= namespace@namespace name@unit uid@uid priority) placements(pod@unit uid@uid node@node) \
      victims(kind= namespace@namespace name@group priority violatesBudget guaranteed owner pods(name@unit uid@uid node@node)) \
-     cost(budgetViolations highestVictimPriority victimPods victimGroups) criticalAddon(step taint)) \
+     cost(budgetViolations highestVictimPriority victimPods victimGroups provenUpTo= leastVictimPods) criticalAddon(step taint)) \
      status(state= message plannedAt= finishedAt= evicted -term -bans)",
 );
 

@@ -506,6 +506,7 @@ fn empty_plan() -> Plan {
         victims: vec![],
         awaited: vec![],
         cost: giveway_planner::Cost::default(),
+        least: giveway_planner::CostBound::default(),
         trace: vec![],
         not_modeled: vec![],
     }

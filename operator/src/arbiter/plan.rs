@@ -272,6 +272,8 @@ pub(super) fn stored(
             highest_victim_priority: plan.cost.highest_priority,
             victim_pods: count(plan.cost.victim_pods),
             victim_groups: count(plan.cost.victim_groups),
+            proven_up_to: plan.least.proves(&plan.cost).map(|criterion| criterion.as_str().to_owned()),
+            least_victim_pods: Some(plan.least.pods(&plan.cost)).filter(|least| *least > 0).map(count),
         },
         ..StoredPlan::default()
     }

@@ -151,6 +151,7 @@ pub(super) fn stored(
             highest_victim_priority: Some(priority),
             victim_pods: i32::try_from(unit.pods.len()).unwrap_or(i32::MAX),
             victim_groups: 1,
+            ..StoredCost::default()
         },
         victims: vec![unit],
         ..StoredPlan::default()

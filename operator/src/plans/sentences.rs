@@ -84,7 +84,18 @@ pub fn plan_message(flight: &Flight) -> Sentence {
     let (highest, within) = (highest_priority(flight), within(flight.plan.domain.as_ref()));
     Sentence::from(format!("{victims}{of} of priority {highest} or less {are} evicted for {members}"))
         .then(describe(flight))
-        .text(format!(" with priority {}{within}.{violations}", flight.priority))
+        .text(format!(" with priority {}{within}.{}{violations}", flight.priority, necessary(flight)))
+}
+
+/// Returns the sentence with the least number of victims, if it is known, lower than that of the plan, and the plan has not ended.
+fn necessary(flight: &Flight) -> String {
+    let (plan, all) = (&flight.plan, flight.victims.len());
+    let least = plan.cost.least_victim_pods.and_then(|least| usize::try_from(least).ok());
+    let is_open = plan.state.in_flight() || plan.state == PlanState::Observed;
+    match least.filter(|least| is_open && *least < all) {
+        Some(least) => format!(" At least {} of that priority must be evicted.", pods(least)),
+        None => String::new(),
+    }
 }
 
 fn highest_priority(flight: &Flight) -> i32 {

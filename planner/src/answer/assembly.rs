@@ -30,7 +30,7 @@ pub(super) fn verified(problem: &Problem<'_>, room: Occupancy<'_>, found: Found)
 
 /// Returns the plan with its explanation; `room` contains neither its evictions nor its placements.
 pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
-    let Found { placed, victims, cost, trace, .. } = found;
+    let Found { placed, victims, cost, trace, least } = found;
     if !problem.leaving.is_empty() {
         victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
         placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
@@ -53,6 +53,7 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
         victims: list,
         awaited: awaited(problem, &mut room, &placed, &ranks),
         cost,
+        least,
         trace,
         not_modeled: not_modeled.into_iter().collect(),
     }

@@ -7,7 +7,7 @@
 //! no lower than the cost of the best plan.
 
 use super::question::{Attempt, EVERYBODY, Question};
-use crate::api::{Cost, Decision, Domain, NearestDomain, Plan};
+use crate::api::{Cost, CostBound, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::incremental::When;
 use crate::model::PodIndex;
@@ -167,13 +167,13 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
         if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
             // No bound after this one is lower.
-            open.note(least);
+            open.note(least, CostBound::default());
             break;
         }
         tried += 1;
-        let Attempt { plan, proven } = question.preempt(&part.ranks);
-        if !proven {
-            open.note(least);
+        let Attempt { plan, least: found } = question.preempt(&part.ranks);
+        if let Some(found) = found {
+            open.note(least, found);
         }
         let Some(plan) = plan else {
             trace.push(format!("{}: not enough members fit, even with every potential victim evicted.", part.name));
@@ -187,10 +187,11 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         }
     }
     let (plan, part) = best?;
-    let proven = !open.may_be_below(&plan.cost);
+    let least = open.0.map_or(plan.cost.bound(), |least| least.min(plan.cost.bound()));
     if tried < large.len() {
         let others = counted(large.len() - tried, "other domain was", "other domains were");
-        let why = if proven { "no plan there costs less" } else { "too many could cost less" };
+        let is_proven = least == plan.cost.bound();
+        let why = if is_proven { "no plan there costs less" } else { "too many could cost less" };
         trace.push(format!("{others} not searched: {why}."));
     }
     if large.len() < parts.len() {
@@ -199,7 +200,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     }
     let mut plan = within(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);
-    Attempt { plan: Some(plan), proven }.told(question.context)
+    Attempt { plan: Some(plan), least: Some(least) }.told(question.context)
 }
 
 /// Lower bounds on the number of budget violations and on the highest priority of a victim ([`Prospects::least`]); `None` if all nodes are
@@ -218,21 +219,15 @@ pub(super) fn bound(question: &Question<'_>, part: &Part) -> Option<Cost> {
     level(question, part).map(|level| least(question, part, level))
 }
 
-/// Domains in which a plan may have been missed, by the lowest of their lower bounds.
+/// What every plan in any of some domains costs at least; `None` without domains.
 #[derive(Default)]
-struct Open(Option<Cost>);
+struct Open(Option<CostBound>);
 
 impl Open {
-    /// Notes a domain with a lower bound on the cost of the plans there; `None`: any cost.
-    fn note(&mut self, least: Option<Cost>) {
-        let least = least.unwrap_or_default();
+    /// Notes a domain with two lower bounds on the cost of the plans there; `None` is no statement.
+    fn note(&mut self, least: Option<Cost>, found: CostBound) {
+        let least = least.map_or(found, |least| least.bound().max(found));
         self.0 = Some(self.0.map_or(least, |known| known.min(least)));
-    }
-
-    /// Returns true if a plan in one of them may cost less, apart from tie-breaks.
-    fn may_be_below(&self, cost: &Cost) -> bool {
-        let main = |cost: &Cost| (cost.budget_violations, cost.highest_priority, cost.priority_sum);
-        self.0.is_some_and(|least| main(&least) < main(cost))
     }
 }
 

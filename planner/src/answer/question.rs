@@ -3,14 +3,12 @@
 
 use super::assembly::verified;
 use super::shortfall::shortfall;
-use crate::api::{Context, Decision, Plan, Shortfall, Strategy};
+use crate::api::{Context, CostBound, Decision, Plan, Shortfall, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{Prospects, When};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, InFlight, Problem, placements};
-use crate::search::{
-    Found, count_kinds, fill, first_fit, greedy_is_exact, kep5710, least_cost, outcome_in_words, try_everything,
-};
+use crate::search::{Found, count_kinds, fill, first_fit, greedy_is_exact, kep5710, least_cost, try_everything};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -41,16 +39,17 @@ pub(super) struct Question<'q> {
 pub(super) struct Attempt {
     /// The plan that was found.
     pub(super) plan: Option<Plan>,
-    /// Whether it is proven that there is no cheaper plan for as many members, or no plan at all if none was found.
-    pub(super) proven: bool,
+    /// What every plan for as many members costs at least; `None` if it is proven that there is no plan.
+    pub(super) least: Option<CostBound>,
 }
 
 impl Attempt {
-    /// Returns the plan, whose explanation tells whether it is proven to be the cheapest. Only `least-cost` searches for that.
+    /// Returns the plan with the bound; its explanation tells what is proven. Only `least-cost` searches for that.
     pub(super) fn told(self, context: &Context) -> Option<Plan> {
         let mut plan = self.plan?;
+        plan.least = self.least.unwrap_or_default();
         if context.strategy == Strategy::LeastCost {
-            plan.trace.push(outcome_in_words(self.proven).to_owned());
+            plan.trace.push(plan.least.sentence(&plan.cost));
         }
         Some(plan)
     }
@@ -190,10 +189,10 @@ impl<'q> Question<'q> {
     /// many members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Attempt {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
-            return Attempt { plan: None, proven: true };
+            return Attempt { plan: None, least: None };
         }
         let mut tried = None;
-        let mut best = Attempt { plan: None, proven: false };
+        let mut best = Attempt { plan: None, least: Some(CostBound::default()) };
         let wanted = self.wanted(ranks);
         let rank = |plan: &Plan| (Reverse(plan.placements.len()), plan.cost);
         for ceiling in self.ceilings(ranks, wanted) {
@@ -204,7 +203,9 @@ impl<'q> Question<'q> {
             match (&best.plan, &found.plan) {
                 (Some(known), Some(plan)) if rank(plan) >= rank(known) => {
                     // Nothing is cheaper than the later plan, which is not cheaper than the earlier one.
-                    best.proven |= found.proven && plan.placements.len() == known.placements.len();
+                    if plan.placements.len() == known.placements.len() {
+                        best.least = best.least.max(found.least);
+                    }
                 }
                 (Some(_), None) => {}
                 _ => best = found,
@@ -246,11 +247,13 @@ impl<'q> Question<'q> {
         let Some(found) = found else {
             // Of members of one class, without guaranteed budgets, it is known how many fit after all evictions.
             let known = greedy_is_exact(&problem) && !problem.budgets.any_guaranteed() && !self.effort.spent();
-            return Attempt { plan: None, proven: all && known && ceiling == EVERYBODY };
+            let least = (!(all && known && ceiling == EVERYBODY)).then(CostBound::default);
+            return Attempt { plan: None, least };
         };
         // Victims of a higher priority could avoid a budget violation, and nothing else.
-        let proven = found.proven && all && (ceiling == EVERYBODY || found.cost.budget_violations == 0);
-        Attempt { plan: self.checked(&problem, room, found), proven }
+        let holds = all && (ceiling == EVERYBODY || found.cost.budget_violations == 0);
+        let least = Some(if holds { found.least } else { CostBound::default() });
+        Attempt { plan: self.checked(&problem, room, found), least }
     }
 
     fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {

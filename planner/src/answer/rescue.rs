@@ -7,7 +7,7 @@
 
 use super::assembly::assemble;
 use super::hopeless::hopeless;
-use crate::api::{Context, Cost, Eviction, Fate, Hopeless, Rescue, Terms, is_shortened};
+use crate::api::{Context, Cost, CostBound, Eviction, Fate, Hopeless, Rescue, Terms, is_shortened};
 use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
 use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
 use crate::problem::Effort;
@@ -139,7 +139,8 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     if looked.0 < looked.1 {
         trace.push(format!("{} looked at.", counted(looked.0, "of them was", "of them were")));
     }
-    let found = Found { placed: vec![(member, weight.node)], victims: units, cost, trace, proven: false };
+    let placed = vec![(member, weight.node)];
+    let found = Found { placed, victims: units, cost, trace, least: CostBound::default() };
     let mut plan = assemble(problem, problem.room_then(), found);
     plan.strategy = critical::STRATEGY;
     for victim in &mut plan.victims {

@@ -30,6 +30,12 @@ impl Cost {
         main(self) <= main(other)
     }
 
+    /// The criteria before the tie-breaks, which alone say that a plan is as cheap as this one.
+    pub fn bound(&self) -> CostBound {
+        let Self { budget_violations, highest_priority, priority_sum, .. } = *self;
+        CostBound { budget_violations, highest_priority, priority_sum }
+    }
+
     fn rank(&self) -> impl Ord {
         (
             self.budget_violations,
@@ -67,7 +73,127 @@ impl fmt::Display for Cost {
     }
 }
 
+/// A lower bound on the cost of all plans that place as many members, in the order of [`Cost`] without its tie-breaks. The default is no
+/// statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CostBound {
+    /// Pods whose eviction violates a budget.
+    pub budget_violations: usize,
+    /// The highest priority among the victims.
+    pub highest_priority: Option<i32>,
+    /// Sum of the victim pods' priorities, as in [`Cost::priority_sum`].
+    pub priority_sum: u64,
+}
+
+/// The last criterion by which a plan is proven to be the cheapest; it is so by those before it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Criterion {
+    /// The number of budget violations.
+    BudgetViolations,
+    /// The highest priority among the victims.
+    HighestPriority,
+    /// The sum of priorities: no plan is cheaper, apart from tie-breaks.
+    PrioritySum,
+}
+
+impl Criterion {
+    /// The name as programs read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BudgetViolations => "BudgetViolations",
+            Self::HighestPriority => "HighestPriority",
+            Self::PrioritySum => "PrioritySum",
+        }
+    }
+}
+
+impl CostBound {
+    /// Returns the criterion up to which a plan of this cost is proven to be the cheapest; `None` if nothing is proven.
+    pub fn proves(&self, cost: &Cost) -> Option<Criterion> {
+        if self.budget_violations < cost.budget_violations {
+            return None;
+        }
+        if self.highest_priority < cost.highest_priority {
+            return Some(Criterion::BudgetViolations);
+        }
+        let is_least = self.priority_sum >= cost.priority_sum;
+        Some(if is_least { Criterion::PrioritySum } else { Criterion::HighestPriority })
+    }
+
+    /// Returns how many pods every plan evicts at least that costs no more than this by budget violations and highest priority; 0 if this is
+    /// not known.
+    pub fn pods(&self, cost: &Cost) -> usize {
+        let heaviest = cost.highest_priority.map_or(0, offset_priority);
+        match self.proves(cost) {
+            Some(Criterion::PrioritySum | Criterion::HighestPriority) if heaviest > 0 => {
+                usize::try_from(self.priority_sum.div_ceil(heaviest)).unwrap_or(usize::MAX).min(cost.victim_pods)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns what is proven about a plan of this cost, as a sentence.
+    pub fn sentence(&self, cost: &Cost) -> String {
+        if self.proves(cost) == Some(Criterion::PrioritySum) {
+            return "Nothing cheaper exists.".to_owned();
+        }
+        let open = "Nothing cheaper was found; a cheaper plan may exist.";
+        match self.necessary(cost) {
+            Some(necessary) => format!("{open} {necessary}"),
+            None => open.to_owned(),
+        }
+    }
+
+    /// Returns the least number of victims as a sentence, if it is known and lower than that of a plan of this cost.
+    pub fn necessary(&self, cost: &Cost) -> Option<String> {
+        let least = self.pods(cost);
+        let (highest, is_open) = (cost.highest_priority?, least > 0 && least < cost.victim_pods);
+        is_open.then(|| format!("At least {} of priority {highest} and below must be evicted.", pods(least)))
+    }
+}
+
 /// The priority of a victim pod as it enters the sum: never negative.
 pub fn offset_priority(priority: i32) -> u64 {
     u64::try_from(i64::from(priority) + (1i64 << 31)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(pods: u64) -> Cost {
+        let victim_pods = usize::try_from(pods).unwrap();
+        Cost { highest_priority: Some(7), priority_sum: pods * offset_priority(7), victim_pods, ..Cost::default() }
+    }
+
+    #[test]
+    fn a_bound_proves_a_plan_up_to_the_first_criterion_by_which_another_one_may_be_cheaper() {
+        let plan = Cost { budget_violations: 1, ..cost(2036) };
+        let bound = |violations, highest, pods| CostBound {
+            budget_violations: violations,
+            highest_priority: highest,
+            priority_sum: pods * offset_priority(7),
+        };
+        let open = "Nothing cheaper was found; a cheaper plan may exist.";
+        let necessary = format!("{open} At least 2001 pods of priority 7 and below must be evicted.");
+        for (bound, proven, least, words) in [
+            (CostBound::default(), None, 0, open),
+            (bound(0, Some(7), 2036), None, 0, open),
+            (bound(1, Some(6), 2036), Some(Criterion::BudgetViolations), 0, open),
+            (bound(1, Some(7), 2001), Some(Criterion::HighestPriority), 2001, necessary.as_str()),
+            (bound(1, Some(7), 2036), Some(Criterion::PrioritySum), 2036, "Nothing cheaper exists."),
+            (plan.bound(), Some(Criterion::PrioritySum), 2036, "Nothing cheaper exists."),
+        ] {
+            assert_eq!((bound.proves(&plan), bound.pods(&plan)), (proven, least), "{bound:?}");
+            assert_eq!(bound.sentence(&plan), words, "{bound:?}");
+        }
+    }
+
+    #[test]
+    fn pods_of_lower_priority_may_be_more_than_the_bound_says() {
+        let mut bound = cost(3).bound();
+        bound.priority_sum -= 1;
+        assert_eq!(bound.pods(&cost(5)), 3, "two pods of priority 7 weigh less");
+        assert_eq!(CostBound::default().proves(&Cost::default()), Some(Criterion::PrioritySum), "no victims");
+    }
 }

@@ -1,6 +1,6 @@
 //! A plan: placements, victims, and their cost.
 
-use crate::api::cost::Cost;
+use crate::api::cost::{Cost, CostBound};
 use crate::api::domain::Domain;
 use crate::model::{ObjectKey, UnitKind};
 use smallvec::SmallVec;
@@ -32,6 +32,8 @@ pub struct Plan {
     pub awaited: Vec<ObjectKey>,
     /// What it costs.
     pub cost: Cost,
+    /// What every plan for as many members costs at least. Only `least-cost` computes it.
+    pub least: CostBound,
     /// How it was found, a sentence per step.
     pub trace: Vec<String>,
     /// Requirements of the members that the planner cannot evaluate; kube-scheduler decides about them.

@@ -5,7 +5,7 @@
 //! counted whether it is cached or not, so that the result does not depend on earlier decisions.
 
 use super::node_capacity::{NodeCapacity, Scale, add, free_now};
-use crate::api::{Cost, offset_priority};
+use crate::api::{Cost, CostBound, offset_priority};
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, UnitKind, UnitRef};
 use crate::problem::InFlight;
@@ -48,8 +48,8 @@ pub(super) struct Choice {
 /// The best node of all.
 pub(super) struct Best {
     pub(super) rank: Rank,
-    /// Whether nothing cheaper exists anywhere.
-    pub(super) proven: bool,
+    /// What every choice on any node costs at least.
+    pub(super) least: CostBound,
 }
 
 impl BestNode {
@@ -98,7 +98,7 @@ impl BestNode {
             best = [best, found].into_iter().flatten().min();
         }
         let (cost, rank) = best?;
-        Some(Best { rank, proven: unsure.is_none_or(|least| least >= cost) })
+        Some(Best { rank, least: unsure.map_or(cost, |least| least.min(cost)).bound() })
     }
 }
 

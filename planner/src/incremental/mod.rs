@@ -252,7 +252,7 @@ impl Incremental<'_> {
         let effort = Effort::of_node();
         on_one_node(cluster, demand, context, in_flight, &effort, best.rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
-            let mut found = Found { trace, proven: best.proven, ..found };
+            let mut found = Found { trace, least: best.least, ..found };
             found.tell_outcome(context.strategy);
             assemble(problem, room, found)
         })
@@ -288,6 +288,6 @@ fn on_one_node<T>(
         Strategy::LeastCost => least_cost::one_pod(&problem, &room, first)?,
         Strategy::Kep5710 => first?,
     };
-    let choice = Choice { cost: found.cost, proven: found.proven };
+    let choice = Choice { cost: found.cost, proven: found.is_proven() };
     Some(then(&problem, found, choice, room))
 }

@@ -1,6 +1,6 @@
 //! What a search found.
 
-use crate::api::{Cost, Strategy};
+use crate::api::{Cost, CostBound, Strategy};
 use crate::filters::Rank;
 use crate::model::PodIndex;
 use crate::problem::UnitIndex;
@@ -11,26 +11,26 @@ pub(crate) struct Found {
     pub(crate) victims: Vec<UnitIndex>,
     pub(crate) cost: Cost,
     pub(crate) trace: Vec<String>,
-    /// Whether it is proven that no cheaper choice of victims exists in the problem, apart from tie-breaks.
-    pub(crate) proven: bool,
+    /// What every choice of victims in the problem costs at least.
+    pub(crate) least: CostBound,
 }
 
 impl Found {
     /// Returns a result without victims: the members fit after the pods that are leaving anyway have terminated.
     pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
         let trace = vec!["Enough members fit once the pods that are leaving anyway have terminated.".to_owned()];
-        Self { placed, victims: Vec::new(), cost: Cost::default(), trace, proven: true }
+        Self { placed, victims: Vec::new(), cost: Cost::default(), trace, least: CostBound::default() }
     }
 
-    /// Appends to the trace whether the plan is proven to be the cheapest. Only `least-cost` searches for it.
+    /// Returns true if it is proven that no cheaper choice of victims exists in the problem, apart from tie-breaks.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.least >= self.cost.bound()
+    }
+
+    /// Appends to the trace what is proven about the cost. Only `least-cost` searches for it.
     pub(crate) fn tell_outcome(&mut self, strategy: Strategy) {
         if strategy == Strategy::LeastCost {
-            self.trace.push(outcome_in_words(self.proven).to_owned());
+            self.trace.push(self.least.sentence(&self.cost));
         }
     }
-}
-
-/// Returns whether the plan is proven to be the cheapest, as a sentence.
-pub(crate) fn outcome_in_words(proven: bool) -> &'static str {
-    if proven { "Nothing cheaper exists." } else { "Nothing cheaper was found; a cheaper plan may exist." }
 }

@@ -1,7 +1,7 @@
 //! Steps 7 and 8 for a gang, by amounts: the placement of [`super::greedy`] and the reprieve after it, for members of one class, if no
 //! available unit violates a budget.
 
-use crate::api::Cost;
+use crate::api::{Cost, CostBound};
 use crate::filters::Rank;
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
@@ -77,7 +77,7 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
     victims.iter().for_each(|unit| gone[*unit] = true);
     let stay = gang.doomed.iter().filter(|unit| !gone[gang.matrix.units[**unit].number]).count();
     trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
-    Found { placed: gang.placed, victims, cost, trace, proven: false }
+    Found { placed: gang.placed, victims, cost, trace, least: CostBound::default() }
 }
 
 impl Gang<'_, '_> {

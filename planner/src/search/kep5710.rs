@@ -3,7 +3,7 @@
 //!
 //! A single pod is tried on every node by itself, and the best node wins. A group has one domain, the whole cluster.
 
-use crate::api::Cost;
+use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Demand, Problem, UnitIndex};
@@ -45,7 +45,7 @@ fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     }
     let (cost, rank, victims) = best?;
     let trace = nodes_in_words(candidates, problem.nodes.len(), &problem.nodes.at(rank).name, &cost);
-    Some(Found { placed: vec![(member, rank)], victims, cost, trace, proven: false })
+    Some(Found { placed: vec![(member, rank)], victims, cost, trace, least: CostBound::default() })
 }
 
 /// Returns the victims on one node; `None` if the pod does not fit even without all of `units`. `room` is unchanged afterwards.
@@ -108,7 +108,7 @@ pub(crate) fn finish(
     let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
     let stay = doomed.iter().filter(|unit| !gone.contains(unit)).count();
     trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
-    Some(Found { placed, victims, cost, trace, proven: false })
+    Some(Found { placed, victims, cost, trace, least: CostBound::default() })
 }
 
 /// Returns how many members can be placed at most, as a sentence.

@@ -2,7 +2,7 @@
 
 use crate::common::world::*;
 use crate::common::*;
-use giveway_planner::Decision;
+use giveway_planner::{Criterion, Decision};
 use proptest::strategy::{Strategy, ValueTree};
 
 const ROUNDS: usize = 10_000;
@@ -42,6 +42,7 @@ fn within_racks_and_budgets_the_plan_is_the_cheapest_and_no_claim_is_false() {
     let found = against_the_optimum(RACK_ROUNDS, 14, &worlds_of_racks(RACKS, Around::Domain));
     assert!(found.optimal * 1000 >= found.plans * 995, "{found:?}");
     assert!(found.claims * 2 >= found.plans && found.false_claims == 0, "{found:?}");
+    assert_eq!(found.false_bounds, 0, "{found:?}");
 }
 
 #[test]
@@ -49,6 +50,7 @@ fn within_budgets_the_plan_is_the_cheapest_and_no_claim_is_false() {
     let found = against_the_optimum(RACK_ROUNDS, 15, &worlds_of_racks(RACKS, Around::Nothing));
     assert!(found.optimal * 1000 >= found.plans * 995, "{found:?}");
     assert!(found.claims * 2 >= found.plans && found.false_claims == 0, "{found:?}");
+    assert_eq!(found.false_bounds, 0, "{found:?}");
 }
 
 /// What is said of constraints among the members is true as well.
@@ -57,7 +59,7 @@ fn where_members_look_around_no_claim_is_false() {
     let around = [Around::Spread(1), Around::Together, Around::Volumes];
     for (seed, around) in (16..).zip(around) {
         let found = against_the_optimum(RACK_ROUNDS / 4, seed, &worlds_of_racks(TINY, around));
-        assert_eq!(found.false_claims, 0, "{around:?}: {found:?}");
+        assert_eq!((found.false_claims, found.false_bounds), (0, 0), "{around:?}: {found:?}");
     }
 }
 
@@ -68,6 +70,8 @@ struct Compared {
     optimal: usize,
     claims: usize,
     false_claims: usize,
+    /// Lower bounds above the optimum.
+    false_bounds: usize,
     missed: usize,
 }
 
@@ -95,6 +99,11 @@ fn against_the_optimum(rounds: usize, seed: u64, worlds: &impl Strategy<Value = 
         let cost = (said.budget_violations, said.highest_priority, said.priority_sum, said.victim_pods);
         let least = least.unwrap_or_else(|| panic!("no plan is possible: {world:?} {plan:?}"));
         let claim = plan.trace.last().is_some_and(|last| last == "Nothing cheaper exists.");
+        let bound = (plan.least.budget_violations, plan.least.highest_priority, plan.least.priority_sum);
+        let no_dearer = (least.0, least.1) <= (cost.0, cost.1);
+        let false_bound = bound > (least.0, least.1, least.2) || (no_dearer && plan.least.pods(said) > least.3);
+        found.false_bounds += usize::from(cost >= least && false_bound);
+        assert_eq!(claim, plan.least.proves(said) == Some(Criterion::PrioritySum), "{plan:?}");
         found.optimal += usize::from(cost <= least);
         found.claims += usize::from(claim);
         found.false_claims += usize::from(claim && cost > least);

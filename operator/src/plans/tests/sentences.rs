@@ -68,6 +68,22 @@ fn whole_groups_and_violations_agree_with_their_numbers() {
 }
 
 #[test]
+fn a_plan_that_evicts_more_than_the_proven_minimum_says_so_until_it_has_ended() {
+    let said = |least: Option<i32>, state: PlanState| {
+        let mut flight = of(3, 1, state);
+        flight.plan.cost.least_victim_pods = least;
+        plan_message(&flight).to_string().rsplit_once("100.").unwrap().1.to_owned()
+    };
+    let words = " At least 2 pods of that priority must be evicted.";
+    assert_eq!(said(Some(2), PlanState::Evicting), words);
+    assert_eq!(said(Some(2), PlanState::Observed), words);
+    for (least, state) in [(Some(3), PlanState::Evicting), (None, PlanState::Evicting), (Some(2), PlanState::Completed)]
+    {
+        assert_eq!(said(least, state), "", "{least:?} {state:?}");
+    }
+}
+
+#[test]
 fn a_plan_that_has_ended_speaks_of_the_past_and_one_that_is_not_carried_out_in_the_conditional() {
     let said = |flight: &Flight| {
         let text = plan_message(flight).to_string();

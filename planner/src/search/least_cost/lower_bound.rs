@@ -4,7 +4,7 @@
 //! units free it more cheaply than those that free most for their weight.
 
 use super::Candidate;
-use crate::api::{Cost, offset_priority};
+use crate::api::{Cost, CostBound, offset_priority};
 use crate::search::domains::fractional;
 use crate::search::matrix::Matrix;
 /// Lower bounds for plans that violate no budget.
@@ -47,6 +47,15 @@ impl Bound {
     /// Returns true if no plan without budget violations has a lower highest priority.
     pub(super) fn ceiling_is_tight(&self) -> bool {
         self.tight.is_some()
+    }
+
+    /// Returns what every plan costs at least, seen from a plan of this cost.
+    pub(super) fn least(&self, cost: &Cost) -> CostBound {
+        if self.settled(cost) {
+            CostBound { priority_sum: self.weight.min(cost.priority_sum), ..cost.bound() }
+        } else {
+            CostBound::default()
+        }
     }
 
     /// Returns true if no plan is cheaper, apart from tie-breaks.

@@ -17,7 +17,7 @@ mod restarts;
 mod ruin_and_recreate;
 mod under;
 
-use crate::api::Cost;
+use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
@@ -66,31 +66,21 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Foun
 pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
     let goal = first.placed.len();
     let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
-    let outcome = if let Some(mut matrix) =
+    let least = if let Some(mut matrix) =
         matrix.or_else(|| Matrix::new(problem, room, &useful(problem, &best.cost), goal, usize::MAX))
     {
         improve_matrix(problem, &mut matrix, &mut best)
     } else {
         improve_room(problem, room, &mut best, goal)
     };
-    found(best, first.trace, &first.cost, outcome)
+    found(best, first.trace, &first.cost, least)
 }
 
-/// Whether the result of a search is proven to be the cheapest plan.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// No cheaper plan exists.
-    Proven,
-    /// A bounded search found no cheaper plan.
-    Searched,
-}
-
-fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, outcome: Outcome) -> Found {
+fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
     }
-    let proven = outcome == Outcome::Proven;
-    Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, proven }
+    Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, least }
 }
 
 /// Returns the units that a plan cheaper than this cost can contain: none above its highest priority, unless that avoids a budget
@@ -101,11 +91,12 @@ fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
     (0..units.len()).filter(|unit| units[*unit].priority <= ceiling).collect()
 }
 
-/// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes.
-fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> Outcome {
+/// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes. Returns what every plan costs
+/// at least.
+fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> CostBound {
     let mut bound = Bound::new(matrix, best);
     if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
-        return Outcome::Proven;
+        return best.cost.bound();
     }
     let units = matrix.units();
     if units.len() <= FEW_UNITS {
@@ -113,7 +104,7 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
         let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
         take_better(exact.into_best().and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
         if ended {
-            return Outcome::Proven;
+            return best.cost.bound();
         }
     }
     if !bound.negligible(&best.cost) {
@@ -125,11 +116,11 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
             bound = Bound::new(matrix, best);
         }
     }
-    if bound.reached(&best.cost) { Outcome::Proven } else { Outcome::Searched }
+    bound.least(&best.cost)
 }
 
-/// Improves a plan for members of several classes, or with inter-pod constraints.
-fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) -> Outcome {
+/// Improves a plan for members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
+fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) -> CostBound {
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= VERY_FEW_UNITS {
@@ -140,11 +131,11 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
         let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
         take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
         if ended && packing::exact(problem) && problem.effort.exhausted_times() == exhausted_times {
-            return Outcome::Proven;
+            return best.cost.bound();
         }
     }
     restarts::run(problem, room, best, goal);
-    Outcome::Searched
+    CostBound::default()
 }
 
 fn take_better(other: Option<Candidate>, best: &mut Candidate) {
@@ -175,7 +166,8 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
             problem.demand.priority,
             best.cost
         )];
-        return Some(Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, proven: false });
+        let (placed, victims, least) = (best.placed, best.victims, CostBound::default());
+        return Some(Found { placed, victims, cost: best.cost, trace, least });
     }
     None
 }

@@ -1,10 +1,9 @@
 //! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
 
 use super::Candidate;
-use super::Outcome;
 use super::completion::NodeGround;
 use super::found;
-use crate::api::Cost;
+use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, ResourceId, Unit};
 use crate::problem::{Problem, UnitIndex, weight};
@@ -64,9 +63,9 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         }
     }
     let best = best?;
-    let outcome = if complete { Outcome::Proven } else { Outcome::Searched };
+    let least = if complete { best.cost.bound() } else { CostBound::default() };
     let trace = trace.unwrap_or_default();
-    Some(found(best, trace, &known.unwrap_or_default(), outcome))
+    Some(found(best, trace, &known.unwrap_or_default(), least))
 }
 
 /// Returns the units of a node whose eviction can help: if only amounts decide, those that free a resource of which the pod lacks some.
