@@ -16,6 +16,7 @@
 //! submit/                manifests as admission would store them
 //! capacity/              how many pods of manifests fit, now and with evictions
 //! decide, answer/        decisions in turn, and the answers as tables, JSON, YAML or Graphviz
+//! changes                single changes that would make a preemptor schedulable
 //! critical               the decision for a critical add-on
 //! snapshot               writes the objects of the live cluster to a file
 //! why/                   one page about a group or pod
@@ -35,6 +36,7 @@ mod anonymize;
 mod answer;
 mod args;
 mod capacity;
+mod changes;
 mod check;
 mod cleanup;
 mod connect;

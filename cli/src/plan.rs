@@ -6,7 +6,7 @@ use crate::connect::ClusterConnection;
 use crate::decide::{self, DecisionOutcome};
 use crate::error::CliError;
 use crate::world::World;
-use crate::{critical, files, submit};
+use crate::{changes, critical, files, submit};
 use giveway_planner::Strategy;
 
 /// Runs the planner and prints the answer.
@@ -24,12 +24,22 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
             }
             match args.critical {
                 true => critical::plan(&world, preemptor.key())?,
-                false => PlanAnswer::new(&world, &decide::once(&world, &preemptor, strategy), strategy.as_str()),
+                false => {
+                    let outcome = decide::once(&world, &preemptor, strategy);
+                    let answer = PlanAnswer::new(&world, &outcome, strategy.as_str());
+                    PlanAnswer { changes: changes_of(&world, &outcome, args), ..answer }
+                }
             }
         }
         None => {
             let files = files::read_texts(&args.files)?;
-            of_manifests(&mut world, &files, &namespace, connection.namespace.as_deref(), strategy)?.answer
+            let planned = of_manifests(&mut world, &files, &namespace, connection.namespace.as_deref(), strategy)?;
+            let mut answer = planned.answer;
+            // A later decision includes the effects of the earlier ones, which the world does not contain.
+            if let [outcome] = planned.outcomes.as_slice() {
+                answer.changes = changes_of(&world, outcome, args);
+            }
+            answer
         }
     };
     answer.notes.append(&mut world.notes);
@@ -64,6 +74,11 @@ pub(crate) fn of_manifests(
     answer.strategy = strategy.as_str();
     answer.notes.extend(submission.notes);
     Ok(ManifestPlan { answer, outcomes })
+}
+
+/// Returns the changes that would make the preemptor schedulable, if an explanation is asked for: finding them takes many decisions.
+fn changes_of(world: &World, outcome: &DecisionOutcome, args: &PlanArgs) -> Vec<String> {
+    if args.explain { changes::of(world, outcome, args.strategy) } else { Vec::new() }
 }
 
 #[cfg(test)]

@@ -55,6 +55,13 @@ fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>
         out.push('\n');
         out.push_str(&placements(&answer.placements, width));
     }
+    if !answer.changes.is_empty() {
+        out.push('\n');
+        line(out, width, "", &paint(HEAD, "What would change it"));
+        for change in &answer.changes {
+            line(out, width, "  -", change);
+        }
+    }
     if explain && !(answer.trace.is_empty() && answer.victims.is_empty()) {
         out.push('\n');
         line(out, width, "", &paint(HEAD, format!("How it was found ({})", answer.strategy)));

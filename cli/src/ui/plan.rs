@@ -6,7 +6,8 @@ use super::state::Snapshot;
 use super::usage::Capacity;
 use crate::answer::PlanAnswer;
 use crate::plan::of_manifests;
-use crate::why::{changes, now};
+use crate::changes;
+use crate::why::now;
 use crate::world::World;
 use giveway_crds::plan::{PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredVictim};
 use giveway_planner::{Decision, Preemptor, Strategy};
@@ -122,7 +123,7 @@ pub(super) fn of_text(
     let planned = of_manifests(&mut world, &files, namespace.unwrap_or(&snapshot.namespace), namespace, strategy)?;
     // What would change the first decision that finds no capacity; each change is planned, which takes time.
     let waits = planned.outcomes.iter().find(|outcome| matches!(outcome.decision, Decision::Unschedulable(_)));
-    let changes = waits.map(|outcome| changes(&world, outcome, strategy)).unwrap_or_default();
+    let changes = waits.map(|outcome| changes::of(&world, outcome, strategy)).unwrap_or_default();
     let answer = planned.answer;
     let domain = answer.domain.as_ref().map(|domain| domain.key.as_str());
     let map = map(&world, resource, domain, &Marks::of_answer(&answer));

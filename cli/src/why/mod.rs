@@ -1,7 +1,6 @@
 //! `kubectl giveway why`: one page about a group or pod, or a list of everything that is pending.
 
 mod addon;
-mod change;
 mod creation;
 mod events;
 mod list;
@@ -17,7 +16,6 @@ use crate::error::CliError;
 use crate::output::{self, style};
 use crate::role::ChartRole;
 use crate::world::{World, preemptor_of};
-pub(crate) use change::of as changes;
 use creation::{FailedCreation, GroupOwner};
 use events::Happening;
 pub(crate) use events::age;

@@ -1,9 +1,9 @@
 //! What the planner decides for the current state, and what would change it.
 
-use super::{addon, change};
+use super::addon;
 use crate::answer::PlanAnswer;
 use crate::world::World;
-use crate::{critical, decide};
+use crate::{changes, critical, decide};
 use giveway_planner::{Decision, Preemptor, Strategy};
 
 /// The decision for the current state.
@@ -41,7 +41,7 @@ pub(crate) fn decide(world: &World, target: &Preemptor) -> CurrentDecision {
     let strategy = Strategy::default();
     let outcome = decide::once(world, &preemptor, strategy);
     if outcome.decision != Decision::Nothing {
-        current.changes = change::of(world, &outcome, strategy);
+        current.changes = changes::of(world, &outcome, strategy);
         current.answer = Some(PlanAnswer::new(world, &outcome, strategy.as_str()));
     }
     current

@@ -74,6 +74,18 @@ fn explain_gives_reasons_for_the_victims_and_then_for_the_units_that_stay() {
 }
 
 #[test]
+fn explain_names_single_changes_that_would_make_a_gang_fit() {
+    let manifest = std::fs::read_to_string(crate::common::data().join("training.yaml")).unwrap();
+    let manifest = manifest.replace("minCount: 6", "minCount: 9").replace(": 6\n", ": 9\n");
+    let args = ["plan", "-f", "-", "--snapshot", "cluster.yaml", "-n", "research", "-o", "json"];
+    let answer = giveway_with(&args, None, &manifest).json();
+    assert_eq!((&answer["schedulable"], answer.get("changes")), (&json!(false), None));
+    let answer = giveway_with(&[&args[..], &["--explain"]].concat(), None, &manifest).json();
+    let words = "With minCount 8 instead of 9, it would preempt 6 pods (1 whole group) of priority 10 and below, 0 budget violations.";
+    assert_eq!(answer["changes"][0], words, "{answer:#}");
+}
+
+#[test]
 fn a_victim_of_a_later_decision_is_not_evicted_by_the_first_one() {
     let answer = pods(&["p", "q"], &["-o", "json"]).json();
     assert_eq!(answer["victimPods"], json!(["shop/web-7d9f-b", "shop/web-7d9f-a"]));

@@ -42,6 +42,14 @@ impl Cluster {
         changed.iter().for_each(|namespace| self.renew_namespace(namespace));
     }
 
+    /// Ends the protection of one namespace, to find out what it costs.
+    pub fn unprotect_namespace(&mut self, name: &str) {
+        let was_listed = self.shelter.listed.remove(name);
+        if self.shelter.annotated.remove(name) || was_listed {
+            self.renew_namespace(name);
+        }
+    }
+
     /// Sets the namespaces in which an annotation makes a pod a critical add-on. A critical add-on is then not a potential victim, except
     /// of another one. `None` if critical add-ons are not enabled.
     pub fn spare_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {

@@ -1,16 +1,22 @@
-//! Changes that would change a decision. Each one is tested with the planner.
+//! Single changes that would make a preemptor schedulable: of its policy, `minCount`, topology constraint or priority, one budget, one
+//! protected namespace, or more nodes. Each one is tested with the planner.
 
 use crate::decide::DecisionOutcome;
 use crate::world::World;
-use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::policy::{PreemptionPolicy, SchedulingPolicy};
 use giveway_crds::wording::counted;
+use giveway_crds::{PodGroup, PodGroupSpec};
 use giveway_planner::model::Pod;
 use giveway_planner::{Decision, ObjectKey, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Node;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of added nodes that are tested.
 const MOST_NODES: usize = 1024;
+/// Maximum number of budgets, and of protected namespaces, that are tested.
+const MOST_TRIED: usize = 8;
+/// The namespace whose protection is not questioned.
+const SYSTEM: &str = "kube-system";
 
 /// Returns sentences about changes that would make a preemptor schedulable.
 pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
@@ -20,10 +26,15 @@ pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
         }
         Decision::Unschedulable(_) => {
             let mut list: Vec<String> = allowed(world, outcome, strategy).into_iter().collect();
+            list.extend(fewer_members(world, outcome, strategy));
+            list.extend(in_any_domain(world, outcome, strategy));
             list.extend(raised(world, outcome, strategy));
+            list.extend(without_a_budget(world, outcome, strategy));
+            list.extend(without_a_protection(world, outcome, strategy));
             list.extend(more_nodes(world, outcome, strategy));
             if list.is_empty() {
-                list.push("Neither a higher priority nor more nodes like those there are would help.".to_owned());
+                let changes = "a lower minCount, a higher priority, one budget or protected namespace less, more nodes";
+                list.push(format!("None of the single changes that were tried would help: {changes}."));
             }
             list
         }
@@ -72,6 +83,94 @@ fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<Str
         Decision::Preempt(plan) => Some(format!("it would preempt {}", plan.cost)),
         _ => None,
     }
+}
+
+/// Returns the consequence of a change of the world, or `None` if the preemptor is still unschedulable.
+fn after(
+    world: &World,
+    outcome: &DecisionOutcome,
+    strategy: Strategy,
+    change: impl FnOnce(&mut World) -> Option<()>,
+) -> Option<String> {
+    let mut world = world.clone();
+    change(&mut world)?;
+    works(&world, &outcome.preemptor, strategy)
+}
+
+/// Returns the consequence of a change of the PodGroup; `None` also for a single pod.
+fn after_group(
+    world: &World,
+    outcome: &DecisionOutcome,
+    strategy: Strategy,
+    change: impl FnOnce(&mut PodGroupSpec),
+) -> Option<String> {
+    let mut group = group_of(world, outcome)?.clone();
+    change(&mut group.spec);
+    after(world, outcome, strategy, |world| world.add_group(group).ok())
+}
+
+fn group_of<'w>(world: &'w World, outcome: &DecisionOutcome) -> Option<&'w PodGroup> {
+    match &outcome.preemptor {
+        Preemptor::Group(key) => world.groups.get(key),
+        Preemptor::Pod(_) => None,
+    }
+}
+
+/// Returns the highest `minCount` with which the gang would be schedulable. A lower one is, too.
+fn fewer_members(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
+    let asked = group_of(world, outcome)?.spec.scheduling_policy.gang.as_ref()?.min_count;
+    let (mut enough, mut too_many, mut text) = (0, asked, None);
+    while too_many - enough > 1 {
+        let middle = enough + (too_many - enough) / 2;
+        let lower = |spec: &mut PodGroupSpec| spec.scheduling_policy = SchedulingPolicy::gang(middle);
+        match after_group(world, outcome, strategy, lower) {
+            Some(then) => (enough, text) = (middle, Some(then)),
+            None => too_many = middle,
+        }
+    }
+    text.map(|then| format!("With minCount {enough} instead of {asked}, {then}."))
+}
+
+/// Returns what would happen if the group need not stay within one topology domain.
+fn in_any_domain(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
+    let key = group_of(world, outcome)?.spec.topology_key()?.to_owned();
+    let then = after_group(world, outcome, strategy, |spec| spec.scheduling_constraints = None)?;
+    Some(format!("In a new PodGroup without the topology key {key}, {then}."))
+}
+
+/// Returns the pods of lower priority that run, with their namespaces protected or not.
+fn below<'w>(world: &'w World, outcome: &DecisionOutcome) -> impl Iterator<Item = &'w Pod> {
+    let (cluster, priority) = (&world.cluster, outcome.priority);
+    cluster.pods().filter(move |pod| pod.live() && pod.bound() && cluster.effective_priority(pod) < priority)
+}
+
+/// Returns the budgets without which, one at a time, it would be schedulable.
+fn without_a_budget(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
+    let guarded = below(world, outcome).filter(|pod| pod.threshold.is_some_and(|least| least > outcome.priority));
+    let budgets = guarded.flat_map(|pod| world.cluster.budgets_of(pod)).map(|budget| budget.key.clone());
+    let budgets: BTreeSet<ObjectKey> = budgets.collect();
+    let without =
+        |key: &ObjectKey| after(world, outcome, strategy, |world| world.cluster.remove_budget(key).then_some(()));
+    let mut said = Vec::new();
+    for key in budgets.iter().take(MOST_TRIED) {
+        said.extend(without(key).map(|then| format!("Without PodDisruptionBudget {key}, {then}.")));
+    }
+    said
+}
+
+/// Returns the protected namespaces without whose protection, one at a time, it would be schedulable.
+fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
+    let namespaces: BTreeSet<&str> = below(world, outcome).map(|pod| pod.key.namespace.as_str()).collect();
+    let is_protected = |name: &&str| *name != SYSTEM && world.cluster.protection(name).is_some();
+    let mut said = Vec::new();
+    for name in namespaces.into_iter().filter(is_protected).take(MOST_TRIED) {
+        let then = after(world, outcome, strategy, |world| {
+            world.cluster.unprotect_namespace(name);
+            Some(())
+        });
+        said.extend(then.map(|then| format!("If namespace {name} were not protected, {then}.")));
+    }
+    said
 }
 
 fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
@@ -208,6 +307,59 @@ mod tests {
         let words =
             "With a priority of at least 5000, it would preempt 1 pod of priority 10 and below, 1 budget violation.";
         assert_eq!(said[0], words, "{said:?}");
+    }
+
+    #[test]
+    fn one_budget_that_withholds_the_only_victim_is_named() {
+        let said = sentences(&pod("db", 10, Some("n"), Some("5000")));
+        let words = "Without PodDisruptionBudget default/db, it would preempt 1 pod of priority 10 and below, 0 budget violations.";
+        assert_eq!(said[1], words, "{said:?}");
+    }
+
+    /// Returns the sentences for a gang `g` of three pods of priority 1000 in racks of two nodes for one pod each, with a victim of
+    /// priority 10 in namespace `kept`, which is protected, on the only node that is not free.
+    fn of_gang(min_count: i32, topology: &Value) -> Vec<String> {
+        let offer = json!({"cpu": "1", "pods": "10"});
+        let node = |name: &str, rack: &str| {
+            json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"rack": rack}}, "status": {"allocatable": offer}})
+        };
+        let mut victim = pod("low", 10, Some("b2"), None);
+        victim["metadata"]["namespace"] = json!("kept");
+        let annotations = json!({giveway_crds::keys::ANNOTATION_NEVER_EVICT: "true"});
+        let mut items = vec![
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept", "annotations": annotations}}),
+            json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
+                "metadata": {"name": "g", "namespace": "default"},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, "disruptionMode": "Pod", "priority": 1000,
+                    "preemptionPolicy": "PreemptLowerPriority", "schedulingConstraints": topology}}),
+            victim,
+        ];
+        items.extend([("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")].map(|(name, rack)| node(name, rack)));
+        for index in 0..min_count {
+            let mut member = pod(&format!("g-{index}"), 1000, None, None);
+            member["metadata"]["labels"] = json!({giveway_crds::keys::LABEL_POD_GROUP: "g"});
+            items.push(member);
+        }
+        let world = World::new(Objects { source: "test".into(), items, notes: Vec::new() }, false).unwrap();
+        let outcome = once(&world, &Preemptor::Group(ObjectKey::new("default", "g")), Strategy::default());
+        of(&world, &outcome, Strategy::default())
+    }
+
+    #[test]
+    fn a_lower_min_count_and_one_protected_namespace_are_named() {
+        let said = of_gang(4, &Value::Null);
+        assert_eq!(said[0], "With minCount 3 instead of 4, it would fit without an eviction.", "{said:?}");
+        let words = "If namespace kept were not protected, it would preempt 1 pod of priority 10 and below, 0 budget violations.";
+        assert!(said.iter().any(|sentence| sentence == words), "{said:?}");
+    }
+
+    #[test]
+    fn the_topology_key_is_named_if_the_gang_fits_in_no_domain_and_fits_in_several() {
+        let said = of_gang(3, &json!({"topology": [{"key": "rack"}]}));
+        assert_eq!(said[0], "With minCount 2 instead of 3, it would fit without an eviction.", "{said:?}");
+        let words = "In a new PodGroup without the topology key rack, it would fit without an eviction.";
+        assert_eq!(said[1], words, "{said:?}");
     }
 
     #[test]
