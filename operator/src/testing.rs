@@ -2,14 +2,14 @@
 
 use crate::messages::input::{Input, Update};
 use crate::model::Model;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::keys;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-fn object<K: DeserializeOwned>(value: Value) -> Box<K> {
-    Box::new(serde_json::from_value(value).unwrap())
+fn object<K: TrimmedObject>(value: Value) -> Box<K> {
+    Box::new(K::decode(&value.to_string()).unwrap())
 }
 
 /// A model in which every kind has been listed, so that it counts as synced.

@@ -19,14 +19,14 @@ pub(super) struct Fit {
     /// Number of pods that fit.
     pub(super) members: usize,
     /// Number of pods that are evicted.
-    evicted_pods: usize,
+    pub(super) evicted_pods: usize,
     /// The highest priority among them; `None` if no pod is evicted.
-    highest_victim_priority: Option<i32>,
+    pub(super) highest_victim_priority: Option<i32>,
     /// Number of evicted pods whose eviction violates a budget.
-    budget_violations: usize,
+    pub(super) budget_violations: usize,
     /// True if pods that terminate anyway must be removed before.
     #[serde(skip)]
-    waits: bool,
+    pub(super) waits: bool,
 }
 
 impl Fit {
@@ -102,20 +102,20 @@ pub(super) struct CapacityAnswer {
     /// Number of pods that are asked for and have no node.
     pub(super) members: usize,
     /// What fits without any change.
-    now: Fit,
+    pub(super) now: Fit,
     /// What fits after the pods that terminate anyway are removed.
-    after_termination: Fit,
+    pub(super) after_termination: Fit,
     /// What fits if at most the given number of pods is evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    with_victims: Option<WithVictims>,
+    pub(super) with_victims: Option<WithVictims>,
     /// What fits if every pod is evicted that Giveway may evict for it.
     pub(super) at_all: Fit,
     /// Reason why not more pods fit, in one word; absent if all of them fit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
     /// The same as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
+    pub(super) message: Option<String>,
     /// Additional notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) notes: Vec<String>,

@@ -50,10 +50,10 @@ pub(super) struct Cell {
 
 /// How nodes are put together into cells.
 enum Grouping {
-    ByNode,
-    ByLabel(String),
+    Node,
+    Label(String),
     /// Runs of this many nodes by name.
-    ByName(usize),
+    Name(usize),
 }
 
 impl Grouping {
@@ -61,7 +61,7 @@ impl Grouping {
     fn of(world: &World, preferred: Option<&str>) -> Self {
         let nodes = world.cluster.nodes().count();
         if nodes <= MOST_CELLS {
-            return Self::ByNode;
+            return Self::Node;
         }
         let asked: BTreeSet<&str> = world.groups.values().filter_map(|group| group.spec.topology_key()).collect();
         let mut keys = preferred.into_iter().chain(asked).chain([ZONE]);
@@ -70,24 +70,24 @@ impl Grouping {
             (2..=MOST_CELLS).contains(&values.len())
         });
         match useful {
-            Some(key) => Self::ByLabel(key.to_owned()),
-            None => Self::ByName(nodes.div_ceil(MOST_CELLS)),
+            Some(key) => Self::Label(key.to_owned()),
+            None => Self::Name(nodes.div_ceil(MOST_CELLS)),
         }
     }
 
     fn word(&self) -> &str {
         match self {
-            Self::ByNode => "node",
-            Self::ByLabel(key) => key,
-            Self::ByName(_) => "nodes",
+            Self::Node => "node",
+            Self::Label(key) => key,
+            Self::Name(_) => "nodes",
         }
     }
 
     /// Returns the cells as names and nodes.
     fn cells<'n, 'c>(&self, nodes: &'n [NodeUsage<'c>]) -> Vec<(String, Vec<&'n NodeUsage<'c>>)> {
         match self {
-            Self::ByNode => nodes.iter().map(|one| (one.node.name.to_string(), vec![one])).collect(),
-            Self::ByLabel(key) => {
+            Self::Node => nodes.iter().map(|one| (one.node.name.to_string(), vec![one])).collect(),
+            Self::Label(key) => {
                 let mut cells: BTreeMap<&str, Vec<&'n NodeUsage<'c>>> = BTreeMap::new();
                 for one in nodes {
                     let value = one.node.labels.get(key).map_or("(no label)", String::as_str);
@@ -95,7 +95,7 @@ impl Grouping {
                 }
                 cells.into_iter().map(|(value, nodes)| (value.to_owned(), nodes)).collect()
             }
-            Self::ByName(length) => {
+            Self::Name(length) => {
                 let runs = nodes.chunks(*length).filter_map(|run| {
                     let (first, last) = (run.first()?.node, run.last()?.node);
                     Some((format!("{} to {}", first.name, last.name), run.iter().collect()))

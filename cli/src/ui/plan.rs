@@ -71,7 +71,7 @@ impl<'s> From<&'s StoredPlan> for StoredView<'s> {
             domain: plan.domain.as_ref(),
             placements: &plan.placements,
             victims: &plan.victims,
-            cost: plan.cost,
+            cost: plan.cost.clone(),
         }
     }
 }

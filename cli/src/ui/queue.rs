@@ -64,7 +64,7 @@ pub(super) fn view(snapshot: &Snapshot) -> QueueView<'_> {
         position: index + 1,
         class: class(world, preemptor),
         plan: plan(world, preemptor),
-        pending: *row,
+        pending: row,
     });
     let rows = rows.collect();
     let levels = levels.into_iter().rev().map(|(priority, (pending, pods))| QueueLevel { priority, pending, pods });

@@ -5,7 +5,7 @@ use super::problem::{Problem, json};
 use super::query::Query;
 use super::state::{Snapshot, State};
 use crate::connect::{Api, Got};
-use crate::role::Role;
+use crate::role::ChartRole;
 use crate::{check, output};
 use giveway_planner::ObjectKey;
 use http::StatusCode;
@@ -62,7 +62,7 @@ async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
         Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
         Got::Missing => Err(Problem::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
-        Got::Forbidden(said) => Err(Problem::new(StatusCode::FORBIDDEN, Role::Planner.explain(&said))),
+        Got::Forbidden(said) => Err(Problem::new(StatusCode::FORBIDDEN, ChartRole::Planner.explain(&said))),
     }
 }
 

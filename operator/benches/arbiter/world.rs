@@ -1,6 +1,7 @@
 //! An arbiter without an API server: the benchmark creates its inputs, and answers its commands at once as an API server would.
 
 use clap::Parser as _;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::keys;
 use giveway_operator::arbiter::Arbiter;
 use giveway_operator::clock::Clock;
@@ -13,7 +14,6 @@ use giveway_operator::messages::input::{Input, Update};
 use giveway_operator::messages::report::{MemberCall, Report};
 use giveway_operator::observability::metrics::Metrics;
 use giveway_planner::ObjectKey;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,8 +28,8 @@ impl Dispatch for Outbox {
     }
 }
 
-pub fn object<K: DeserializeOwned>(value: Value) -> Box<K> {
-    Box::new(serde_json::from_value(value).unwrap())
+pub fn object<K: TrimmedObject>(value: Value) -> Box<K> {
+    Box::new(K::decode(&value.to_string()).unwrap())
 }
 
 /// Returns a pod that requests 1 CPU. With a node it is running; without one it is gated and belongs to a PodGroup.

@@ -3,6 +3,7 @@
 
 use crate::world::{self, object};
 use clap::Parser as _;
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::mode::{CONFIG_MAP, KEY};
 use giveway_crds::preemption::{PART_BYTES, parts_of};
 use giveway_crds::{PodGroup, Preemption, condition, keys};
@@ -16,7 +17,6 @@ use giveway_operator::messages::input::{Input, Update};
 use giveway_operator::messages::report::{CallError, MemberCall, Report};
 use giveway_operator::observability::metrics::Metrics;
 use giveway_planner::ObjectKey;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -71,7 +71,7 @@ enum Change<'o> {
 }
 
 impl Change<'_> {
-    fn update<K: DeserializeOwned>(&self) -> Update<K> {
+    fn update<K: TrimmedObject>(&self) -> Update<K> {
         match self {
             Self::Listed(objects) => {
                 Update::Replaced(objects.iter().map(|it| Update::Applied(object((*it).clone()))).collect())

@@ -2,6 +2,7 @@
 
 use crate::simulation::object::{Kind, text};
 use crate::simulation::server::{Change, Server};
+use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::keys;
 use giveway_crds::mode::{self, Mode};
 use giveway_operator::arbiter::Arbiter;
@@ -14,7 +15,6 @@ use giveway_operator::messages::input::{Input, Update};
 use giveway_operator::model::Model;
 use giveway_operator::observability::metrics::Metrics;
 use giveway_planner::model::ObjectKey;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -175,7 +175,7 @@ pub fn model(server: &Server) -> Model {
 
 /// Returns a complete list of a kind.
 fn list(server: &Server, kind: Kind) -> Input {
-    fn all<K: DeserializeOwned>(server: &Server, kind: Kind) -> Update<K> {
+    fn all<K: TrimmedObject>(server: &Server, kind: Kind) -> Update<K> {
         Update::Replaced(server.list(kind).map(|object| Update::Applied(typed(object))).collect())
     }
     match kind {
@@ -188,7 +188,7 @@ fn list(server: &Server, kind: Kind) -> Input {
 }
 
 fn input(kind: Kind, change: &Change) -> Input {
-    fn update<K: DeserializeOwned>(kind: Kind, change: &Change) -> Update<K> {
+    fn update<K: TrimmedObject>(kind: Kind, change: &Change) -> Update<K> {
         match &change.object {
             Some(object) => Update::Applied(typed(object)),
             None => Update::Deleted(ObjectKey::new(kind.namespace(), &change.name)),
@@ -203,7 +203,7 @@ fn input(kind: Kind, change: &Change) -> Input {
     }
 }
 
-fn typed<K: DeserializeOwned>(object: &Value) -> Box<K> {
+fn typed<K: TrimmedObject>(object: &Value) -> Box<K> {
     let name = text(object, "/metadata/name");
-    Box::new(K::deserialize(object).unwrap_or_else(|error| panic!("{name}: {error}")))
+    Box::new(K::decode(&object.to_string()).unwrap_or_else(|error| panic!("{name}: {error}")))
 }
