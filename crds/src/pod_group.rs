@@ -3,7 +3,7 @@
 use crate::constraints::SchedulingConstraints;
 use crate::finished::FinishedMembers;
 use crate::plan::PreemptionSummary;
-use crate::policy::{DisruptionMode, PreemptionPolicy, SchedulingPolicy};
+use crate::policy::{DisruptionMode, PreemptFor, PreemptionPolicy, SchedulingPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -46,6 +46,7 @@ use std::collections::BTreeMap;
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)").message("preemptionPolicy: field is immutable").field_path(".preemptionPolicy"))]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not gated: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.preemptFor))").message("preemptFor cannot be used with schedulingPolicy `basic`, whose pods are placed one by one: leave it out, or use schedulingPolicy `gang`").field_path(".preemptFor"))]
 #[x_kube(validation = Rule::new("has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)").message("schedulingConstraints: field is immutable: create another group instead").field_path(".schedulingConstraints"))]
 pub struct PodGroupSpec {
     /// The template of a Workload that this group was made from. Giveway sets it; you need it only if you create
@@ -68,6 +69,12 @@ pub struct PodGroupSpec {
     #[serde(default)]
     #[schemars(default)]
     pub disruption_mode: DisruptionMode,
+
+    /// For how many members other pods are evicted: `MinCount` (default), for those that `minCount` needs, and further members use free
+    /// capacity only; or `AllMembers`, for every pending member. Needs `gang`. The strategy `kep5710` ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("self in ['MinCount', 'AllMembers']", "must be `MinCount` or `AllMembers`"))]
+    pub preempt_for: Option<String>,
 
     /// The PriorityClass of the group. It counts for a pod only up to the priority of the pod's own class. Without it: the class marked
     /// `globalDefault`, or priority 0. Use a class annotated `scheduling.giveway.dev/managed: "true"`, so that
@@ -177,6 +184,11 @@ pub struct PodCounts {
 }
 
 impl PodGroupSpec {
+    /// Returns for how many members of the gang other pods are evicted.
+    pub fn preempt_for(&self) -> PreemptFor {
+        PreemptFor::of(self.preempt_for.as_deref())
+    }
+
     /// Returns the key of the node label that has the same value on all nodes of the group, or `None` without a
     /// constraint.
     pub fn topology_key(&self) -> Option<&str> {

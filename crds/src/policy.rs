@@ -63,6 +63,23 @@ pub enum DisruptionMode {
     PodGroup,
 }
 
+/// For how many members of a gang pods of lower priority are evicted. The field is an open enum: values may be added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PreemptFor {
+    /// For the members that `minCount` needs. Further members use free capacity only.
+    #[default]
+    MinCount,
+    /// For all pending members, as KEP-5710 does (preemption algorithm, step 4).
+    AllMembers,
+}
+
+impl PreemptFor {
+    /// Reads `spec.preemptFor`. Without a value, and for a value that this version does not know: `MinCount`, which evicts fewer pods.
+    pub fn of(text: Option<&str>) -> Self {
+        if text == Some("AllMembers") { Self::AllMembers } else { Self::MinCount }
+    }
+}
+
 /// Whether pods of lower priority may be evicted for a group or pod. On a group it is filled from the class by
 /// admission: leave it out. Immutable.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -95,5 +112,16 @@ impl PreemptionPolicy {
 impl std::fmt::Display for PreemptionPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_value_of_preempt_for_evicts_for_min_count_only() {
+        let read = [None, Some("MinCount"), Some("AllMembers"), Some("Later")].map(PreemptFor::of);
+        assert_eq!(read, [PreemptFor::MinCount, PreemptFor::MinCount, PreemptFor::AllMembers, PreemptFor::MinCount]);
     }
 }

@@ -71,6 +71,7 @@ pub struct ControllerRef {
 #[x_kube(validation = Rule::new("has(oldSelf.priorityClassName) ? (has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName) : (!has(self.priorityClassName) || !has(oldSelf.priority))").message("priorityClassName: field is immutable").field_path(".priorityClassName"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)").message("priority: field is immutable").field_path(".priority"))]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.schedulingConstraints) && has(self.schedulingConstraints.topology) && self.schedulingConstraints.topology.size() > 0)").message("schedulingConstraints.topology cannot be used with schedulingPolicy `basic`, whose pods are not gated: use schedulingPolicy `gang`").field_path(".schedulingConstraints"))]
+#[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.preemptFor))").message("preemptFor cannot be used with schedulingPolicy `basic`, whose pods are placed one by one: leave it out, or use schedulingPolicy `gang`").field_path(".preemptFor"))]
 #[x_kube(validation = Rule::new("has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)").message("schedulingConstraints: field is immutable: create another template instead").field_path(".schedulingConstraints"))]
 pub struct PodGroupTemplate {
     /// Name of the template: a DNS label, unique in the workload. Pods name it in the label
@@ -88,6 +89,11 @@ pub struct PodGroupTemplate {
     #[serde(default)]
     #[schemars(default)]
     pub disruption_mode: DisruptionMode,
+    /// For how many members of a group other pods are evicted: `MinCount` (default) or `AllMembers`. Needs `gang`. It may be changed;
+    /// groups that exist keep theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("self in ['MinCount', 'AllMembers']", "must be `MinCount` or `AllMembers`"))]
+    pub preempt_for: Option<String>,
     /// The PriorityClass of the groups; without it the `globalDefault` class, or priority 0. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -230,7 +230,8 @@ impl World {
         let workload = json!({
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
             "spec": {"podGroupTemplates": [
-                {"name": template, "schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup", "priorityClassName": "high"}
+                {"name": template, "schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": "PodGroup", "preemptFor": "AllMembers",
+                    "priorityClassName": "high"}
             ]}
         });
         self.model.apply(Input::Workload(Update::Applied(object(workload))));

@@ -57,6 +57,7 @@ fn group(fields: &mut ObjectFields) {
     fields.take("priority");
     fields.take("preemptionPolicy");
     fields.drop_if("preemptionDelaySeconds", &json!(0));
+    fields.drop_if("preemptFor", &json!("AllMembers"));
 }
 
 #[cfg(test)]

@@ -179,6 +179,7 @@ fn from_template(world: &World, key: &ObjectKey, workload: &str, template: &str)
         scheduling_policy: shape.scheduling_policy.clone(),
         scheduling_constraints: shape.scheduling_constraints.clone(),
         disruption_mode: shape.disruption_mode,
+        preempt_for: shape.preempt_for.clone(),
         priority_class_name: shape.priority_class_name.clone(),
         ..PodGroupSpec::default()
     };

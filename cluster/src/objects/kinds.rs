@@ -218,8 +218,8 @@ pub static POD_GROUP: KindFields = KindFields::new(
          labels(-app.kubernetes.io/managed-by scheduling.giveway.dev/gang=) -finalizers ",
         owners!(),
         ") spec(podGroupTemplateRef(workload(workloadName@workload podGroupTemplateName@value)) \
-         schedulingPolicy(basic gang(minCount)) schedulingConstraints(topology(key=)) disruptionMode= priorityClassName@class \
-         priority preemptionPolicy= preemptionDelaySeconds) -status"
+         schedulingPolicy(basic gang(minCount)) schedulingConstraints(topology(key=)) disruptionMode= preemptFor= \
+         priorityClassName@class priority preemptionPolicy= preemptionDelaySeconds) -status"
     ),
 );
 
@@ -240,7 +240,7 @@ pub static WORKLOAD: KindFields = KindFields::new(
         "metadata(name@workload namespace@namespace uid@uid -generation -deletionTimestamp -",
         owners!(),
         ") spec(podGroupTemplates(name@value schedulingPolicy(basic gang(minCount)) schedulingConstraints(topology(key=)) \
-         disruptionMode= priorityClassName@class priority)) -status"
+         disruptionMode= preemptFor= priorityClassName@class priority)) -status"
     ),
 );
 

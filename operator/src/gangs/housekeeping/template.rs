@@ -64,6 +64,7 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
         scheduling_policy: template.scheduling_policy.clone(),
         scheduling_constraints: template.scheduling_constraints.clone(),
         disruption_mode: template.disruption_mode,
+        preempt_for: template.preempt_for.clone(),
         priority_class_name: template.priority_class_name.clone(),
         ..PodGroupSpec::default()
     };
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(group.metadata.name.as_deref(), Some("serve-worker"));
         assert_eq!(group.spec.scheduling_policy.min_count(), Some(2));
         assert_eq!(group.spec.priority_class_name.as_deref(), Some("high"));
+        assert_eq!(group.spec.preempt_for.as_deref(), Some("AllMembers"));
         let owners = group.metadata.owner_references.iter().flatten().map(|o| (o.kind.as_str(), o.name.as_str()));
         assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
