@@ -54,6 +54,8 @@ pub(crate) struct World {
     /// UIDs of pods of a live cluster that are still terminating 30 s after their grace period: the planner does not
     /// wait for them.
     overdue: BTreeSet<SmolStr>,
+    /// The time until which the work of victims counts, in ns since the epoch: now, or for a file the latest start of a pod.
+    now: Option<i64>,
     /// Objects that were skipped, as sentences.
     pub(crate) notes: Vec<String>,
     /// True if the user may not see enough of the cluster for the planner to decide.
@@ -108,6 +110,10 @@ impl Gathering {
             }
         }
         world.reserve_placements();
+        world.now = match self.latest {
+            Some(_) => i64::try_from(Timestamp::now().as_nanosecond()).ok(),
+            None => world.cluster.pods().filter_map(|pod| pod.start_time).max(),
+        };
         world
     }
 }
@@ -380,7 +386,7 @@ impl World {
 
     /// Returns the planner's context for `preemptor`: the victims of the plans of other preemptors in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
-        let mut context = Context { strategy, lingering: self.overdue.clone(), ..Context::default() };
+        let mut context = Context { strategy, lingering: self.overdue.clone(), now: self.now, ..Context::default() };
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
             if plan.cause.is_plan() && preemptor_of(plan) == *preemptor {
                 continue;

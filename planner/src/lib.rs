@@ -27,8 +27,8 @@ mod worlds;
 pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, mutually_exclusive, plan, spared, still_fits};
 pub use api::sentence;
 pub use api::{
-    Context, Cost, CostBound, Criterion, Decision, Domain, GuaranteedBudget, Placement, Plan, Preemptor, Rescue,
-    Respect, Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
+    Context, Cost, CostBound, Criterion, Decision, Domain, GuaranteedBudget, LostWork, Placement, Plan, Preemptor,
+    Rescue, Respect, Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
 pub use model::{Cluster, ModelError, ObjectKey, Reservation, UnitKind, quantity};
 pub use rescue::rescue;

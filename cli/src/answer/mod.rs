@@ -11,7 +11,7 @@ use crate::output::{self, style};
 use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
-use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::policy::{PreemptFor, PreemptionPolicy};
 use giveway_crds::wording::{agree, counted, part_of};
 use giveway_planner::model::{Pod, not_served};
 use giveway_planner::{
@@ -172,6 +172,12 @@ pub(crate) struct Loss {
 pub(crate) struct CostLine {
     pub(crate) budget_violations: usize,
     pub(crate) highest_victim_priority: Option<i32>,
+    /// Victim pods that fit on no other node than their own after the plan.
+    pub(crate) stranded_pods: usize,
+    /// GPUs of the victims, times the seconds since their start.
+    pub(crate) lost_gpu_seconds: u64,
+    /// CPU cores of the victims without GPUs, times the seconds since their start.
+    pub(crate) lost_core_seconds: u64,
     pub(crate) victim_pods: usize,
     pub(crate) victim_groups: usize,
 }
@@ -192,6 +198,9 @@ impl From<&Cost> for CostLine {
         Self {
             budget_violations: cost.budget_violations,
             highest_victim_priority: cost.highest_priority,
+            stranded_pods: cost.stranded_pods,
+            lost_gpu_seconds: cost.lost_work.gpu_seconds,
+            lost_core_seconds: cost.lost_work.millicore_seconds / 1000,
             victim_pods: cost.victim_pods,
             victim_groups: cost.victim_groups,
         }
@@ -217,6 +226,8 @@ impl PlanAnswer {
             }
             Decision::Preempt(plan) => {
                 answer.of_plan(world, plan);
+                answer.left = without_placement(world, &outcome.preemptor, plan.placements.len());
+                answer.notes.extend(beyond_min_count(world, &outcome.preemptor, &answer));
                 answer.not_evicted = outcome.sparing.units.iter().map(NotEvicted::from).collect();
                 answer.trace.extend(outcome.sparing.others.iter().cloned());
                 if answer.preemption_needed {
@@ -322,6 +333,9 @@ impl PlanAnswer {
         self.victim_pods.extend(part.victim_pods.iter().cloned());
         self.budget_violations += part.budget_violations;
         self.cost.budget_violations += part.cost.budget_violations;
+        self.cost.stranded_pods += part.cost.stranded_pods;
+        self.cost.lost_gpu_seconds = self.cost.lost_gpu_seconds.saturating_add(part.cost.lost_gpu_seconds);
+        self.cost.lost_core_seconds = self.cost.lost_core_seconds.saturating_add(part.cost.lost_core_seconds);
         self.cost.victim_pods += part.cost.victim_pods;
         self.cost.victim_groups += part.cost.victim_groups;
         self.cost.highest_victim_priority = self.cost.highest_victim_priority.max(part.cost.highest_victim_priority);
@@ -394,6 +408,27 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
         None => "The pod has no priority class that Giveway manages".to_owned(),
     };
     Some(format!("{class}: kube-scheduler preempts for it by itself, and may choose others."))
+}
+
+/// Returns how many pending members have no placement.
+fn without_placement(world: &World, preemptor: &Preemptor, placed: usize) -> usize {
+    let Preemptor::Group(key) = preemptor else { return 0 };
+    world.cluster.members(key).filter(|pod| pod.live() && !pod.bound()).count().saturating_sub(placed)
+}
+
+/// Returns a note if members of a gang have no placement because pods are evicted for `minCount` members only.
+fn beyond_min_count(world: &World, preemptor: &Preemptor, answer: &PlanAnswer) -> Option<String> {
+    let group = world.cluster.group(preemptor.key()).filter(|_| matches!(preemptor, Preemptor::Group(_)))?;
+    let limited = group.min_count.is_some() && group.preempt_for == PreemptFor::MinCount;
+    (limited && answer.left > 0 && answer.strategy == Strategy::LeastCost.as_str()).then(|| {
+        format!(
+            "{} placed, and {} beyond minCount {} free capacity only: no pod is evicted for more \
+             (spec.preemptFor: MinCount).",
+            counted(answer.placements.len(), "member is", "members are"),
+            counted(answer.left, "member", "members"),
+            agree(answer.left, "uses", "use")
+        )
+    })
 }
 
 fn placement(placement: &Placement) -> PlacementLine {

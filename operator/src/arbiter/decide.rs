@@ -143,6 +143,7 @@ impl Arbiter {
         let mut context =
             known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
         context.exempt = excluded_victims;
+        context.now = clock.epoch_seconds.checked_mul(1_000_000_000);
         context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
         let started = Instant::now();
         let mut decision = self.ask_the_planner(preemptor, &context);

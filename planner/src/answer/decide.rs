@@ -8,7 +8,7 @@ use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
 use crate::incremental::{self, Prospects};
 use crate::model::Cluster;
-use crate::problem::{Demand, InFlight};
+use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
 
 /// Decides for one preemptor. See the [crate] documentation for what it promises.
@@ -73,7 +73,9 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, demand, context);
     let prospects = Prospects::new(cluster, demand, &nodes, &in_flight);
-    let question = Question::new(cluster, demand, context, &nodes, &in_flight, prospects.as_ref());
+    let leaving = in_flight.leaving(cluster, &nodes);
+    let elsewhere = Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
+    let question = Question::new(cluster, demand, context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
     let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
     if let Some(prospects) = prospects {
         prospects.keep(cluster);

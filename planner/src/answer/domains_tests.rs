@@ -5,7 +5,7 @@ use super::question::{EVERYBODY, Question};
 use crate::api::{Context, Cost};
 use crate::filters::Nodes;
 use crate::incremental::{Prospects, When};
-use crate::problem::{Demand, InFlight};
+use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_planner::worlds::cluster;
 use giveway_planner::worlds::world::{Around, MANY_NODES, RACKS, World, for_all, worlds_of_racks};
 use proptest::prelude::{Strategy as _, prop_assert};
@@ -18,7 +18,8 @@ fn no_bound_of_a_domain_is_above_the_cost_of_a_plan_there() {
         let Ok(demand) = Demand::of(&cluster, &world.preemptor(), &context) else { return Ok(false) };
         let (nodes, in_flight) = (Nodes::new(&cluster), InFlight::new(&cluster, &demand, &context));
         let prospects = Prospects::new(&cluster, &demand, &nodes, &in_flight);
-        let question = Question::new(&cluster, &demand, &context, &nodes, &in_flight, prospects.as_ref());
+        let elsewhere = Elsewhere::new(&cluster, &nodes, in_flight.held(&cluster), in_flight.leaving(&cluster, &nodes));
+        let question = Question::new(&cluster, &demand, &context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
         let (choices, mut plans) = (world.choices(), 0);
         for part in parts(&question).unwrap_or_default() {
             let zone = part.name.strip_prefix("zone=z").and_then(|zone| zone.parse::<usize>().ok());

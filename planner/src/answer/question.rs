@@ -7,8 +7,10 @@ use crate::api::{Context, CostBound, Decision, Plan, Shortfall, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::incremental::{Prospects, When};
 use crate::model::{Cluster, PodIndex};
-use crate::problem::{Demand, Effort, InFlight, Problem, placements};
-use crate::search::{Found, count_kinds, fill, first_fit, greedy_is_exact, kep5710, least_cost, try_everything};
+use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, placements};
+use crate::search::{
+    Found, count_kinds, fill, fill_rest, first_fit, greedy_is_exact, kep5710, least_cost, try_everything,
+};
 use giveway_crds::policy::PreemptionPolicy;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -27,6 +29,8 @@ pub(super) struct Question<'q> {
     /// Upper bounds on the members that fit on every node; `None` if all nodes are evaluated.
     pub(super) prospects: Option<&'q Prospects>,
     pub(super) effort: Effort,
+    /// Where victims fit instead.
+    elsewhere: &'q Elsewhere<'q>,
     /// The effort for plain greedy placements.
     plain: Effort,
     /// How many classes the members have.
@@ -70,11 +74,12 @@ impl<'q> Question<'q> {
         nodes: &'q Nodes<'q>,
         in_flight: &'q InFlight,
         prospects: Option<&'q Prospects>,
+        elsewhere: &'q Elsewhere<'q>,
     ) -> Self {
         let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
         let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain(), RefCell::default());
         let kinds = count_kinds(cluster, demand);
-        Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, plain, kinds, flaw }
+        Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, elsewhere, plain, kinds, flaw }
     }
 
     /// Returns true if pods may be evicted for the members.
@@ -90,7 +95,8 @@ impl<'q> Question<'q> {
     /// Returns the problem on `nodes`, which are among `ranks`: all nodes of one domain, if the members must be placed within one.
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
         let room = self.room(nodes, ranks);
-        Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort)
+        let problem = Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort);
+        Problem { elsewhere: Some(self.elsewhere), ..problem }
     }
 
     /// Returns the occupancy of `nodes`, which are among `ranks`.
@@ -186,7 +192,7 @@ impl<'q> Question<'q> {
 
     /// Searches a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
     /// enough, then among more of them: a plan of the first search without budget violations has the least possible highest priority. As
-    /// many members are placed as fit with all evictions (design, section 4, step 4), so a plan for more members is preferred.
+    /// many of the wanted members are placed as fit with all evictions (design, section 4, step 4), so a plan for more of them is preferred.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Attempt {
         if !self.could_fit(ranks, When::Without(EVERYBODY)) {
             return Attempt { plan: None, least: None };
@@ -194,7 +200,9 @@ impl<'q> Question<'q> {
         let mut tried = None;
         let mut best = Attempt { plan: None, least: Some(CostBound::default()) };
         let wanted = self.wanted(ranks);
-        let rank = |plan: &Plan| (Reverse(plan.placements.len()), plan.cost);
+        // Further members are placed on free capacity, and are not compared.
+        let placed = |plan: &Plan| plan.placements.len().min(self.demand.wanted);
+        let rank = |plan: &Plan| (Reverse(placed(plan)), plan.cost);
         for ceiling in self.ceilings(ranks, wanted) {
             if tried.replace(ceiling) == Some(ceiling) || (best.plan.is_some() && self.effort.spent()) {
                 continue;
@@ -203,7 +211,7 @@ impl<'q> Question<'q> {
             match (&best.plan, &found.plan) {
                 (Some(known), Some(plan)) if rank(plan) >= rank(known) => {
                     // Nothing is cheaper than the later plan, which is not cheaper than the earlier one.
-                    if plan.placements.len() == known.placements.len() {
+                    if placed(plan) == placed(known) {
                         best.least = best.least.max(found.least);
                     }
                 }
@@ -218,9 +226,10 @@ impl<'q> Question<'q> {
         best
     }
 
-    /// Returns an upper bound on the members that fit on some nodes after the eviction of all units that may be evicted.
+    /// Returns an upper bound on the members for which units may be evicted, and that fit on some nodes after the eviction of all units that
+    /// may be.
     pub(super) fn wanted(&self, ranks: &[Rank]) -> usize {
-        let members = self.demand.members.len();
+        let members = self.demand.wanted;
         let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(EVERYBODY)));
         most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))
     }
@@ -244,7 +253,7 @@ impl<'q> Question<'q> {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
         };
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             // Of members of one class, without guaranteed budgets, it is known how many fit after all evictions.
             let known = greedy_is_exact(&problem) && !problem.budgets.any_guaranteed() && !self.effort.spent();
             let least = (!(all && known && ceiling == EVERYBODY)).then(CostBound::default);
@@ -253,6 +262,7 @@ impl<'q> Question<'q> {
         // Victims of a higher priority could avoid a budget violation, and nothing else.
         let holds = all && (ceiling == EVERYBODY || found.cost.budget_violations == 0);
         let least = Some(if holds { found.least } else { CostBound::default() });
+        found.placed = fill_rest(&problem, &room, found.placed, &found.victims);
         Attempt { plan: self.checked(&problem, room, found), least }
     }
 

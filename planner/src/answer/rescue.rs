@@ -11,9 +11,9 @@ use crate::api::{Context, Cost, CostBound, Eviction, Fate, Hopeless, Rescue, Ter
 use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
 use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
 use crate::problem::Effort;
-use crate::problem::{Budgets, Demand, InFlight, PotentialVictims, Problem};
+use crate::problem::{Budgets, Demand, Elsewhere, InFlight, PotentialVictims, Problem};
 use crate::search::Found;
-use crate::search::rescue::{Choice, Elsewhere, Search};
+use crate::search::rescue::{Choice, Search};
 use giveway_crds::critical;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::wording::counted;
@@ -40,6 +40,8 @@ fn demand(index: PodIndex, pod: &Pod) -> Demand {
         policy: PreemptionPolicy::PreemptLowerPriority,
         members: vec![index],
         need: 1,
+        wanted: 1,
+        optional: false,
         single: true,
         domains: None,
     }
@@ -73,14 +75,15 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
     problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, &in_flight);
     let fates = fates(&problem, pod, terms, only_node);
-    let (mut elsewhere, mut effort) = (Elsewhere::new(cluster, &all, in_flight.held(cluster)), Effort::of_search());
+    let elsewhere = Elsewhere::new(cluster, &all, in_flight.held(cluster), Vec::new());
+    let mut effort = Effort::of_search();
     let mut search = Search {
         problem: &problem,
         pod,
         member,
         fates: &fates,
         room: then,
-        elsewhere: &mut elsewhere,
+        elsewhere: &elsewhere,
         effort: &mut effort,
         best: None,
         floor: 0,
@@ -128,7 +131,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
     let pods = pods.filter_map(|index| problem.cluster.pod_at(*index));
     let shortened = pods.filter(|pod| is_shortened(pod)).count();
-    let cost = Cost::of(problem, &units);
+    let cost = Cost::of(problem, &units, &[]);
     let mut trace = vec![format!(
         "{} of {} could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
         looked.1,

@@ -108,7 +108,7 @@ fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128
 
 fn help(problem: &Problem<'_>) -> Help {
     if problem.demand.policy == PreemptionPolicy::Never {
-        return Help::NotAllowed;
+        return Help::without_preemption(problem.demand.optional);
     }
     if !problem.potential.units.is_empty() {
         let mut room = problem.room_then();

@@ -13,6 +13,10 @@ pub struct Cost {
     pub highest_priority: Option<i32>,
     /// Sum of the victim pods' priorities, each offset by 2^31 so that more victims never cost less.
     pub priority_sum: u64,
+    /// Victim pods that, each alone and after the plan, pass the filters on no other node than their own.
+    pub stranded_pods: usize,
+    /// The work that the victims lose.
+    pub lost_work: LostWork,
     /// Pods that are evicted.
     pub victim_pods: usize,
     /// Earliest start among the victims of the highest priority, in ns since the epoch; later is better, and `None`
@@ -23,14 +27,8 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Whether it costs no more than another plan up to the number of pods: what is left are tie-breaks. This much of a
-    /// cost only grows with more victims.
-    pub(crate) fn no_dearer_before_ties(&self, other: &Self) -> bool {
-        let main = |cost: &Self| (cost.budget_violations, cost.highest_priority, cost.priority_sum, cost.victim_pods);
-        main(self) <= main(other)
-    }
-
-    /// The criteria before the tie-breaks, which alone say that a plan is as cheap as this one.
+    /// The steps of the order that only depend on budgets and priorities, and only grow with more victims. What follows decides between
+    /// plans that are equal in these steps.
     pub fn bound(&self) -> CostBound {
         let Self { budget_violations, highest_priority, priority_sum, .. } = *self;
         CostBound { budget_violations, highest_priority, priority_sum }
@@ -41,10 +39,40 @@ impl Cost {
             self.budget_violations,
             self.highest_priority,
             self.priority_sum,
+            self.stranded_pods,
+            self.lost_work,
             self.victim_pods,
             Reverse(self.earliest_start.unwrap_or(i64::MAX)),
             self.victim_groups,
         )
+    }
+}
+
+/// Work that evictions lose: what the victims requested, times how long they ran. GPUs are compared first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LostWork {
+    /// GPUs × seconds since the start of their pods.
+    pub gpu_seconds: u64,
+    /// Thousandths of a CPU core × seconds since the start, of pods without a GPU.
+    pub millicore_seconds: u64,
+}
+
+impl LostWork {
+    /// The work of a pod with these requests, which started so many seconds ago.
+    pub(crate) fn of(gpus: i128, millicores: i128, seconds: u64) -> Self {
+        let times = |amount: i128| u64::try_from(amount.max(0)).unwrap_or(u64::MAX).saturating_mul(seconds);
+        match gpus {
+            0 => Self { gpu_seconds: 0, millicore_seconds: times(millicores) },
+            gpus => Self { gpu_seconds: times(gpus), millicore_seconds: 0 },
+        }
+    }
+
+    /// The sum of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            gpu_seconds: self.gpu_seconds.saturating_add(other.gpu_seconds),
+            millicore_seconds: self.millicore_seconds.saturating_add(other.millicore_seconds),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ mod step;
 mod terms;
 mod unknown;
 
-pub use cost::{Cost, CostBound, Criterion, offset_priority};
+pub use cost::{Cost, CostBound, Criterion, LostWork, offset_priority};
 pub use decision::Decision;
 pub use domain::Domain;
 pub use hopeless::{Hopeless, Nearest};

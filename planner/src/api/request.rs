@@ -101,6 +101,8 @@ pub struct Context {
     pub exempt: BTreeSet<SmolStr>,
     /// How to search.
     pub strategy: Strategy,
+    /// The time, in ns since the epoch, until which the work of victims counts; without it their work is not compared.
+    pub now: Option<i64>,
 }
 
 #[cfg(test)]

@@ -98,6 +98,8 @@ pub enum Help {
     /// Its policy is `Never`.
     #[default]
     NotAllowed,
+    /// `minCount` members are bound, and pods are evicted for no further one (`spec.preemptFor: MinCount`).
+    Optional,
     /// There is no workload of lower priority.
     NobodyBelow,
     /// There are workloads of lower priority, and none of them may be evicted now.
@@ -134,6 +136,11 @@ impl Shortfall {
 }
 
 impl Help {
+    /// When the preemptor may not preempt; `optional`: because it is needed for no gang.
+    pub(crate) fn without_preemption(optional: bool) -> Self {
+        if optional { Self::Optional } else { Self::NotAllowed }
+    }
+
     /// When there are no units to evict.
     pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
@@ -199,6 +206,10 @@ impl Shortfall {
         }
         match self.help {
             Help::NotAllowed => f.write_str(" preemptionPolicy Never: no pod is evicted for it."),
+            Help::Optional => f.write_str(
+                " minCount pods are bound: for further pods, which use free capacity only, no pod is evicted \
+                 (spec.preemptFor: MinCount).",
+            ),
             Help::NobodyBelow => write!(f, " No workload has a priority below {}.", self.priority),
             Help::NobodyMayGo => {
                 write!(

@@ -45,9 +45,13 @@ pub(super) struct Choice {
     pub(super) proven: bool,
 }
 
-/// The best node of all.
+/// Upper bound on the nodes that are compared by what their victims lose.
+const MOST_TIED: usize = 16;
+
+/// The best nodes of all.
 pub(super) struct Best {
-    pub(super) rank: Rank,
+    /// The best node, and the next ones whose choices have the same [bound](Cost::bound).
+    pub(super) ranks: Vec<Rank>,
     /// What every choice on any node costs at least.
     pub(super) least: CostBound,
 }
@@ -79,11 +83,16 @@ impl BestNode {
             least.map(|cost| order.insert((cost, rank)));
         }
         let mut best: Option<(Cost, Rank)> = None;
+        let (mut choices, mut more) = (Vec::new(), MOST_TIED - 1);
         // The lowest bound of a node where a cheaper choice than the one found may exist.
         let mut unsure: Option<Cost> = None;
         for (least, rank) in order.iter() {
-            if best.is_some_and(|best| best <= (*least, *rank)) {
-                break;
+            if let Some((cost, _)) = best.filter(|best| *best <= (*least, *rank)) {
+                let tied = least.bound() == cost.bound();
+                if !tied || looks == 0 || more == 0 {
+                    break;
+                }
+                more -= 1;
             }
             if looks == 0 {
                 unsure.get_or_insert(*least);
@@ -95,10 +104,15 @@ impl BestNode {
                 unsure.get_or_insert(*least);
             }
             let found = searched.choice.map(|choice| (choice.cost, *rank));
+            choices.extend(found);
             best = [best, found].into_iter().flatten().min();
         }
-        let (cost, rank) = best?;
-        Some(Best { rank, least: unsure.map_or(cost, |least| least.min(cost)).bound() })
+        let (cost, _) = best?;
+        choices.retain(|(other, _): &(Cost, Rank)| other.bound() == cost.bound());
+        choices.sort_unstable();
+        choices.truncate(MOST_TIED);
+        let ranks = choices.into_iter().map(|(_, rank)| rank).collect();
+        Some(Best { ranks, least: unsure.map_or(cost, |least| least.min(cost)).bound() })
     }
 }
 
@@ -168,6 +182,8 @@ pub(super) fn bound(
         victim_pods: least.pods,
         earliest_start: least.start.filter(|start| *start < i64::MAX),
         victim_groups: least.groups,
+        // What victims lose depends on other nodes and on the time.
+        ..Cost::default()
     })
 }
 

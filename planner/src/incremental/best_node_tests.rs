@@ -37,6 +37,7 @@ fn no_bound_of_a_node_is_above_the_cost_of_a_choice_there() {
                     victim_pods: pods,
                     earliest_start: start,
                     victim_groups: groups,
+                    ..Cost::default()
                 };
                 prop_assert!(bound.is_some_and(|bound| bound <= cost), "node {rank}: {cost:?} {bound:?}");
                 plans += 1;

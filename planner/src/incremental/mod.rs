@@ -15,8 +15,8 @@ mod violations;
 use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
-use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex, placements};
-use crate::search::{Found, Matrix, greedy_matrix, kep5710, least_cost};
+use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, UnitIndex, placements};
+use crate::search::{Found, Matrix, fill_rest, greedy_matrix, kep5710, least_cost};
 use best_node::{BestNode, Choice, Searched, bound};
 use capacities::Capacities;
 use giveway_crds::policy::PreemptionPolicy;
@@ -54,8 +54,10 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     {
         return None;
     }
-    let question =
-        Question { cluster, demand, context, assemble, nodes: &nodes, in_flight: &in_flight, example, class };
+    let leaving = in_flight.leaving(cluster, &nodes);
+    let elsewhere = &Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
+    let (nodes, in_flight) = (&nodes, &in_flight);
+    let question = Question { cluster, demand, context, assemble, nodes, in_flight, elsewhere, example, class };
     cluster.memory().with(|kept: &mut Kept| from_kept(kept, &question))
 }
 
@@ -67,6 +69,7 @@ struct Question<'d> {
     assemble: Assemble,
     nodes: &'d Nodes<'d>,
     in_flight: &'d InFlight,
+    elsewhere: &'d Elsewhere<'d>,
     /// One of the members.
     example: &'d Pod,
     class: &'d Arc<EquivalenceClass>,
@@ -128,7 +131,7 @@ impl Incremental<'_> {
     /// Returns the preemption problem on some of the nodes, without potential victims.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
         let room = of_amounts(self.question.cluster, nodes, self.question.in_flight);
-        Problem::new(
+        let problem = Problem::new(
             self.question.cluster,
             nodes,
             self.question.demand,
@@ -136,7 +139,8 @@ impl Incremental<'_> {
             self.question.in_flight,
             room,
             &self.effort,
-        )
+        );
+        Problem { elsewhere: Some(self.question.elsewhere), ..problem }
     }
 
     /// Returns the decision for members that fit after the pods that are leaving anyway have terminated.
@@ -162,7 +166,7 @@ impl Incremental<'_> {
     /// evicted whose budgets would be violated, it leaves the decision to the general algorithm.
     fn gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
-        let members = self.question.demand.members.len();
+        let members = self.question.demand.wanted;
         let most = usize::try_from(totals.most).unwrap_or(usize::MAX).min(members);
         let ceiling = totals.ceiling(&totals.gains, most as u64);
         let least = totals.ceiling(&totals.lawful_gains, most as u64);
@@ -192,7 +196,7 @@ impl Incremental<'_> {
             return None;
         }
         found.tell_outcome(Strategy::LeastCost);
-        Some((self.question.assemble)(&problem, room, found))
+        Some(self.with_the_rest(&problem, room, found))
     }
 
     /// Searches victims among the units that violate no budget if all of them are evicted, the most important first (step 6).
@@ -220,7 +224,16 @@ impl Incremental<'_> {
             Strategy::Kep5710 => first,
         };
         found.tell_outcome(self.question.context.strategy);
-        Some((self.question.assemble)(&problem, room, found))
+        Some(self.with_the_rest(&problem, room, found))
+    }
+
+    /// Returns the decision with further members on free capacity. Of those that exclude each other by anti-affinity, which is counted here,
+    /// none is added: they are placed when the others are bound.
+    fn with_the_rest(&self, problem: &Problem<'_>, room: Occupancy<'_>, mut found: Found) -> Decision {
+        if !self.capacities.apart {
+            found.placed = fill_rest(problem, &room, found.placed, &found.victims);
+        }
+        (self.question.assemble)(problem, room, found)
     }
 
     /// The nodes where members fit without the units up to a priority.
@@ -230,16 +243,18 @@ impl Incremental<'_> {
         Nodes::suitable(self.question.cluster, places)
     }
 
-    /// Decides for a single pod: searches the best node.
+    /// Decides for a single pod: searches the best node. What the victims lose depends on other nodes, so that it is not kept: it is counted
+    /// for the first of the nodes that are equal before.
     fn single(&mut self) -> Option<Decision> {
-        let &Question { cluster, demand, context, assemble, nodes, in_flight, .. } = self.question;
+        let question = self.question;
+        let &Question { cluster, context, assemble, nodes, in_flight, .. } = question;
         let at = usize::from(context.strategy == Strategy::Kep5710);
         let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;
         let best_nodes = best_nodes[at].get_or_insert_with(|| BestNode::new(nodes.len()));
         let search = |rank| {
             let effort = Effort::of_node();
             let before = effort.left();
-            let choice = on_one_node(cluster, demand, context, in_flight, &effort, rank, |_, _, choice, _| choice);
+            let choice = on_one_node(question, None, &effort, rank, |_, _, choice, _| choice);
             Searched { choice, looks: LOOKS_AT_A_NODE + before - effort.left() }
         };
         let best = best_nodes.best(
@@ -249,9 +264,16 @@ impl Incremental<'_> {
         );
         let best = best?;
         let candidates = self.capacities.totals.candidates;
-        let effort = Effort::of_node();
-        on_one_node(cluster, demand, context, in_flight, &effort, best.rank, |problem, found, choice, room| {
-            let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(best.rank).name, &choice.cost);
+        let elsewhere = Some(question.elsewhere);
+        let cost = |rank: &Rank| {
+            on_one_node(question, elsewhere, &Effort::of_node(), *rank, |_, _, choice, _| (choice.cost, *rank))
+        };
+        let rank = match best.ranks.as_slice() {
+            [only] => *only,
+            several => several.iter().filter_map(cost).min()?.1,
+        };
+        on_one_node(question, elsewhere, &Effort::of_node(), rank, |problem, found, choice, room| {
+            let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(rank).name, &choice.cost);
             let mut found = Found { trace, least: best.least, ..found };
             found.tell_outcome(context.strategy);
             assemble(problem, room, found)
@@ -268,19 +290,19 @@ fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlig
 /// Looks that choosing the victims on one node takes, in addition to its searches.
 const LOOKS_AT_A_NODE: usize = 200;
 
-/// Returns what a strategy chooses on one node; `None` if there is no choice.
+/// Returns what a strategy chooses on one node; `None` if there is no choice. Without `elsewhere`, the choice depends on the node alone.
 fn on_one_node<T>(
-    cluster: &Cluster,
-    demand: &Demand,
-    context: &Context,
-    in_flight: &InFlight,
+    question: &Question<'_>,
+    elsewhere: Option<&Elsewhere<'_>>,
     effort: &Effort,
     rank: Rank,
     then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
 ) -> Option<T> {
+    let &Question { cluster, demand, context, in_flight, .. } = question;
     let nodes = Nodes::suitable(cluster, vec![rank]);
-    let mut problem =
-        Problem::new(cluster, &nodes, demand, context, in_flight, of_amounts(cluster, &nodes, in_flight), effort);
+    let room = of_amounts(cluster, &nodes, in_flight);
+    let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, room, effort);
+    problem.elsewhere = elsewhere;
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
     let first = kep5710::search(&problem, &room);

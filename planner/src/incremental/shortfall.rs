@@ -26,7 +26,7 @@ impl Incremental<'_> {
         let mut refusals: Vec<_> = totals.refusals.iter().map(|(refusal, nodes)| (*nodes, refusal.clone())).collect();
         refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let help = if never {
-            Help::NotAllowed
+            Help::without_preemption(demand.optional)
         } else if totals.movable > 0 {
             Help::NotEnough(usize::try_from(totals.most).unwrap_or(usize::MAX).min(demand.need))
         } else {

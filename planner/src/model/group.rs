@@ -7,7 +7,7 @@ use giveway_crds::PodGroup;
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::lending;
 use giveway_crds::native::{self, NativeGroup};
-use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use giveway_crds::policy::{DisruptionMode, PreemptFor, PreemptionPolicy};
 use giveway_crds::priority::Classes;
 use smol_str::SmolStr;
 
@@ -26,6 +26,8 @@ pub struct Group {
     pub topology: Option<SmolStr>,
     /// What is evicted together.
     pub mode: DisruptionMode,
+    /// For how many members of a gang other pods are evicted.
+    pub preempt_for: PreemptFor,
     /// Its priority. Meaningless while [`Group::class_problem`] is set: the pods' own priorities count then.
     pub priority: i32,
     /// Whether it may preempt.
@@ -83,6 +85,7 @@ impl Group {
             min_count: policy.min_count(),
             topology: spec.topology_key().map(SmolStr::new),
             mode: spec.disruption_mode,
+            preempt_for: spec.preempt_for(),
             priority: 0,
             policy: PreemptionPolicy::Never,
             class_name: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
@@ -118,6 +121,7 @@ impl Group {
             min_count: None,
             topology: None,
             mode: group.mode(),
+            preempt_for: PreemptFor::default(),
             priority: 0,
             policy: PreemptionPolicy::Never,
             class_name: group.class_name().map(str::to_owned),

@@ -49,6 +49,7 @@ pub(crate) use cluster::Free;
 pub(crate) use constraints::{Constraints, Exclusive, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::CacheSlot;
+pub(crate) use resources::CPU;
 pub(crate) use selector::Selector;
 pub(crate) use unit::{Given, GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
 

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Number of a resource name; see [`super::Cluster::resource_name`].
 pub type ResourceId = u16;
 
+/// Number of `cpu`, whose amounts are thousandths of a core.
+pub(crate) const CPU: ResourceId = 0;
+
 /// Number of all resources that no node offers, whatever their names: their capacity is zero.
 pub(crate) const UNOFFERED: ResourceId = 4;
 

@@ -1,13 +1,22 @@
 //! The cost of evicting units of a problem.
 
-use crate::api::Cost;
-use crate::model::UnitKind;
+use crate::api::{Cost, LostWork};
+use crate::filters::Rank;
+use crate::model::{CPU, PodIndex, UnitKind};
 use crate::problem::Problem;
+use crate::problem::elsewhere::AfterPlan;
 use crate::problem::potential_victims::{UnitIndex, weight};
 
+const NANOSECONDS: u64 = 1_000_000_000;
+
 impl Cost {
-    /// The cost of evicting these units.
-    pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
+    /// The cost of evicting these units for these members.
+    pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Self {
+        Self::of_evictions(problem, victims).with_losses(problem, victims, placed)
+    }
+
+    /// The same without what the victims lose.
+    pub(crate) fn of_evictions(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
         let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
     }
@@ -24,6 +33,55 @@ impl Cost {
             victim_pods: units().map(|unit| unit.pods.len()).sum(),
             earliest_start: most_important.filter_map(|unit| unit.started).min(),
             victim_groups: units().filter(|unit| unit.kind == UnitKind::PodGroup).count(),
+            ..Self::default()
         }
+    }
+
+    /// Returns the cost with what the victims lose.
+    pub(crate) fn with_losses(self, problem: &Problem<'_>, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Self {
+        let Some(after) = problem.after(victims, placed) else { return self };
+        Self {
+            stranded_pods: problem.elsewhere.map_or(0, |elsewhere| elsewhere.stranded(&after)),
+            lost_work: problem.lost_work(victims),
+            ..self
+        }
+    }
+
+    /// Returns the cost if it is below the best one. What the victims lose is only counted for plans that are equal before.
+    pub(crate) fn below(
+        problem: &Problem<'_>,
+        victims: &[UnitIndex],
+        placed: &[(PodIndex, Rank)],
+        best: Option<&Self>,
+    ) -> Option<Self> {
+        let cost = Self::of_evictions(problem, victims);
+        if best.is_some_and(|best| best.bound() < cost.bound()) {
+            return None;
+        }
+        let cost = cost.with_losses(problem, victims, placed);
+        best.is_none_or(|best| cost < *best).then_some(cost)
+    }
+}
+
+impl<'a> Problem<'a> {
+    /// Returns the nodes after a plan, if it is known where victims fit instead.
+    pub(crate) fn after(&self, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Option<AfterPlan<'a>> {
+        let pods = victims.iter().flat_map(|unit| self.potential.units[*unit].pods.iter().copied());
+        let placed = placed.iter().map(|(pod, rank)| (*pod, self.nodes.place(*rank)));
+        Some(self.elsewhere?.after(pods.collect(), placed.collect()))
+    }
+
+    /// Returns the work that the eviction of these units loses.
+    pub(crate) fn lost_work(&self, victims: &[UnitIndex]) -> LostWork {
+        let Some(now) = self.context.now else { return LostWork::default() };
+        let pods = victims.iter().flat_map(|unit| self.potential.units[*unit].pods.iter());
+        let work = |index: &PodIndex| {
+            let pod = self.cluster.pod_at(*index)?;
+            // A pod that is not known to have started counts as started just now.
+            let seconds = u64::try_from(now.saturating_sub(pod.start_time?)).unwrap_or(0) / NANOSECONDS;
+            let gpus = pod.requests.iter().filter(|(id, _)| self.cluster.is_gpu(*id)).map(|(_, amount)| amount).sum();
+            Some(LostWork::of(gpus, pod.requests.get(CPU), seconds))
+        };
+        pods.filter_map(work).fold(LostWork::default(), LostWork::plus)
     }
 }

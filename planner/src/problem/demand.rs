@@ -1,10 +1,10 @@
 //! Demand of a preemptor: the pending members, how many of them must fit together, and their equivalence classes.
 
 use super::effort::Effort;
-use crate::api::{Context, Decision, Preemptor, Refusal};
+use crate::api::{Context, Decision, Preemptor, Refusal, Strategy};
 use crate::filters::{Nodes, Occupancy, unsuitable};
 use crate::model::{Cluster, Group, Pod, PodIndex};
-use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::policy::{PreemptFor, PreemptionPolicy};
 use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,10 @@ pub(crate) struct Demand {
     pub(crate) members: Vec<PodIndex>,
     /// How many of them must fit together.
     pub(crate) need: usize,
+    /// For how many of them units are evicted; the others use free capacity only. Not below `need`.
+    pub(crate) wanted: usize,
+    /// True if `minCount` members are bound and units are evicted for no further one.
+    pub(crate) optional: bool,
     /// Whether the preemptor is one pod, so that each node is a domain of its own.
     pub(crate) single: bool,
     /// The topology domains, in one of which all members must be placed; `None` without a topology constraint.
@@ -88,11 +92,17 @@ impl Demand {
             return Err(Decision::WaitingForPods { live: bound + waiting.len(), min_count, finished, below });
         }
         let lowest = waiting.iter().map(|pod| cluster.row(*pod).priority).min().ok_or(Decision::Nothing)?;
+        let missing = group.min_count.map(|min_count| min_count.saturating_sub(bound + finished));
+        let limited = group.preempt_for == PreemptFor::MinCount && context.strategy == Strategy::LeastCost;
+        let limit = missing.filter(|_| limited);
+        let optional = limit == Some(0);
         Ok(Self {
             priority: group.known_priority().unwrap_or(lowest),
-            policy: group.policy,
+            policy: if optional { PreemptionPolicy::Never } else { group.policy },
+            need: missing.map_or(1, |missing| missing.max(1)),
+            wanted: limit.map_or(waiting.len(), |missing| missing.max(1)),
+            optional: optional && group.policy != PreemptionPolicy::Never,
             members: waiting,
-            need: group.min_count.map_or(1, |min_count| min_count.saturating_sub(bound + finished).max(1)),
             single: false,
             domains: Domains::of(cluster, group, context),
         })
@@ -107,6 +117,8 @@ impl Demand {
             policy: cluster.effective_policy(pod),
             members: cluster.pod_index(&pod.key).into_iter().collect(),
             need: 1,
+            wanted: 1,
+            optional: false,
             single: true,
             domains: None,
         })

@@ -19,7 +19,7 @@ const PLAIN: usize = 5_000_000;
 const WORDS: usize = 150_000;
 /// Looks that the search for one critical add-on may use.
 const RESCUE: usize = 120_000;
-/// Looks that the check which pods fit on other nodes may use. Beyond them no pod is taken to fit elsewhere, which affects ties only.
+/// Looks that the check which pods fit on other nodes may use. Beyond them no pod is taken to fit elsewhere, which affects later steps of the order only.
 const ELSEWHERE: usize = 60_000;
 /// Looks that the exact search on one node may use, so that other nodes are searched, too.
 pub(crate) const ON_ONE_NODE: usize = 20_000;

@@ -4,6 +4,7 @@ mod budgets;
 mod cost;
 mod demand;
 mod effort;
+mod elsewhere;
 pub(crate) mod importance;
 mod in_flight;
 mod placements;
@@ -13,6 +14,7 @@ mod reserved;
 pub(crate) use budgets::{Budgets, Tally};
 pub(crate) use demand::{Demand, MemberClass};
 pub(crate) use effort::{Effort, ON_ONE_NODE};
+pub(crate) use elsewhere::Elsewhere;
 pub(crate) use in_flight::{Difference, InFlight};
 pub(crate) use placements::placements;
 pub(crate) use potential_victims::{PotentialVictims, UnitIndex, ranks, weight};
@@ -42,6 +44,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) vacating: Vec<bool>,
     /// The remaining effort of the decision.
     pub(crate) effort: Effort,
+    /// Where victims fit instead; without it, costs are compared without what the victims lose.
+    pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
 impl<'a> Problem<'a> {
@@ -72,6 +76,7 @@ impl<'a> Problem<'a> {
             leaving,
             vacating,
             effort: effort.clone(),
+            elsewhere: None,
         }
     }
 

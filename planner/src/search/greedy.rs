@@ -7,6 +7,7 @@
 
 use super::reprieve;
 use super::victim_sets::{Price, VictimSet, VictimSets};
+use crate::api::Cost;
 use crate::filters::{Mood, Objector, Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, ranks};
@@ -24,20 +25,59 @@ pub(crate) struct Layout<'a> {
     pub(crate) room: Occupancy<'a>,
 }
 
-/// Places as many members as it can in `room`, evicting only available units. Larger members are placed first; if some do not fit, the
-/// placement of smaller ones first is tried as well.
+/// Places as many members as units may be evicted for in `room`, evicting only available units. Larger members are placed first; if some do
+/// not fit, or not all members are wanted, the placement of smaller ones first is tried as well.
 pub(crate) fn place<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
-    let large_first = Search::run(problem, room.clone(), available, problem.classes.iter());
-    if large_first.placed.len() == problem.demand.members.len() || problem.classes.len() < 2 {
-        return large_first;
-    }
-    let small_first = Search::run(problem, room.clone(), available, problem.classes.iter().rev());
-    if small_first.placed.len() > large_first.placed.len() { small_first } else { large_first }
+    place_up_to(problem, room, available, problem.demand.wanted)
 }
 
 /// Places as many members as it can on free capacity.
 pub(crate) fn fill<'a>(problem: &Problem<'a>, room: &Occupancy<'a>) -> Layout<'a> {
-    place(problem, room, &vec![false; problem.potential.units.len()])
+    fill_up_to(problem, room, problem.demand.members.len())
+}
+
+/// The same for at most `most` members.
+pub(crate) fn fill_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, most: usize) -> Layout<'a> {
+    place_up_to(problem, room, &vec![false; problem.potential.units.len()], most)
+}
+
+fn place_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool], most: usize) -> Layout<'a> {
+    let nothing = || Layout::new(room.clone());
+    let large_first = Search::run(problem, nothing(), available, most, problem.classes.iter());
+    let limited = most < problem.demand.members.len();
+    let enough = large_first.placed.len() >= most && (large_first.doomed.is_empty() || !limited);
+    if enough || problem.classes.len() < 2 {
+        return large_first;
+    }
+    // Where some members are placed without evictions, which ones are placed decides how many units are evicted.
+    let small_first = Search::run(problem, nothing(), available, most, problem.classes.iter().rev());
+    let rank = |layout: &Layout<'_>| {
+        (Reverse(layout.placed.len()), if limited { Some(Cost::of_evictions(problem, &layout.doomed)) } else { None })
+    };
+    if rank(&small_first) < rank(&large_first) { small_first } else { large_first }
+}
+
+/// Places further members on free capacity, beside those that are placed and without these victims.
+pub(crate) fn fill_rest(
+    problem: &Problem<'_>,
+    room: &Occupancy<'_>,
+    placed: Vec<(PodIndex, Rank)>,
+    victims: &[UnitIndex],
+) -> Vec<(PodIndex, Rank)> {
+    let most = problem.demand.members.len();
+    if placed.len() >= most {
+        return placed;
+    }
+    let mut layout = Layout { placed, ..Layout::new(room.clone()) };
+    victims.iter().for_each(|unit| layout.room.take(&problem.potential.units[*unit].pods));
+    layout.placed.iter().for_each(|(pod, rank)| layout.room.add(*pod, *rank));
+    Search::run(problem, layout, &vec![false; problem.potential.units.len()], most, problem.classes.iter()).placed
+}
+
+impl<'a> Layout<'a> {
+    fn new(room: Occupancy<'a>) -> Self {
+        Self { placed: Vec::new(), doomed: Vec::new(), room }
+    }
 }
 
 struct Search<'p, 'a> {
@@ -46,19 +86,22 @@ struct Search<'p, 'a> {
     /// True if at least one unit is available as a victim.
     anybody: bool,
     tally: Tally,
+    /// How many members are placed at most.
+    most: usize,
     layout: Layout<'a>,
 }
 
 impl<'p, 'a> Search<'p, 'a> {
+    /// Places members until `most` are placed.
     fn run(
         problem: &'p Problem<'a>,
-        room: Occupancy<'a>,
+        layout: Layout<'a>,
         available: &[bool],
+        most: usize,
         classes: impl Iterator<Item = &'p MemberClass>,
     ) -> Layout<'a> {
-        let layout = Layout { placed: Vec::new(), doomed: Vec::new(), room };
         let (anybody, tally) = (available.contains(&true), problem.budgets.tally());
-        let mut search = Self { problem, available: available.to_vec(), anybody, tally, layout };
+        let mut search = Self { problem, available: available.to_vec(), anybody, tally, most, layout };
         for class in classes {
             search.place_class(class);
         }
@@ -66,14 +109,19 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 
     fn place_class(&mut self, class: &'p MemberClass) {
-        let Some(&example) = class.members.first().filter(|_| !self.problem.effort.spent()) else { return };
+        let placed: BTreeSet<PodIndex> = self.layout.placed.iter().map(|(pod, _)| *pod).collect();
+        let left = self.most.saturating_sub(placed.len());
+        let waiting = class.members.iter().filter(|member| !placed.contains(member)).take(left);
+        let mut waiting = waiting.collect::<Vec<_>>().into_iter();
+        let Some(&example) = class.members.first().filter(|_| waiting.len() > 0 && !self.problem.effort.spent()) else {
+            return;
+        };
         let mut front = Front::new(&self.layout.room, self.problem.nodes.len());
         for rank in 0..self.problem.nodes.len() {
             if class.unsuitable[rank].is_none() {
-                self.refresh(&mut front, class, rank, class.members.len());
+                self.refresh(&mut front, class, rank, waiting.len());
             }
         }
-        let mut waiting = class.members.iter();
         while let Some(member) = waiting.next() {
             let remaining = waiting.len() + 1;
             front.reopen(&self.layout.room);

@@ -82,7 +82,7 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
 
 impl Gang<'_, '_> {
     fn remaining(&self) -> usize {
-        self.problem.demand.members.len() - self.placed.len()
+        self.problem.demand.wanted - self.placed.len()
     }
 
     fn place(&mut self) {
@@ -258,7 +258,7 @@ impl Gang<'_, '_> {
 
     fn costed(&self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
         let victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.matrix.units[unit].number).collect();
-        let cost = Cost::of(self.problem, &victims);
+        let cost = Cost::of(self.problem, &victims, &self.placed);
         (victims, cost)
     }
 

@@ -8,7 +8,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Demand, Problem, UnitIndex};
 use crate::search::found::Found;
-use crate::search::greedy::{Layout, fill, place};
+use crate::search::greedy::{Layout, fill_up_to, place};
 use crate::search::near::Near;
 use crate::search::reprieve::{reprieve, reprieve_by};
 use giveway_crds::wording::{agree, counted, part_of};
@@ -38,8 +38,8 @@ fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
             keep_guarantees(problem, potential, |units| victims_on(problem, &mut room, member, rank, units, &pods));
         let Some(victims) = victims else { continue };
         candidates += 1;
-        let cost = Cost::of(problem, &victims);
-        if best.as_ref().is_none_or(|(best, ..)| cost < *best) {
+        let known = best.as_ref().map(|(cost, ..)| cost);
+        if let Some(cost) = Cost::below(problem, &victims, &[(member, rank)], known) {
             best = Some((cost, rank, victims));
         }
     }
@@ -113,9 +113,12 @@ pub(crate) fn finish(
 
 /// Returns how many members can be placed at most, as a sentence.
 pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
+    let wanted = match demand.wanted {
+        wanted if wanted < demand.members.len() => format!("the {} of minCount", counted(wanted, "member", "members")),
+        all => counted(all, "member", "members"),
+    };
     format!(
-        "{most} of {} would fit without {} of a priority below {}; {} needed.",
-        counted(demand.members.len(), "member", "members"),
+        "{most} of {wanted} would fit without {} of a priority below {}; {} needed.",
         counted(units, "unit", "units"),
         demand.priority,
         counted(demand.need, "is", "are")
@@ -166,7 +169,7 @@ fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Opt
     let [class] = problem.classes.as_slice() else { return None };
     let member = *class.members.first()?;
     let pod = problem.cluster.pod_at(member).filter(|_| room.counts_only(member))?;
-    let (most, mut sum) = (class.members.len(), 0);
+    let (most, mut sum) = (problem.demand.wanted, 0);
     let mut goes = vec![false; problem.cluster.pod_bound()];
     let units = problem.potential.units.iter().zip(available).filter(|(_, available)| **available);
     units.flat_map(|(unit, _)| &unit.pods).for_each(|pod| goes[*pod as usize] = true);
@@ -185,7 +188,7 @@ fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]
     let mut room = room.clone();
     let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();
     units.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
-    Layout { doomed: units, ..fill(problem, &room) }
+    Layout { doomed: units, ..fill_up_to(problem, &room, problem.demand.wanted) }
 }
 
 /// Step 6: keeps the units whose eviction would violate a budget, as far as enough members fit. Returns the units that remain
@@ -289,7 +292,7 @@ fn best_victims(
         placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
         room.holds(&placed, |_| true).then(|| reprieve(problem, &mut room, &placed, units))
     });
-    let costed = [all, few].into_iter().flatten().map(|victims| (Cost::of(problem, &victims), victims));
+    let costed = [all, few].into_iter().flatten().map(|victims| (Cost::of(problem, &victims, &placed), victims));
     costed.min_by(|a, b| a.0.cmp(&b.0)).map(|(cost, victims)| (victims, cost))
 }
 

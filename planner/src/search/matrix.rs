@@ -169,7 +169,7 @@ impl Matrix {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
 
-    /// Places the members on free capacity: nodes without leaving pods first, then the tightest. Returns the placements, and the number of
+    /// Places up to `goal` members on free capacity: nodes without leaving pods first, then the tightest. Returns the placements, and the number of
     /// members on every node.
     pub(crate) fn fill(&self, problem: &Problem<'_>) -> (Vec<(PodIndex, Rank)>, Vec<usize>) {
         let open = (0..self.slots.len()).filter(|node| self.slots[*node] > 0);
@@ -178,7 +178,8 @@ impl Matrix {
         open.sort_unstable();
         let (mut placed, mut used) = (Vec::new(), vec![0; self.slots.len()]);
         for (_, slots, node) in open {
-            let next = problem.demand.members[placed.len()..].iter().take(slots);
+            let next =
+                problem.demand.members[placed.len()..].iter().take(slots.min(self.goal.saturating_sub(placed.len())));
             used[node] = next.len();
             placed.extend(next.map(|member| (*member, self.ranks[node])));
         }

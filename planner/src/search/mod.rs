@@ -17,6 +17,6 @@ pub(crate) mod victim_sets;
 
 pub(crate) use first_fit::{count_kinds, first_fit};
 pub(crate) use found::Found;
-pub(crate) use greedy::{Layout, fill};
+pub(crate) use greedy::{Layout, fill, fill_rest};
 pub(crate) use matrix::Matrix;
 pub(crate) use packing::{greedy_is_exact, try_everything};

@@ -4,7 +4,7 @@
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem};
-use crate::search::greedy::fill;
+use crate::search::greedy::fill_up_to;
 /// Up to this product of members and nodes an input is small; and the upper bound on the placements that are tried.
 const FEW: usize = 32;
 const TRIES: usize = 1_500;
@@ -14,7 +14,7 @@ type Placed = Vec<(PodIndex, Rank)>;
 
 /// Places at least `goal` members. `None` if no placement was found.
 pub(super) fn pack(problem: &Problem<'_>, room: &Occupancy<'_>, goal: usize) -> Option<Placed> {
-    let layout = fill(problem, room);
+    let layout = fill_up_to(problem, room, goal);
     if layout.placed.len() >= goal { Some(layout.placed) } else { try_everything(problem, room, goal) }
 }
 

@@ -234,13 +234,14 @@ fn hundreds_of_members_of_any_sizes_fit_an_empty_cluster_of_thousands_of_nodes()
 
 /// Nodes that are full of one pod each, the first four of priority 2 and the others of 4; ten members of priority 10, of which four are
 /// needed, alike or of two sizes.
-fn more_than_needed(nodes: usize, alike: bool, rack: Option<usize>) -> Cluster {
+fn more_than_needed(nodes: usize, alike: bool, rack: Option<usize>, for_all: bool) -> Cluster {
     let mut all: Vec<Built> = (0..nodes)
         .map(|number| node(&name(number), 2).label("rack", &format!("r{}", number / rack.unwrap_or(nodes))))
         .collect();
     let low = |number: usize| pod(&format!("low-{number}")).priority(if number < 4 { 2 } else { 4 }).asks("cpu", "2");
     all.extend((0..nodes).map(|number| low(number).on(&name(number))));
     let group = gang("g", 10, 4);
+    let group = if for_all { group.for_all() } else { group };
     all.push(match rack {
         Some(_) => group.set("/spec/schedulingConstraints", json!({"topology": [{"key": "rack"}]})),
         None => group,
@@ -250,18 +251,28 @@ fn more_than_needed(nodes: usize, alike: bool, rack: Option<usize>) -> Cluster {
     cluster(&all)
 }
 
-/// Design, section 4, step 4: the most members that can be placed, and not only as many as are needed.
+const MORE_THAN_NEEDED: [(usize, bool, Option<usize>); 5] =
+    [(60, false, None), (100, false, None), (100, true, None), (100, true, Some(50)), (200, true, Some(100))];
+
+/// Design, section 4, step 4: with `preemptFor: AllMembers` the most members that can be placed, and not only as many as are needed.
 #[test]
 fn as_many_members_are_placed_as_fit_on_any_number_of_nodes() {
     for strategy in Strategy::ALL {
         let context = Context { strategy, ..Context::default() };
-        for (nodes, alike, rack) in
-            [(60, false, None), (100, false, None), (100, true, None), (100, true, Some(50)), (200, true, Some(100))]
-        {
-            let plan = planned(plan(&more_than_needed(nodes, alike, rack), &for_group("g"), &context));
+        for (nodes, alike, rack) in MORE_THAN_NEEDED {
+            let plan = planned(plan(&more_than_needed(nodes, alike, rack, true), &for_group("g"), &context));
             let found = (plan.placements.len(), plan.cost.victim_pods);
             assert_eq!(found, (10, 10), "{strategy:?}, {nodes} nodes, alike: {alike}, racks of {rack:?}");
         }
+    }
+}
+
+#[test]
+fn by_default_units_are_evicted_for_as_many_as_are_needed_on_any_number_of_nodes() {
+    for (nodes, alike, rack) in MORE_THAN_NEEDED {
+        let plan = planned(decide(&more_than_needed(nodes, alike, rack, false), &for_group("g")));
+        let found = (plan.placements.len(), plan.cost.victim_pods, plan.cost.highest_priority);
+        assert_eq!(found, (4, 4, Some(2)), "{nodes} nodes, alike: {alike}, racks of {rack:?}");
     }
 }
 

@@ -163,7 +163,8 @@ fn compare(rounds: usize, seed: u64, worlds: &impl Strategy<Value = World>) -> F
         assert!(world.guarantees_hold(&victims.iter().collect::<Vec<_>>()), "{world:?}");
         let count = plan.placements.len();
         assert!(count >= need && world.fits(&victims, count), "{world:?}");
-        let reach = world.members.len();
+        let count = count.min(world.wanted());
+        let reach = world.wanted();
         let most = (count + 1..=reach).rev().find(|more| choices.iter().any(|victims| world.fits(victims, *more)));
         // Of domains the cheaper one is chosen, and not the one where more members fit.
         fewer += usize::from(most.is_some() && world.around != Around::Domain);

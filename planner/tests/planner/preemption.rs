@@ -119,9 +119,14 @@ fn either_the_whole_gang_fits_or_no_pod_is_evicted() {
 }
 
 #[test]
-fn as_many_members_as_possible_are_placed_when_evictions_are_needed_anyway() {
-    let mut all =
-        vec![node("a", 3), gang("g", 10, 2), pod("x").on("a"), pod("y").on("a"), pod("z").priority(99).on("a")];
+fn for_all_members_as_many_as_possible_are_placed_when_evictions_are_needed_anyway() {
+    let mut all = vec![
+        node("a", 3),
+        gang("g", 10, 2).for_all(),
+        pod("x").on("a"),
+        pod("y").on("a"),
+        pod("z").priority(99).on("a"),
+    ];
     all.extend((0..3).map(|i| pod(&format!("g-{i}")).group("g")));
     let plan = planned(decide(&cluster(&all), &for_group("g")));
     assert_eq!(plan.placements.len(), 2);

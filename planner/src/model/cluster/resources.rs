@@ -21,6 +21,12 @@ impl Cluster {
         named.filter(|(id, _)| *id != UNOFFERED)
     }
 
+    /// Returns true for a resource that stands for GPUs or parts of them: an extended resource with `gpu` in its name, or NVIDIA's MIG.
+    pub(crate) fn is_gpu(&self, id: ResourceId) -> bool {
+        let name = self.resource_name(id);
+        name.contains('/') && (name.contains("gpu") || name.starts_with("nvidia.com/mig-"))
+    }
+
     /// Returns the name of a resource number in the requests of a pod; for `UNOFFERED`, the first such name that the pod requests.
     pub(crate) fn resource_name_for<'a>(&'a self, pod: &'a Pod, id: ResourceId) -> &'a str {
         let unoffered = if id == UNOFFERED { pod.requests.unoffered().next() } else { None };

@@ -2,7 +2,13 @@
 //! sufficient, are skipped.
 
 use crate::api::Cost;
+use crate::filters::Rank;
+use crate::model::PodIndex;
 use crate::problem::{Problem, Tally, UnitIndex};
+
+/// Upper bound on the choices that are compared by what the victims lose, because they are equal before.
+const MOST_TIES: usize = 512;
+
 /// Free capacity while units are evicted and put back, and whether it is enough for the members.
 pub(super) trait Ground {
     /// Removes a unit.
@@ -11,6 +17,8 @@ pub(super) trait Ground {
     fn put(&mut self, unit: UnitIndex);
     /// Returns true if the wanted number of members fits.
     fn enough(&mut self) -> bool;
+    /// Returns the placement of the wanted number of members.
+    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)>;
 }
 
 /// A search over all subsets.
@@ -19,6 +27,8 @@ pub(super) struct Exact<'p, 'a> {
     best: Option<Vec<UnitIndex>>,
     cost: Option<Cost>,
     checks: usize,
+    /// Remaining number of choices that are compared although they are equal before ties.
+    ties: usize,
     chosen: Vec<UnitIndex>,
     /// True if further evictions never reduce how many members fit. With inter-pod constraints they can.
     monotone: bool,
@@ -32,7 +42,7 @@ impl<'p, 'a> Exact<'p, 'a> {
 
     /// Creates a search for the cheapest choice, whatever it costs.
     pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
-        Self { problem, best: None, cost: None, checks, chosen: Vec::new(), monotone: true }
+        Self { problem, best: None, cost: None, checks, ties: MOST_TIES, chosen: Vec::new(), monotone: true }
     }
 
     /// Returns the cheapest victims found; `None` if none are cheaper than the known cost.
@@ -81,22 +91,35 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.chosen.push(*unit);
         let violations = self.problem.budgets.violations_of(&tally);
         let cost = violations.map_or_else(
-            || Cost::of(self.problem, &self.chosen),
+            || Cost::of_evictions(self.problem, &self.chosen),
             |violations| Cost::with(self.problem, &self.chosen, violations),
         );
-        if self.cost.as_ref().is_none_or(|best| cost.no_dearer_before_ties(best)) {
+        if self.cost.as_ref().is_none_or(|best| cost.bound() <= best.bound()) {
             least.take(*unit);
             if self.ask(least) {
-                if self.cost.as_ref().is_none_or(|best| cost < *best) {
-                    self.best = Some(self.chosen.clone());
-                    self.cost = Some(cost);
-                }
+                self.compare(least, cost);
             } else {
                 self.decide(least, most, rest, &tally);
             }
             least.put(*unit);
         }
         self.chosen.pop();
+    }
+
+    /// Notes the chosen units if they cost less than the best ones; `cost` is without what they lose.
+    fn compare<G: Ground>(&mut self, ground: &mut G, mut cost: Cost) {
+        let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
+        if ties && self.ties == 0 {
+            return;
+        }
+        self.ties -= usize::from(ties);
+        if self.problem.elsewhere.is_some() {
+            cost = cost.with_losses(self.problem, &self.chosen, &ground.placement(self.problem));
+        }
+        if self.cost.as_ref().is_none_or(|best| cost < *best) {
+            self.best = Some(self.chosen.clone());
+            self.cost = Some(cost);
+        }
     }
 
     fn ask<G: Ground>(&mut self, ground: &mut G) -> bool {

@@ -27,7 +27,7 @@ pub(super) fn complete(
     let placed = packing::pack(problem, &room, goal)?;
     placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
     let victims = reprieve(problem, &mut room, &placed, victims);
-    Some(Candidate { cost: Cost::of(problem, &victims), placed, victims })
+    Some(Candidate { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
 /// The same by amounts, for units of `matrix`, of which none is removed.
@@ -52,7 +52,7 @@ pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victim
     victims.iter().for_each(|unit| matrix.flip(*unit));
     let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| matrix.units[unit].number).collect();
     victims.sort_by(|a, b| problem.potential.compare(*a, *b));
-    enough.then(|| Candidate { cost: Cost::of(problem, &victims), placed, victims })
+    enough.then(|| Candidate { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
 /// An occupancy from which units are removed and to which they are put back.
@@ -80,6 +80,10 @@ impl Ground for OccupancyGround<'_, '_> {
     fn enough(&mut self) -> bool {
         packing::pack(self.problem, &self.room, self.goal).is_some()
     }
+
+    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
+        packing::pack(problem, &self.room, self.goal).unwrap_or_default()
+    }
 }
 
 /// The same for one pod on one node.
@@ -102,6 +106,10 @@ impl Ground for NodeGround<'_, '_> {
     fn enough(&mut self) -> bool {
         self.room.refuse(self.member, self.rank).is_none()
     }
+
+    fn placement(&mut self, _: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
+        vec![(self.member, self.rank)]
+    }
 }
 
 impl Ground for Matrix {
@@ -119,5 +127,9 @@ impl Ground for Matrix {
 
     fn enough(&mut self) -> bool {
         self.total >= self.goal
+    }
+
+    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
+        self.fill(problem).0
     }
 }

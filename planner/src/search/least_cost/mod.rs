@@ -4,7 +4,8 @@
 //! members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by removing part of a plan and completing it
 //! again ([`ruin_and_recreate`] for members of one class without inter-pod constraints, [`restarts`] otherwise), unless a
 //! lower bound proves that no plan is cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and random choices
-//! come from a fixed sequence of numbers: the same cluster gives the same plan.
+//! come from a fixed sequence of numbers: the same cluster gives the same plan. Of victims of one priority, those are exchanged at the end that
+//! lose more than others on their nodes ([`ties`]).
 
 mod branch_and_bound;
 mod chance;
@@ -15,6 +16,7 @@ mod lower_bound_tests;
 mod one_pod;
 mod restarts;
 mod ruin_and_recreate;
+mod ties;
 mod under;
 
 use crate::api::{Cost, CostBound};
@@ -73,6 +75,7 @@ pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found,
     } else {
         improve_room(problem, room, &mut best, goal)
     };
+    ties::settle(problem, room, &mut best);
     found(best, first.trace, &first.cost, least)
 }
 
@@ -151,7 +154,7 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     if units.len() > VERY_FEW_UNITS || !packing::small(problem) {
         return None;
     }
-    for goal in (problem.demand.need..=problem.demand.members.len()).rev() {
+    for goal in (problem.demand.need..=problem.demand.wanted).rev() {
         let mut exact = Exact::unbounded(problem, DEAR_CHECKS);
         let (mut least, mut most) =
             (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));

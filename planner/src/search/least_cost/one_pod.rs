@@ -10,6 +10,7 @@ use crate::problem::{Problem, UnitIndex, weight};
 use crate::search::domains::fractional;
 use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
+use crate::search::least_cost::ties::settle;
 use crate::search::near::Near;
 use crate::search::reprieve::reprieve;
 /// Up to this number of units on a node all their subsets are searched, and at most this number of subsets on all nodes.
@@ -57,12 +58,13 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         cleared.add(member, rank);
         let placed = vec![(member, rank)];
         let victims = reprieve(problem, &mut cleared, &placed, &victims);
-        let cost = Cost::of(problem, &victims);
-        if best.as_ref().is_none_or(|best| cost < best.cost) {
+        let known = best.as_ref().map(|best| &best.cost);
+        if let Some(cost) = Cost::below(problem, &victims, &placed, known) {
             best = Some(Candidate { placed, victims, cost });
         }
     }
-    let best = best?;
+    let mut best = best?;
+    settle(problem, room, &mut best);
     let least = if complete { best.cost.bound() } else { CostBound::default() };
     let trace = trace.unwrap_or_default();
     Some(found(best, trace, &known.unwrap_or_default(), least))

@@ -5,15 +5,12 @@
 //! units that differ only in their names are one equivalence class, of which the first names are taken. So
 //! the result is exact unless the [effort](crate::problem::Effort) runs out, which the result says.
 
-mod elsewhere;
 mod weight;
-
-pub(crate) use elsewhere::Elsewhere;
 
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{ClassId, Given, Labels, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
-use crate::problem::{Effort, ON_ONE_NODE};
+use crate::problem::{Effort, Elsewhere, ON_ONE_NODE};
 use crate::problem::{Problem, UnitIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
@@ -33,7 +30,7 @@ pub(crate) struct Search<'p, 'a> {
     pub(crate) fates: &'p [Fate],
     /// The cluster after the pods that are leaving anyway have terminated; changed during the search and restored.
     pub(crate) room: Occupancy<'a>,
-    pub(crate) elsewhere: &'p mut Elsewhere<'a>,
+    pub(crate) elsewhere: &'p Elsewhere<'a>,
     pub(crate) effort: &'p mut Effort,
     pub(crate) best: Option<Choice<'a>>,
     /// The effort that must be left when the search on the current node ends.
@@ -348,7 +345,7 @@ impl<'a> Search<'_, 'a> {
             let pod = cluster.pod_at(*index)?;
             class.tangled += usize::from(self.problem.cluster.is_tangled(*index));
             class.shortened += usize::from(self.is_shortened(*index));
-            class.homeless += usize::from(!self.elsewhere.has_place(*index, everywhere));
+            class.homeless += usize::from(!self.elsewhere.has_place_now(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
             class.uncontrolled += usize::from(pod.owner.is_none());
             class.labels = self.room.looks_around().then(|| pod.labels.clone());

@@ -106,6 +106,11 @@ impl Built {
         self.set("/spec/disruptionMode", json!("PodGroup"))
     }
 
+    /// Evicts other pods for all members.
+    pub fn for_all(self) -> Self {
+        self.set("/spec/preemptFor", json!("AllMembers"))
+    }
+
     pub fn never(self) -> Self {
         self.set("/spec/preemptionPolicy", json!("Never"))
     }

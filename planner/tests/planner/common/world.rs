@@ -35,6 +35,8 @@ pub struct World {
     /// CPUs of each member.
     pub members: Vec<usize>,
     pub need: usize,
+    /// True if units are evicted for all members, and not only for those that are needed.
+    pub for_all: bool,
     /// True if at most one member may run on a node.
     pub apart: bool,
     /// True if the preemptor is a single pod.
@@ -66,6 +68,9 @@ const START: i64 = 1_767_225_600;
 
 /// What plans are compared by, without ties: violations, highest priority, sum of priorities, pods.
 pub type MainCost = (usize, Option<i32>, u64, usize);
+
+/// What plans for a single pod are compared by, up to their number of pods.
+pub type Losses = ((usize, Option<i32>, u64), usize, u64, usize);
 
 /// How large worlds get.
 #[derive(Clone, Copy)]
@@ -113,9 +118,9 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
     let budgets = option::weighted(2.0 / 3.0, vec(0..3usize, 3)).prop_map(Option::unwrap_or_default);
     let alike = (1..=2usize, 1..=size.members).prop_map(|(cpus, count)| vec![cpus; count]);
     let members = prop_oneof![alike, vec(1..=3usize, 1..=size.members)];
-    let preemptor = (members, 0..size.members, bool::weighted(0.2), bool::weighted(0.25));
+    let preemptor = (members, 0..size.members, bool::weighted(0.2), bool::weighted(0.25), bool::ANY);
     (nodes, groups, budgets, lows(size), preemptor).prop_map(
-        |(nodes, groups, budgets, lows, (mut members, need, apart, single))| {
+        |(nodes, groups, budgets, lows, (mut members, need, apart, single, for_all))| {
             members.truncate(if single { 1 } else { members.len() });
             let need = 1 + need % members.len();
             World {
@@ -125,6 +130,7 @@ pub fn worlds(size: Size) -> impl Strategy<Value = World> {
                 budgets,
                 members,
                 need,
+                for_all,
                 apart,
                 single,
                 around: Around::Nothing,
@@ -251,6 +257,7 @@ impl World {
         if !self.single {
             let topology = json!({"topology": [{"key": "zone"}]});
             let built = gang("g", 50, self.need);
+            let built = if self.for_all { built.for_all() } else { built };
             all.push(match self.around {
                 Around::Domain => built.set("/spec/schedulingConstraints", topology),
                 _ => built,
@@ -409,8 +416,13 @@ impl World {
         }
     }
 
-    /// The least cost of a plan, without ties: of those that place as many members in a domain as any permitted evictions allow, at least
-    /// as many as are needed.
+    /// For how many members units are evicted.
+    pub fn wanted(&self) -> usize {
+        if self.for_all { self.members.len() } else { self.need }
+    }
+
+    /// The least cost of a plan, without ties: of those that place as many wanted members in a domain as any permitted evictions allow,
+    /// at least as many as are needed.
     pub fn least_cost(&self) -> Option<MainCost> {
         let choices = self.choices();
         self.domains().into_iter().filter_map(|domain| self.least_cost_in(&choices, domain)).min()
@@ -418,9 +430,8 @@ impl World {
 
     /// The same in one domain; `choices` are all of them, the cheapest first.
     pub fn least_cost_in(&self, choices: &[Vec<Vec<usize>>], domain: Option<usize>) -> Option<MainCost> {
-        let fits = |victims: &Vec<Vec<usize>>| {
-            self.most_in(&victims.iter().collect::<Vec<_>>(), None, domain, self.members.len())
-        };
+        let wanted = self.wanted();
+        let fits = |victims: &Vec<Vec<usize>>| self.most_in(&victims.iter().collect::<Vec<_>>(), None, domain, wanted);
         let reach: Vec<usize> = choices.iter().map(fits).collect();
         let most = reach.iter().copied().max().filter(|most| *most >= self.need)?;
         let victims = &choices[reach.iter().position(|count| *count == most)?];
@@ -449,6 +460,38 @@ impl World {
         let cost = |victims: &Vec<Vec<usize>>| self.cost(&victims.iter().collect::<Vec<_>>());
         let found = self.choices().into_iter().find(|victims| self.fits(victims, 1));
         found.map(|victims| cost(&victims)).map(|cost| (cost.0, cost.1, cost.2, cost.3))
+    }
+
+    /// The time until which the work of victims counts: later than all starts, in ns.
+    pub fn now(&self) -> i64 {
+        (START + 100) * 1_000_000_000
+    }
+
+    /// The order of step 9 for a single pod on a node: the steps before ties, then the victims that fit on no other node, the work that they
+    /// lose, and their number.
+    pub fn losses(&self, victims: &[Vec<usize>], node: usize) -> Losses {
+        let (violations, highest, sum, count, _) = self.cost(&victims.iter().collect::<Vec<_>>());
+        let gone = |p: &usize| self.pods[*p].leaving || victims.iter().any(|unit| unit.contains(p));
+        let mut free: Vec<i64> = self.nodes.iter().map(|cpus| i64::try_from(*cpus).unwrap()).collect();
+        free[node] -= i64::try_from(self.members[0]).unwrap();
+        for low in (0..self.pods.len()).filter(|p| !gone(p)).map(|p| &self.pods[p]) {
+            free[low.node] -= i64::try_from(low.cpus).unwrap();
+        }
+        let pods = || victims.iter().flatten().map(|p| &self.pods[*p]);
+        let fits = |low: &Low| (0..free.len()).any(|n| n != low.node && free[n] >= i64::try_from(low.cpus).unwrap());
+        let work = |low: &Low| u64::try_from(100 - low.start).unwrap() * 1000 * low.cpus as u64;
+        ((violations, highest, sum), pods().filter(|low| !fits(low)).count(), pods().map(work).sum(), count)
+    }
+
+    /// The least of all of them.
+    pub fn least_losses_of_one(&self) -> Option<Losses> {
+        let nodes = |victims: &Vec<Vec<usize>>| {
+            let touches = |node: usize| victims.iter().all(|unit| unit.iter().any(|p| self.pods[*p].node == node));
+            let evicted: Vec<&Vec<usize>> = victims.iter().collect();
+            let fits = (0..self.nodes.len()).filter(|node| touches(*node) && self.most(&evicted, Some(*node), 1) > 0);
+            fits.map(|node| self.losses(victims, node)).min()
+        };
+        self.choices().iter().filter_map(nodes).min()
     }
 
     /// Returns true if inter-pod constraints, or the volume of the member, admit it to a zone; `rest` are the members after it.

@@ -1,0 +1,176 @@
+//! Checks whether evicted pods fit on another node: those that do not wait, or evict further pods.
+
+use super::effort::Effort;
+use crate::filters::{Held, Nodes, Occupancy, Rank, repelled, unsuitable_if_unbound};
+use crate::model::{ClassId, Cluster, Pod, PodIndex};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Finds nodes for evicted pods.
+pub(crate) struct Elsewhere<'a> {
+    cluster: &'a Cluster,
+    /// All nodes.
+    nodes: &'a Nodes<'a>,
+    /// Reservations of nominated pods.
+    held: &'a [Held],
+    /// Pods that have terminated.
+    terminated: Vec<Held>,
+    /// The nodes with every other bound pod.
+    unchanged: AfterPlan<'a>,
+    effort: Effort,
+    /// By class, if only amounts decide: the feasible nodes found so far.
+    scans: RefCell<BTreeMap<ClassId, Scan>>,
+}
+
+/// Feasible nodes of a class, found in the order of their names.
+#[derive(Default)]
+struct Scan {
+    found: Vec<Rank>,
+    /// The nodes before this one were looked at.
+    next: Rank,
+}
+
+/// The nodes after a plan.
+pub(crate) struct AfterPlan<'a> {
+    victims: Vec<PodIndex>,
+    /// The members, with ranks among all nodes.
+    placed: Vec<Held>,
+    /// The occupancy without inter-pod constraints.
+    amounts: Occupancy<'a>,
+    /// The nodes of victims and members.
+    touched: BTreeSet<Rank>,
+    /// By class: the first two of these nodes that are feasible.
+    open: RefCell<BTreeMap<ClassId, [Option<Rank>; 2]>>,
+}
+
+impl<'a> Elsewhere<'a> {
+    /// `terminated` are pods that are leaving anyway and count as removed.
+    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [Held], terminated: Vec<Held>) -> Self {
+        let mut amounts = Occupancy::of_amounts(cluster, nodes, held);
+        terminated.iter().for_each(|(pod, rank)| amounts.remove(*pod, *rank));
+        let unchanged = AfterPlan {
+            victims: Vec::new(),
+            placed: Vec::new(),
+            amounts,
+            touched: BTreeSet::new(),
+            open: RefCell::default(),
+        };
+        Self { cluster, nodes, held, terminated, unchanged, effort: Effort::of_places(), scans: RefCell::default() }
+    }
+
+    /// Returns the nodes after the eviction of these pods and the placement of these members, with ranks among all nodes.
+    pub(crate) fn after(&self, victims: Vec<PodIndex>, placed: Vec<Held>) -> AfterPlan<'a> {
+        let mut amounts = self.unchanged.amounts.clone();
+        amounts.take(&victims);
+        placed.iter().for_each(|(pod, rank)| amounts.add(*pod, *rank));
+        let own = victims.iter().filter_map(|pod| amounts.rank_of(*pod));
+        let touched = own.chain(placed.iter().map(|(_, rank)| *rank)).collect();
+        AfterPlan { victims, placed, amounts, touched, open: RefCell::default() }
+    }
+
+    /// Returns how many victims of a plan, each alone, pass the filters on no other node than their own.
+    pub(crate) fn stranded(&self, after: &AfterPlan<'a>) -> usize {
+        after.victims.iter().filter(|pod| !self.has_place(**pod, after)).count()
+    }
+
+    /// Returns true if a pod fits on another node than its own after a plan; false also if no effort is left.
+    pub(crate) fn has_place(&self, index: PodIndex, after: &AfterPlan<'a>) -> bool {
+        self.has_place_without(index, after.amounts.rank_of(index), after)
+    }
+
+    /// Returns true if a pod fits on another node than this one now; false also if no effort is left.
+    pub(crate) fn has_place_now(&self, index: PodIndex, without: Rank) -> bool {
+        self.has_place_without(index, Some(without), &self.unchanged)
+    }
+
+    fn has_place_without(&self, index: PodIndex, without: Option<Rank>, after: &AfterPlan<'a>) -> bool {
+        let Some(pod) = self.cluster.pod_at(index) else { return false };
+        let class = self.cluster.row(index).class;
+        let other = |rank: Rank| Some(rank) != without;
+        let alone = pod.constraints.exclusive.is_empty()
+            && !pod.constraints.looks_at_other_nodes()
+            && !repelled(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod));
+        if !alone {
+            return self.has_place_beside_others(index, pod, other, after);
+        }
+        self.untouched(index, pod, class, |rank| other(rank) && !after.touched.contains(&rank))
+            || self.touched(index, pod, class, after).into_iter().flatten().any(other)
+    }
+
+    /// Whether a pod fits on a node for which `counts` returns true and that a plan does not change.
+    fn untouched(&self, index: PodIndex, pod: &Pod, class: ClassId, counts: impl Fn(Rank) -> bool) -> bool {
+        let mut scans = self.scans.borrow_mut();
+        let scan = scans.entry(class).or_default();
+        if scan.found.iter().any(|rank| counts(*rank)) {
+            return true;
+        }
+        while scan.next < self.nodes.len() && self.effort.take(1) {
+            let rank = scan.next;
+            scan.next += 1;
+            if self.fits(index, pod, rank, &self.unchanged.amounts) {
+                scan.found.push(rank);
+                if counts(rank) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The first two nodes that a plan changes and where a pod fits.
+    fn touched(&self, index: PodIndex, pod: &Pod, class: ClassId, after: &AfterPlan<'a>) -> [Option<Rank>; 2] {
+        *after.open.borrow_mut().entry(class).or_insert_with(|| {
+            let fits = |rank: &Rank| self.effort.take(1) && self.fits(index, pod, *rank, &after.amounts);
+            let mut open = after.touched.iter().copied().filter(fits);
+            [open.next(), open.next()]
+        })
+    }
+
+    fn has_place_beside_others(
+        &self,
+        index: PodIndex,
+        pod: &Pod,
+        other: impl Fn(Rank) -> bool,
+        after: &AfterPlan<'a>,
+    ) -> bool {
+        if !self.effort.take(self.nodes.len() + self.cluster.pod_bound()) {
+            return false;
+        }
+        let mut room = self.room(&[index]);
+        self.terminated.iter().for_each(|(pod, rank)| room.remove(*pod, *rank));
+        room.take(&after.victims);
+        if !after.victims.contains(&index) {
+            room.take(&[index]);
+        }
+        after.placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+        (0..self.nodes.len()).any(|rank| other(rank) && self.fits(index, pod, rank, &room))
+    }
+
+    fn fits(&self, index: PodIndex, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
+        room.refuse(index, rank).is_none() && unsuitable_if_unbound(pod, self.nodes.at(rank)).is_none()
+    }
+
+    fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
+        Occupancy::new(self.cluster, self.nodes, pods, self.held)
+    }
+
+    /// Returns true if these pods fit on other nodes than their own, all of them at the same time, without `gone` and with the add-on
+    /// placed. The largest is placed first, each on the first node where it fits.
+    pub(crate) fn have_places(&self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
+        if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
+            return false;
+        }
+        let mut room = self.room(pods);
+        room.take(gone);
+        room.add(addon.0, addon.1);
+        let mut order: Vec<(PodIndex, &Pod)> =
+            pods.iter().filter_map(|p| Some((*p, self.cluster.pod_at(*p)?))).collect();
+        order.sort_by_key(|(_, pod)| (Reverse(self.cluster.share_of(&pod.requests)), &pod.key));
+        order.into_iter().all(|(index, pod)| {
+            let mut others = (0..self.nodes.len()).filter(|rank| *rank != addon.1);
+            let place = others.find(|rank| self.fits(index, pod, *rank, &room));
+            place.inspect(|rank| room.add(index, *rank)).is_some()
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! Exchanges victims for others on their nodes that lose less: of plans with the same budget violations and priorities, step 9 prefers
+//! those whose victims fit elsewhere, and then those that lose least work.
+
+use super::Candidate;
+use crate::api::{Cost, LostWork};
+use crate::filters::{Occupancy, Rank};
+use crate::model::{PodIndex, UnitKind};
+use crate::problem::{Problem, UnitIndex};
+use crate::search::reprieve::reprieve;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Upper bounds on the units that are looked at as a replacement of victims, and on those that are tried for one victim.
+const LOOKS: usize = 20_000;
+const TRIES: usize = 4;
+
+/// What the eviction of one pod loses, in the order of step 9.
+type Loss = (bool, LostWork, Reverse<i64>);
+
+/// Exchanges single pods among the victims for pods of the same priority on the same node, if the plan then costs less. Plans for members
+/// with inter-pod constraints stay as they are.
+pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate) {
+    let Some(victims) = exchanged(problem, room, best) else { return };
+    let units = &problem.potential.units;
+    let mut cleared = room.clone();
+    victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
+    best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
+    let victims = reprieve(problem, &mut cleared, &best.placed, &victims);
+    if problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
+        && let Some(cost) = Cost::below(problem, &victims, &best.placed, Some(&best.cost))
+    {
+        (best.victims, best.cost) = (victims, cost);
+    }
+}
+
+/// Returns the victims after exchanges; `None` if there are none.
+fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &Candidate) -> Option<Vec<UnitIndex>> {
+    let elsewhere = problem.elsewhere.filter(|_| !room.looks_around())?;
+    let after = problem.after(&best.victims, &best.placed)?;
+    let units = &problem.potential.units;
+    let single = |unit: UnitIndex| match (&units[unit].pods[..], units[unit].kind) {
+        ([pod], UnitKind::Pod) => Some(*pod),
+        _ => None,
+    };
+    let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {
+        let started = units[unit].started.unwrap_or(i64::MAX);
+        (!elsewhere.has_place(pod, &after), problem.lost_work(&[unit]), Reverse(started))
+    };
+    let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
+    best.placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));
+    let mut cleared = room.clone();
+    best.victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
+    best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
+    let mut victims: BTreeSet<UnitIndex> = best.victims.iter().copied().collect();
+    let (mut looks, mut changed) = (LOOKS, false);
+    for victim in &best.victims {
+        let Some(pod) = single(*victim) else { continue };
+        let Some((rank, placed)) = room.rank_of(pod).and_then(|rank| Some((rank, placed_on.get(&rank)?))) else {
+            continue;
+        };
+        looks = looks.saturating_sub(problem.potential.on[rank].len());
+        if looks == 0 {
+            break;
+        }
+        let own = loss(*victim, pod);
+        let like = |unit: UnitIndex, other: PodIndex| {
+            let budgets = problem.budgets.of_pod(other);
+            units[unit].priority == units[*victim].priority
+                && (budgets.is_empty() || budgets == problem.budgets.of_pod(pod))
+        };
+        let others = problem.potential.on[rank].iter().copied().filter(|unit| !victims.contains(unit));
+        let others = others.filter_map(|unit| Some((unit, single(unit).filter(|other| like(unit, *other))?)));
+        let mut cheaper: Vec<(Loss, UnitIndex, PodIndex)> =
+            others.map(|(unit, other)| (loss(unit, other), unit, other)).filter(|(loss, ..)| *loss < own).collect();
+        cheaper.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| problem.potential.compare(b.1, a.1)));
+        for (_, unit, other) in cheaper.into_iter().take(TRIES) {
+            cleared.put(&[pod]);
+            cleared.take(&[other]);
+            if cleared.holds_here(placed, |_| true) {
+                victims.remove(victim);
+                victims.insert(unit);
+                changed = true;
+                break;
+            }
+            cleared.put(&[other]);
+            cleared.take(&[pod]);
+        }
+    }
+    changed.then(|| victims.into_iter().collect())
+}
