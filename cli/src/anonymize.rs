@@ -7,7 +7,7 @@
 
 use crate::world::names_in;
 use giveway_cluster::objects::fields::Field;
-use giveway_cluster::objects::kinds::{KindFields, in_snapshots};
+use giveway_cluster::objects::kinds::{KindFields, SCHEDULER_CONFIG, in_snapshots};
 use giveway_cluster::objects::mark::Mark;
 use giveway_crds::kinds::KINDS;
 use giveway_crds::{keys, membership, native};
@@ -124,15 +124,30 @@ fn settle_group(item: &mut Value) {
 /// Returns labels that node affinity compares as numbers (`Gt`, `Lt`): their values are kept.
 fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let of = |item: &Value| [REQUIRED_NODE_TERMS, VOLUME_NODE_TERMS].map(|path| item.pointer(path).cloned());
-    let terms: Vec<Value> =
-        items.iter().flat_map(of).flatten().filter_map(|list| list.as_array().cloned()).flatten().collect();
+    let of = |item: &Value| {
+        let own = [REQUIRED_NODE_TERMS, VOLUME_NODE_TERMS].map(|path| item.pointer(path).cloned());
+        own.into_iter().flatten().chain(added_node_terms(item)).collect::<Vec<_>>()
+    };
+    let terms: Vec<Value> = items.iter().flat_map(of).filter_map(|list| list.as_array().cloned()).flatten().collect();
     for rule in terms.iter().filter_map(|term| term["matchExpressions"].as_array()).flatten() {
         if let (Some(key), Some("Gt" | "Lt")) = (rule["key"].as_str(), rule["operator"].as_str()) {
             found.insert(key.to_owned());
         }
     }
     found
+}
+
+/// Returns the lists of node selector terms that the configuration of kube-scheduler adds, as the chart writes it to an annotation.
+fn added_node_terms(item: &Value) -> Vec<Value> {
+    let text = item["metadata"]["annotations"][keys::ANNOTATION_SCHEDULER_CONFIG].as_str();
+    let config = text.map(parsed_config).unwrap_or_default();
+    let profiles = config["profiles"].as_array().into_iter().flatten();
+    let plugins = profiles.filter_map(|profile| profile["pluginConfig"].as_array()).flatten();
+    plugins.filter_map(|plugin| plugin["args"].pointer(ADDED_NODE_TERMS).cloned()).collect()
+}
+
+fn parsed_config(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Returns the UIDs of the preemptors of stored plans: the values of taints that reserve nodes for them.
@@ -146,6 +161,8 @@ const SYSTEM: &str = "kube-system";
 
 const REQUIRED_NODE_TERMS: &str =
     "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+
+const ADDED_NODE_TERMS: &str = "/addedAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
 const VOLUME_NODE_TERMS: &str = "/spec/nodeAffinity/required/nodeSelectorTerms";
 
@@ -301,6 +318,7 @@ impl Walk<'_> {
                 return renamed.collect::<Vec<_>>().join(",");
             }
             Mark::Selector => return self.selector(text),
+            Mark::SchedulerConfig => return self.scheduler_config(text),
             Mark::Word | Mark::Verbatim | Mark::Labels | Mark::Rules | Mark::Domain | Mark::Pods => {
                 return "other".to_owned();
             }
@@ -321,6 +339,13 @@ impl Walk<'_> {
             selector.insert(name, value);
         }
         Value::Object(selector).to_string()
+    }
+
+    /// Renames what is read of the configuration of kube-scheduler. An invalid one becomes null.
+    fn scheduler_config(&mut self, text: &str) -> String {
+        let mut config = parsed_config(text);
+        self.fields(SCHEDULER_CONFIG.object(), &mut config);
+        config.to_string()
     }
 
     fn rule(&mut self, rule: &mut Value) {
@@ -454,6 +479,37 @@ mod tests {
         let text = Value::Array(items.clone()).to_string();
         assert!(!text.contains("secret") && !text.contains("bank"), "{text}");
         assert_eq!(served(&items), (vec![false, true], true));
+    }
+
+    #[test]
+    fn the_configuration_of_kube_scheduler_is_the_same_under_other_names() {
+        let rule =
+            |key: &str, operator: &str, value: &str| json!({"key": key, "operator": operator, "values": [value]});
+        let terms = json!([{"matchExpressions": [rule("zone", "In", "vienna"), rule("gen", "Gt", "5")],
+            "matchFields": [rule("metadata.name", "In", "haydn")]}]);
+        let config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": "secret"},
+            "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeAffinity", "args": {
+                "addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}]},
+                {"schedulerName": "secret-scheduler"}]});
+        let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "giveway-namespaces", "annotations": {
+                keys::ANNOTATION_PROTECTED: "", keys::ANNOTATION_SCHEDULER_CONFIG: config.to_string()}}});
+        let mut items = objects();
+        let vip = items.last_mut().unwrap();
+        (vip["spec"]["nodeSelector"], vip["spec"]["affinity"]) = (json!({}), json!({}));
+        items.push(policy);
+        let node = |items: &[Value], namespace: &str, name: &str| {
+            let Decision::Preempt(plan) = decision(items.to_vec(), ObjectKey::new(namespace, name)) else {
+                panic!("no plan")
+            };
+            plan.placements[0].node.to_string()
+        };
+        assert_eq!(node(&items, "bank", "vip"), "haydn");
+        anonymize(&mut items);
+        let text = Value::Array(items.clone()).to_string();
+        assert!(!["secret", "vienna", "haydn"].iter().any(|word| text.contains(word)), "{text}");
+        assert_eq!(node(&items, "ns-1", "unit-7"), "node-2");
     }
 
     fn decision(items: Vec<Value>, key: ObjectKey) -> Decision {

@@ -11,7 +11,9 @@ use capacity::CapacityArgs;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use cleanup::CleanupArgs;
+use giveway_cluster::scheduler_config;
 use giveway_crds::kinds::{KINDS, OwnerKind, OwnerLink};
+use giveway_crds::scheduler_config::SchedulerConfig;
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use mode::ModeArgs;
 use std::path::PathBuf;
@@ -140,6 +142,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Option<PathBuf>,
 
+    /// The configuration of kube-scheduler.
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerArgs,
+
     /// How to print the answer.
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
@@ -157,6 +163,15 @@ pub(crate) struct PlanArgs {
     /// periods, whatever the priorities. With --for pod/NAME only.
     #[arg(long, requires = "preemptor", conflicts_with_all = ["files", "strategy"])]
     pub(crate) critical: bool,
+}
+
+/// The flag for the configuration of kube-scheduler.
+#[derive(ClapArgs, Clone, Debug, Default)]
+pub(crate) struct SchedulerArgs {
+    /// Configuration of kube-scheduler, a KubeSchedulerConfiguration in YAML or JSON, instead of the one that the chart
+    /// has (operator.schedulerConfig).
+    #[arg(long = "scheduler-config", value_name = "FILE", value_parser = scheduler_config::read)]
+    pub(crate) config: Option<SchedulerConfig>,
 }
 
 /// Flags of `why`.
@@ -179,6 +194,10 @@ pub(crate) struct WhyArgs {
     /// All namespaces; without a name only.
     #[arg(long, short = 'A', conflicts_with = "target")]
     pub(crate) all_namespaces: bool,
+
+    /// The configuration of kube-scheduler.
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerArgs,
 
     /// How to print the list; without a name only.
     #[arg(long, short, value_enum, default_value_t = ListFormat::Table, conflicts_with = "target")]

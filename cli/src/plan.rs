@@ -15,6 +15,7 @@ pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(),
         return Err(CliError::CriticalGroup(name.clone()));
     }
     let (mut world, namespace) = World::of_flags(args.snapshot.as_deref(), &args.files, connection)?;
+    world.configure_schedulers(&args.scheduler);
     let strategy = args.strategy;
     let mut answer = match &args.preemptor {
         Some(target) => {

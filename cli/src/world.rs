@@ -1,6 +1,7 @@
 //! The objects as the planner's model, with what the commands need besides: pending pods (to continue from a decision),
 //! Workloads, and the operator's plans in progress.
 
+use crate::args::SchedulerArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live::Fallback;
@@ -10,6 +11,7 @@ use crate::{files, live};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
+use giveway_crds::scheduler_config::SchedulerConfig;
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
@@ -232,7 +234,7 @@ impl World {
                 Ok(())
             }
             ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
-                self.rule_namespaces(item);
+                self.read_policy(item);
                 Ok(())
             }
             ("v1", "PersistentVolume") => {
@@ -293,9 +295,20 @@ impl World {
         self.cluster.spare_critical_addons(Some(self.addons.namespaces.clone()));
     }
 
-    /// Reads the chart's protected namespaces, those of critical add-ons, and those in which groups are served.
-    fn rule_namespaces(&mut self, policy: &Value) {
+    /// Reads the chart's protected namespaces, those of critical add-ons, those in which groups are served, and its configuration of
+    /// kube-scheduler.
+    fn read_policy(&mut self, policy: &Value) {
         let annotations = &policy["metadata"]["annotations"];
+        if let Some(text) = annotations[keys::ANNOTATION_SCHEDULER_CONFIG].as_str() {
+            match SchedulerConfig::parse(text) {
+                Ok(config) => self.cluster.configure_schedulers(&config),
+                Err(error) => self.notes.push(format!(
+                    "kube-scheduler is taken as not configured: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
+                    keys::ANNOTATION_SCHEDULER_CONFIG,
+                    policy["metadata"]["name"].as_str().unwrap_or_default(),
+                )),
+            }
+        }
         if let Some(names) = annotations[keys::ANNOTATION_CRITICAL_NAMESPACES].as_str() {
             self.set_critical_namespaces(names);
         }
@@ -309,6 +322,13 @@ impl World {
                 keys::ANNOTATION_SERVED,
                 policy["metadata"]["name"].as_str().unwrap_or_default(),
             )),
+        }
+    }
+
+    /// Sets the configuration of schedulers that a flag names, which counts instead of the chart's.
+    pub(crate) fn configure_schedulers(&mut self, scheduler: &SchedulerArgs) {
+        if let Some(config) = &scheduler.config {
+            self.cluster.configure_schedulers(config);
         }
     }
 

@@ -79,6 +79,9 @@ pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespa
 pub const ANNOTATION_SERVED: &str = "scheduling.giveway.dev/served-namespaces";
 /// Annotation of the same policy: the namespaces of critical add-ons, separated by commas, for the command line.
 pub const ANNOTATION_CRITICAL_NAMESPACES: &str = "scheduling.giveway.dev/critical-namespaces";
+/// Annotation of the same policy: what Giveway reads of the configuration of kube-scheduler, in JSON, for the command line; absent where the
+/// chart has none.
+pub const ANNOTATION_SCHEDULER_CONFIG: &str = "scheduling.giveway.dev/scheduler-config";
 
 /// Finalizer that keeps a PodGroup for as long as it has live members.
 pub const FINALIZER_PROTECTION: &str = "scheduling.giveway.dev/pod-group-protection";

@@ -33,6 +33,7 @@ pub mod pod_group;
 pub mod policy;
 pub mod preemption;
 pub mod priority;
+pub mod scheduler_config;
 pub mod wording;
 pub mod workload;
 

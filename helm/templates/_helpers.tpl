@@ -175,6 +175,43 @@ that no expression excludes. The label kubernetes.io/metadata.name is left out, 
 {{- toJson $labels }}
 {{- end }}
 
+{{/*
+What Giveway reads of the configuration of kube-scheduler, in JSON; nothing where there is none. Its other fields may be secret, such as
+keys of extenders, and are left out.
+*/}}
+{{- define "giveway.schedulerConfig" -}}
+{{- $given := .Values.operator.schedulerConfig }}
+{{- if kindIs "string" $given }}
+{{- $given = fromYaml $given }}
+{{- with $given.Error }}
+{{- fail (printf "operator.schedulerConfig: Invalid value: must be a KubeSchedulerConfiguration: %s" .) }}
+{{- end }}
+{{- end }}
+{{- if $given }}
+{{- $extenders := list }}
+{{- range $given.extenders }}
+{{- $extenders = append $extenders (pick . "managedResources") }}
+{{- end }}
+{{- $profiles := list }}
+{{- range $profile := $given.profiles }}
+{{- $plugins := list }}
+{{- range $profile.pluginConfig }}
+{{- if has .name (list "NodeAffinity" "NodeResourcesFit" "PodTopologySpread") }}
+{{- $args := pick (.args | default dict) "addedAffinity" "defaultConstraints" "defaultingType" "ignoredResourceGroups" "ignoredResources" }}
+{{- $plugins = append $plugins (dict "name" .name "args" $args) }}
+{{- end }}
+{{- end }}
+{{- $profiles = append $profiles (merge (dict "pluginConfig" $plugins) (pick $profile "schedulerName")) }}
+{{- end }}
+{{- toJson (merge (dict "extenders" $extenders "profiles" $profiles) (pick $given "apiVersion" "kind")) }}
+{{- end }}
+{{- end }}
+
+{{/* Name of the ConfigMap with that configuration: another one has another name, so that the operator's pods are replaced. */}}
+{{- define "giveway.schedulerConfigName" -}}
+giveway-scheduler-config-{{ include "giveway.schedulerConfig" . | sha256sum | trunc 8 }}
+{{- end }}
+
 {{/* Name of the namespace that `helm test` makes. */}}
 {{- define "giveway.testNamespace" -}}
 giveway-test-{{ sha256sum .Release.Namespace | trunc 8 }}

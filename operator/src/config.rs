@@ -3,7 +3,9 @@
 use crate::limits::rates::Most;
 use crate::speaker::words::Names;
 use clap::{Parser, ValueEnum};
+use giveway_cluster::scheduler_config;
 use giveway_crds::mode::Mode;
+use giveway_crds::scheduler_config::SchedulerConfig;
 use giveway_planner::{ObjectKey, Terms};
 use giveway_serving::process::LogOptions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -47,6 +49,12 @@ pub struct Config {
     /// Schedulers for whose pods Giveway preempts, separated by commas. Pods of other schedulers only use capacity.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     pub scheduler_names: Vec<String>,
+
+    /// Configuration of kube-scheduler, a KubeSchedulerConfiguration in YAML or JSON, with a profile for each scheduler. Read
+    /// are the resources that it ignores, the node affinity that it adds, and its default topology spread constraints.
+    /// Default: the one that kube-scheduler has by itself.
+    #[arg(long, value_name = "FILE", value_parser = scheduler_config::read)]
+    pub scheduler_config: Option<SchedulerConfig>,
 
     /// Maximum number of evictions per second.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -312,6 +320,25 @@ mod tests {
         assert_eq!(error("Is").unwrap_err(), "operator \"Is\": must be In, NotIn, Exists or DoesNotExist");
         assert_eq!(error("In").unwrap_err(), "key a: In and NotIn need values, Exists and DoesNotExist take none");
         assert!(parse_selector("team=ml").unwrap_err().starts_with("it must be a LabelSelector in JSON"));
+    }
+
+    #[test]
+    fn an_error_in_the_configuration_of_kube_scheduler_names_flag_field_and_value() {
+        let path = std::env::temp_dir().join(format!("giveway-scheduler-config-{}", std::process::id()));
+        let config = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let flag = format!("--scheduler-config={}", path.display());
+            let config = Config::try_parse_from(["giveway-operator", &flag]).map_err(|error| error.to_string());
+            std::fs::remove_file(&path).unwrap();
+            config.map(|config| config.scheduler_config.unwrap().profiles.len())
+        };
+        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        assert_eq!(config(&format!("{head}profiles: [{{schedulerName: a}}, {{schedulerName: b}}]")), Ok(2));
+        let error = config("apiVersion: v1").unwrap_err();
+        let words = "apiVersion: Invalid value: \"v1\": must be kubescheduler.config.k8s.io/v1";
+        assert!(error.contains(words) && error.contains("--scheduler-config"), "{error}");
+        let missing = Config::try_parse_from(["giveway-operator", "--scheduler-config=/none"]).unwrap_err().to_string();
+        assert!(missing.contains("the file cannot be read"), "{missing}");
     }
 
     #[test]

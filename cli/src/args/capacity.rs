@@ -1,6 +1,6 @@
 //! Arguments of `capacity`.
 
-use super::CheckFormat;
+use super::{CheckFormat, SchedulerArgs};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -35,6 +35,9 @@ pub(crate) struct CapacityArgs {
     /// Use this snapshot instead of the live cluster: a v1 List in JSON or YAML; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerArgs,
 
     /// How to print the answer.
     #[arg(long, short, value_enum, default_value_t = CheckFormat::Table)]

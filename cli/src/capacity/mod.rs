@@ -18,6 +18,7 @@ use giveway_planner::{Preemptor, Strategy};
 /// Finds the numbers and prints them.
 pub(crate) fn run(args: &CapacityArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (mut world, namespace) = World::of_flags(args.snapshot.as_deref(), &args.files, connection)?;
+    world.configure_schedulers(&args.scheduler);
     let mut notes = std::mem::take(&mut world.notes);
     let members = args.members.map(|members| usize::try_from(members).unwrap_or(usize::MAX));
     let files = files::read_texts(&args.files)?;

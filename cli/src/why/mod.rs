@@ -10,7 +10,7 @@ mod page;
 mod topology;
 
 use crate::answer::PlanAnswer;
-use crate::args::{WhyArgs, WhyTarget};
+use crate::args::{SchedulerArgs, WhyArgs, WhyTarget};
 use crate::connect::{Api, ClusterConnection, Got, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
@@ -53,27 +53,29 @@ pub(crate) struct Evidence {
 pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
+        let scheduler = &args.scheduler;
         let text = match &args.target {
             None => {
                 let namespace = (!args.all_namespaces).then(|| api.namespace.clone());
-                let world = match &namespace {
+                let mut world = match &namespace {
                     Some(namespace) => World::of_what_may_be_seen(&api, namespace).await?,
                     None => World::of_cluster(&api, |_| true).await?,
                 };
+                world.configure_schedulers(scheduler);
                 world.notes.iter().for_each(|note| output::note(note));
                 let waiting = list::waiting(&api, &world, namespace.as_deref()).await?;
                 list::text(&waiting, args.output, args.all_namespaces)?
             }
-            Some(WhyTarget::One(target)) => page(&api, target.in_namespace(&api.namespace), None).await?,
+            Some(WhyTarget::One(target)) => page(&api, scheduler, target.in_namespace(&api.namespace), None).await?,
             Some(WhyTarget::GroupOf(row, name)) => {
                 let group = ObjectKey::new(&api.namespace, kinds::name::of(name, &[]));
                 let owner = GroupOwner { kind: row.kind.to_owned(), name: name.clone() };
-                page(&api, Preemptor::Group(group), Some(owner)).await?
+                page(&api, scheduler, Preemptor::Group(group), Some(owner)).await?
             }
             Some(WhyTarget::GroupsOf(row, name)) => {
                 let mut pages = Vec::new();
                 for group in owned::groups(&api, row, name).await? {
-                    pages.push(page(&api, Preemptor::Group(group), None).await?);
+                    pages.push(page(&api, scheduler, Preemptor::Group(group), None).await?);
                 }
                 pages.join("\n")
             }
@@ -83,11 +85,21 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
 }
 
 /// Returns the page about a group or pod. `owner` is the owner that the group has, or will have once it exists.
-async fn page(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Result<String, CliError> {
-    Ok(page::text(&gather(api, target, owner).await?, style::width()))
+async fn page(
+    api: &Api,
+    scheduler: &SchedulerArgs,
+    target: Preemptor,
+    owner: Option<GroupOwner>,
+) -> Result<String, CliError> {
+    Ok(page::text(&gather(api, scheduler, target, owner).await?, style::width()))
 }
 
-async fn gather(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Result<Evidence, CliError> {
+async fn gather(
+    api: &Api,
+    scheduler: &SchedulerArgs,
+    target: Preemptor,
+    owner: Option<GroupOwner>,
+) -> Result<Evidence, CliError> {
     let ObjectKey { namespace, name } = target.key().clone();
     let (mut group, mut pod) = (None, None);
     let kind = match &target {
@@ -102,7 +114,8 @@ async fn gather(api: &Api, target: Preemptor, owner: Option<GroupOwner>) -> Resu
         }
     };
     let events = events::of(api, &namespace, kind, &name).await?;
-    let world = World::of_what_may_be_seen(api, &namespace).await?;
+    let mut world = World::of_what_may_be_seen(api, &namespace).await?;
+    world.configure_schedulers(scheduler);
     let failed = match &target {
         Preemptor::Group(key) if !group.as_ref().is_some_and(creation::is_scheduled) => {
             let owner = owner.or_else(|| GroupOwner::of(group.as_ref()?));

@@ -207,7 +207,20 @@ pub static NAMESPACE: KindFields = KindFields::new(
 pub static POLICY: KindFields = KindFields::new(
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
     "metadata(name= annotations(scheduling.giveway.dev/protected-namespaces@namespaces \
-     scheduling.giveway.dev/served-namespaces@selector scheduling.giveway.dev/critical-namespaces@namespaces))",
+     scheduling.giveway.dev/served-namespaces@selector scheduling.giveway.dev/critical-namespaces@namespaces \
+     scheduling.giveway.dev/scheduler-config@scheduler-config))",
+);
+
+/// What the chart writes there of the configuration of kube-scheduler. Names of its plugins are kept.
+pub static SCHEDULER_CONFIG: KindFields = KindFields::new(
+    ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration", ""),
+    concat!(
+        "extenders(managedResources(name= ignoredByScheduler)) profiles(schedulerName@scheduler pluginConfig(name= args(addedAffinity(\
+         requiredDuringSchedulingIgnoredDuringExecution(",
+        node_terms!(),
+        ")) defaultingType= defaultConstraints(maxSkew minDomains topologyKey= whenUnsatisfiable= matchLabelKeys= nodeAffinityPolicy= \
+         nodeTaintsPolicy=) ignoredResources= ignoredResourceGroups=)))"
+    ),
 );
 
 /// PodGroups of Giveway.
@@ -441,7 +454,13 @@ mod tests {
     use giveway_crds::{kinds, mode};
 
     fn rows() -> impl Iterator<Item = &'static KindFields> {
-        IN_SNAPSHOTS.iter().copied().chain(&NATIVE_GROUPS).chain([&GUARDED_POD, &REQUEST, &CONFIG_MAP, &OTHER])
+        IN_SNAPSHOTS.iter().copied().chain(&NATIVE_GROUPS).chain([
+            &GUARDED_POD,
+            &REQUEST,
+            &CONFIG_MAP,
+            &SCHEDULER_CONFIG,
+            &OTHER,
+        ])
     }
 
     #[test]
@@ -490,7 +509,12 @@ mod tests {
         let of_classes = [keys::ANNOTATION_MANAGED, keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTATION_THRESHOLD];
         assert_eq!(keys_of(&PRIORITY_CLASS, "annotations"), of_classes);
         assert_eq!(keys_of(&NAMESPACE, "annotations"), [keys::ANNOTATION_NEVER_EVICT]);
-        let of_policy = [keys::ANNOTATION_PROTECTED, keys::ANNOTATION_SERVED, keys::ANNOTATION_CRITICAL_NAMESPACES];
+        let of_policy = [
+            keys::ANNOTATION_PROTECTED,
+            keys::ANNOTATION_SERVED,
+            keys::ANNOTATION_CRITICAL_NAMESPACES,
+            keys::ANNOTATION_SCHEDULER_CONFIG,
+        ];
         assert_eq!(keys_of(&POLICY, "annotations"), of_policy);
         assert_eq!(keys_of(&POD_GROUP, "labels"), [keys::LABEL_MANAGED_BY, keys::LABEL_GANG]);
         assert_eq!(keys_of(&REQUEST, "labels"), [keys::LABEL_PROVISIONING]);

@@ -49,6 +49,8 @@ pub enum Mark {
     Namespaces,
     /// A label selector in JSON: its values as those of the labels.
     Selector,
+    /// The configuration of kube-scheduler in JSON: each of its fields as its own row of the table says.
+    SchedulerConfig,
 }
 
 impl Mark {
@@ -76,6 +78,7 @@ impl Mark {
             "pods" => Self::Pods,
             "namespaces" => Self::Namespaces,
             "selector" => Self::Selector,
+            "scheduler-config" => Self::SchedulerConfig,
             _ => return None,
         })
     }

@@ -105,6 +105,9 @@ impl Arbiter {
         let protected = config.protected_namespaces.iter().cloned().collect();
         let mut model = Model::of(protected, config.served_namespaces.as_ref());
         model.cluster.spare_critical_addons(config.critical_addons().map(|terms| terms.namespaces));
+        if let Some(schedulers) = &config.scheduler_config {
+            model.cluster.configure_schedulers(schedulers);
+        }
         Self {
             model,
             plans: ActivePlans::default(),

@@ -14,6 +14,8 @@ pub enum Refusal {
     Taint(String, String),
     /// The pod's node selector or required node affinity does not match.
     NodeAffinity,
+    /// The node affinity that the configuration of the pod's scheduler adds does not match.
+    AddedAffinity,
     /// The node cannot attach a volume of the pod.
     Volumes,
     /// A port of the node is taken.
@@ -37,6 +39,7 @@ impl fmt::Display for Refusal {
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
             Self::Taint(key, value) => write!(f, "node(s) had untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::AddedAffinity => f.write_str("node(s) didn't match scheduler-enforced node affinity"),
             Self::Volumes => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
             Self::Ports => f.write_str("node(s) didn't have free ports for the requested pod ports"),
             Self::ClaimInUse => f.write_str(
@@ -58,6 +61,7 @@ impl Refusal {
             Self::Unschedulable => "the node is unschedulable".to_owned(),
             Self::Taint(key, value) => format!("the node has the untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => "the node doesn't match its node affinity/selector".to_owned(),
+            Self::AddedAffinity => "the node doesn't match the node affinity of its scheduler's configuration".to_owned(),
             Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
             Self::ClaimInUse => "another pod uses one of its claims, which only one pod may use".to_owned(),

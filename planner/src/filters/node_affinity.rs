@@ -1,12 +1,17 @@
-//! Filter: node selector and required node affinity (kube-scheduler's NodeAffinity).
+//! Filter: node selector, required node affinity, and the node affinity that the configuration of the scheduler adds (kube-scheduler's
+//! NodeAffinity).
 
 use crate::api::Refusal;
 use crate::model::{Node, NodeTerm, Pod, Requirement};
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
+    let added = pod.constraints.added_affinity.as_ref();
+    if added.is_some_and(|terms| !terms.iter().any(|term| term_matches(term, node))) {
+        return Some(Refusal::AddedAffinity);
+    }
     (!matches(pod, node)).then_some(Refusal::NodeAffinity)
 }
 
-/// Whether node selector and required node affinity allow the node.
+/// Whether the pod's own node selector and required node affinity allow the node.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let constraints = &pod.constraints;
     constraints.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))

@@ -1,5 +1,5 @@
-//! The few nodes to which labels restrict a pod, found without looking at all nodes: a node selector, required node affinity, or the topology
-//! of a bound volume often names a node, a zone or a pool.
+//! The few nodes to which labels restrict a pod, found without looking at all nodes: a node selector, required node affinity, also that of a
+//! scheduler's configuration, or the topology of a bound volume often names a node, a zone or a pool.
 
 use super::nodes::{Nodes, Rank};
 use crate::model::{Cluster, Constraints, NodeTerm, Requirement};
@@ -31,7 +31,7 @@ impl<'a> Pins<'a> {
         for (key, value) in &constraints.node_selector {
             note(Some(self.with_value(key, value).to_vec()));
         }
-        for terms in constraints.node_affinity.iter().chain(&constraints.volumes) {
+        for terms in constraints.node_affinity.iter().chain(&constraints.added_affinity).chain(&constraints.volumes) {
             note(self.of_terms(terms));
         }
         fewest

@@ -16,6 +16,8 @@ pub(crate) struct Constraints {
     pub(crate) node_selector: Vec<(String, String)>,
     /// Required node affinity: any of these terms; `None` without one.
     pub(crate) node_affinity: Option<Vec<NodeTerm>>,
+    /// Node affinity that the configuration of its scheduler adds; the model fills it in.
+    pub(crate) added_affinity: Option<Pin>,
     /// Tolerations.
     pub(crate) tolerations: Vec<Toleration>,
     /// Host ports of the pod, ascending, and then claims that only one pod may use, which the model adds.
@@ -172,6 +174,7 @@ impl Constraints {
         Self {
             node_selector: spec.node_selector.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect(),
             node_affinity: required.map(node_terms),
+            added_affinity: None,
             tolerations: tolerations
                 .filter_map(|t| {
                     Some(Toleration {

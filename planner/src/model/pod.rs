@@ -257,6 +257,7 @@ impl Pod {
             owner: owner.cloned(),
             template: template.flatten(),
             claims_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+            spreads_itself: spec.topology_spread_constraints.as_ref().is_some_and(|list| !list.is_empty()),
             class: Arc::new(EquivalenceClass { requests, constraints }),
         };
         let read = Self {

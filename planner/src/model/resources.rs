@@ -25,13 +25,22 @@ pub struct Resources {
     unnumbered: Box<[Unnumbered]>,
 }
 
-/// An amount of something that no node offers in `status.allocatable`.
+/// An amount of something that no node offers in `status.allocatable`, or that kube-scheduler does not compare with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Unnumbered {
     name: SmolStr,
     amount: i128,
-    /// True if a DeviceClass provides it as an extended resource, so that devices of dynamic resource allocation can satisfy the request.
-    served: bool,
+    /// What may satisfy the request although no node offers it; `None` if nothing can.
+    by: Option<Provider>,
+}
+
+/// What may satisfy a request that is not compared with what nodes offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Provider {
+    /// Devices of dynamic resource allocation: a DeviceClass serves the extended resource.
+    Devices,
+    /// An extender, or nothing: the configuration of kube-scheduler ignores the resource.
+    Ignored,
 }
 
 impl Resources {
@@ -47,12 +56,12 @@ impl Resources {
 
     /// The requested resources that no node offers, by name.
     pub fn unoffered(&self) -> impl Iterator<Item = (&str, i128)> {
-        self.unnumbered.iter().filter(|entry| !entry.served).map(|entry| (entry.name.as_str(), entry.amount))
+        self.unnumbered.iter().filter(|entry| entry.by.is_none()).map(|entry| (entry.name.as_str(), entry.amount))
     }
 
-    /// Returns the names of the requested resources that no node offers and a DeviceClass provides.
-    pub fn served(&self) -> impl Iterator<Item = &str> {
-        self.unnumbered.iter().filter(|entry| entry.served).map(|entry| entry.name.as_str())
+    /// Returns the names of the requested resources that are not compared with what nodes offer, because this may provide them.
+    pub(super) fn provided(&self, by: Provider) -> impl Iterator<Item = &str> {
+        self.unnumbered.iter().filter(move |entry| entry.by == Some(by)).map(|entry| entry.name.as_str())
     }
 
     /// The names without a number.
@@ -60,28 +69,32 @@ impl Resources {
         self.unnumbered.iter().map(|entry| &entry.name)
     }
 
-    /// Creates amounts from names; none of them counts as provided by a DeviceClass.
+    /// Creates amounts from names; none of them counts as provided by something else than nodes.
     pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &ResourceNames) -> Self {
         let (mut numbered, mut unnumbered) = (Vec::with_capacity(amounts.len()), Vec::new());
         for (name, amount) in amounts.into_iter().filter(|(_, amount)| *amount != 0) {
             match names.get(name) {
                 Some(id) => numbered.push((id, amount)),
-                None => unnumbered.push(Unnumbered { name: name.into(), amount, served: false }),
+                None => unnumbered.push(Unnumbered { name: name.into(), amount, by: None }),
             }
         }
         Self::new(numbered, unnumbered)
     }
 
-    /// Returns the amounts after names got numbers, or after DeviceClasses changed.
-    pub(super) fn renumbered(&self, names: &ResourceNames, served: impl Fn(&str) -> bool) -> Self {
-        let mut numbered: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| *id != UNOFFERED).collect();
-        let mut unnumbered = Vec::new();
-        for entry in &self.unnumbered {
-            match names.get(&entry.name) {
-                Some(id) => numbered.push((id, entry.amount)),
-                None => unnumbered.push(Unnumbered { served: served(&entry.name), ..entry.clone() }),
+    /// Returns the amounts after names got numbers, or after their providers changed. `provider` gets a name, and whether a node offers it.
+    /// What it returns a provider for is not compared with what nodes offer.
+    pub(super) fn renumbered(&self, names: &ResourceNames, provider: impl Fn(&str, bool) -> Option<Provider>) -> Self {
+        let (mut numbered, mut unnumbered) = (Vec::new(), Vec::new());
+        let offered = self.amounts.iter().filter(|(id, _)| *id != UNOFFERED);
+        let offered = offered.map(|(id, amount)| (names.list.get(usize::from(*id)), *amount));
+        let others = self.unnumbered.iter().map(|entry| (Some(&entry.name), entry.amount));
+        for (name, amount) in offered.chain(others).filter_map(|(name, amount)| Some((name?, amount))) {
+            match (names.get(name), provider(name, names.get(name).is_some())) {
+                (Some(id), None) => numbered.push((id, amount)),
+                (_, by) => unnumbered.push(Unnumbered { name: name.clone(), amount, by }),
             }
         }
+        unnumbered.sort_unstable();
         Self::new(numbered, unnumbered)
     }
 
@@ -98,7 +111,7 @@ impl Resources {
     }
 
     fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {
-        if unnumbered.iter().any(|entry| !entry.served) {
+        if unnumbered.iter().any(|entry| entry.by.is_none()) {
             amounts.push((UNOFFERED, 1));
         }
         amounts.sort_unstable();

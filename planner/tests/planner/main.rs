@@ -31,6 +31,7 @@ mod preemption;
 mod properties;
 mod protection;
 mod rescue;
+mod scheduler_config;
 mod sentences;
 mod spared;
 mod strangers;

@@ -378,6 +378,11 @@ impl ControlPlane {
         Spawner { guard: self.guard.clone(), entry: self.machine.as_ref().map(Machine::entry) }
     }
 
+    /// Returns the path of kube-scheduler's configuration, which a test has set.
+    pub fn scheduler_config(&self) -> PathBuf {
+        programs::scheduler_config(&self.directory)
+    }
+
     /// Returns one of the control plane's own processes, such as `kube-scheduler`.
     pub fn process(&mut self, name: &str) -> Option<&mut Process> {
         self.touched(name);

@@ -17,6 +17,8 @@ pub struct Options {
     pub in_tree: bool,
     /// Client limits of kube-scheduler: requests per second, and burst. `None` stands for its defaults (50 and 100).
     pub scheduler_rate: Option<(u32, u32)>,
+    /// Configuration of kube-scheduler in JSON, without `apiVersion`, `kind` and `clientConnection`. `None` stands for none.
+    pub scheduler_config: Option<serde_json::Value>,
     /// Additional arguments of the API server.
     pub server_args: Vec<String>,
     /// Additional arguments of kube-controller-manager.
@@ -57,7 +59,7 @@ impl Options {
 
     /// Returns the processes for which this test has options of its own, which no other test can use.
     pub(super) fn own_controllers(&self) -> impl Iterator<Item = &'static str> {
-        let scheduler = self.scheduler_rate.is_some();
+        let scheduler = self.scheduler_rate.is_some() || self.scheduler_config.is_some();
         let own = [(CONTROLLER_MANAGER, !self.controller_args.is_empty()), (SCHEDULER, scheduler)];
         own.into_iter().filter(|(_, own)| *own).map(|(name, _)| name)
     }

@@ -6,6 +6,7 @@ use super::process::Program;
 use super::version::Version;
 use crate::paths;
 use anyhow::Result;
+use serde_json::json;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -108,7 +109,22 @@ pub(super) fn scheduler(directory: &Path, options: &Options) -> Result<Program> 
         args.push(format!("--kube-api-qps={rate}"));
         args.push(format!("--kube-api-burst={burst}"));
     }
+    if let Some(config) = &options.scheduler_config {
+        // With a file kube-scheduler ignores the flags for its client.
+        let mut file = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": kubeconfig(directory, SCHEDULER)}});
+        if let (Some(file), Some(config)) = (file.as_object_mut(), config.as_object()) {
+            file.extend(config.clone());
+        }
+        std::fs::write(scheduler_config(directory), file.to_string())?;
+        args.push(format!("--config={}", scheduler_config(directory).display()));
+    }
     kubernetes(directory, SCHEDULER, options.kubernetes, &args)
+}
+
+/// Returns the file with kube-scheduler's configuration, if it has one.
+pub(super) fn scheduler_config(directory: &Path) -> PathBuf {
+    directory.join("scheduler-config.json")
 }
 
 /// Returns kwok, which simulates nodes and kubelets.

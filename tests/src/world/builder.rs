@@ -103,6 +103,13 @@ impl WorldBuilder {
         self
     }
 
+    /// Sets the configuration of kube-scheduler, without `apiVersion`, `kind` and `clientConnection`. The operator reads the same file.
+    #[must_use]
+    pub fn scheduler_config(mut self, config: serde_json::Value) -> Self {
+        self.options.scheduler_config = Some(config);
+        self
+    }
+
     /// Keeps all files in this directory instead of a temporary one.
     #[must_use]
     pub fn directory(mut self, directory: &Path) -> Self {
@@ -214,6 +221,10 @@ impl WorldBuilder {
             let lease = "--lease-duration-seconds";
             if !self.settings.operator_flags.iter().any(|flag| flag.starts_with(lease)) {
                 self.settings.operator_flags.push(format!("{lease}=8"));
+            }
+            if self.options.scheduler_config.is_some() {
+                let file = world.plane.scheduler_config();
+                self.settings.operator_flags.push(format!("--scheduler-config={}", file.display()));
             }
             world.giveway = Some(Giveway::install(&mut world.plane, &self.settings).await?);
         }

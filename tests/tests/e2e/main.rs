@@ -51,6 +51,7 @@ mod real_answers;
 mod restraint;
 mod rights;
 mod roles;
+mod scheduler_config;
 mod served;
 mod smoke;
 mod standbys;
@@ -147,6 +148,7 @@ fn main() -> ExitCode {
         restraint::tests(),
         rights::tests(),
         roles::tests(),
+        scheduler_config::tests(),
         served::tests(),
         smoke::tests(),
         standbys::tests(),

@@ -1,6 +1,7 @@
 //! Devices of dynamic resource allocation: which extended resources DeviceClasses serve.
 
 use super::Cluster;
+use crate::model::resources::Provider;
 use crate::model::{Pod, PodIndex, ResourceId};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ impl Devices {
         if pod.claims_devices {
             unknown.push("its resource claims (dynamic resource allocation)".to_owned());
         }
-        for resource in pod.requests.served() {
+        for resource in pod.requests.provided(Provider::Devices) {
             unknown.push(format!("devices for {resource} (dynamic resource allocation), which no node offers itself"));
         }
     }

@@ -13,6 +13,7 @@ mod protection;
 mod repelling;
 mod reservations;
 mod resources;
+mod schedulers;
 mod settling;
 mod special;
 mod storage;
@@ -39,6 +40,7 @@ pub use protection::Protection;
 use protection::Shelter;
 use repelling::Repelling;
 use reservations::Reservations;
+use schedulers::Schedulers;
 use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +89,7 @@ pub struct Cluster {
     reservations: Reservations,
     storage: Storage,
     devices: Devices,
+    schedulers: Schedulers,
     /// The numbers of what the model counts on nodes, beside what nodes offer themselves.
     counted: CountedIds,
     /// Labels by name.

@@ -1,20 +1,25 @@
 //! Fills in the requests and constraints of a pod that depend on other objects: numbers of resources, nodes and limits of volumes,
-//! devices. They are computed when the pod or one of these objects changes, and stored with the pod.
+//! devices, the configuration of schedulers. They are computed when the pod or one of these objects changes, and stored with the pod.
 
 use super::Cluster;
+use super::schedulers::Scheduler;
+use crate::model::resources::Provider;
 use crate::model::{Pod, PodIndex};
 
 impl Cluster {
     /// Fills in what depends on other objects.
     pub(super) fn settle(&self, pod: &mut Pod) {
-        if pod.requests.unnumbered().next().is_some() {
-            let requests = pod.requests.renumbered(&self.names, |name| self.devices.serves(name));
-            if requests != pod.requests {
-                pod.class_mut().requests = requests;
-            }
-        }
+        let scheduler = self.schedulers.get(&pod.scheduler_name);
+        self.settle_providers(pod, scheduler);
         let mut required = self.required_by_claims(pod);
         self.devices.unknown(pod, &mut required.unknown);
+        if let Some(scheduler) = scheduler.filter(|_| !pod.bound()) {
+            scheduler.unknown(pod, &mut required.unknown);
+        }
+        let added = scheduler.and_then(|scheduler| scheduler.added_affinity.as_ref());
+        if pod.constraints.added_affinity.as_ref() != added {
+            pod.class_mut().constraints.added_affinity = added.cloned();
+        }
         pod.unknown = required.unknown;
         required.exclusive.sort();
         let known = &pod.constraints;
@@ -32,6 +37,23 @@ impl Cluster {
             if requests != pod.requests {
                 pod.class_mut().requests = requests;
             }
+        }
+    }
+
+    /// Fills in which requests are compared with what nodes offer. A pod on a node uses what the node offers, also of a resource that its
+    /// scheduler ignores.
+    fn settle_providers(&self, pod: &mut Pod, scheduler: Option<&Scheduler>) {
+        let is_pending = !pod.bound();
+        let may_ignore = is_pending && scheduler.is_some_and(Scheduler::ignores_any);
+        if !may_ignore && pod.requests.unnumbered().next().is_none() {
+            return;
+        }
+        let requests = pod.requests.renumbered(&self.names, |name, is_offered| match scheduler {
+            Some(scheduler) if (is_pending || !is_offered) && scheduler.ignores(name) => Some(Provider::Ignored),
+            _ => (!is_offered && self.devices.serves(name)).then_some(Provider::Devices),
+        });
+        if requests != pod.requests {
+            pod.class_mut().requests = requests;
         }
     }
 

@@ -1,6 +1,8 @@
 //! Optional features: the flags, rules and policies that the chart renders for them.
 
-use crate::helm::{document, has_flags, rejects, rendered};
+use crate::helm::{document, has_flags, object, pod_template, rejects, rendered};
+use giveway_crds::keys;
+use giveway_crds::scheduler_config::SchedulerConfig;
 
 #[test]
 fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
@@ -101,4 +103,48 @@ fn names_across_namespaces_and_more_arguments_are_operator_flags() {
     for flag in ["--names-across-namespaces", "--preemption-history=24h", "--preemption-history-limit=7"] {
         assert!(operator.contains(flag), "{flag} is not in:\n{operator}");
     }
+}
+
+#[test]
+fn the_operator_and_the_plugin_get_what_giveway_reads_of_the_configuration_of_kube_scheduler() {
+    let usual = rendered(&[]);
+    assert!(!usual.contains("scheduler-config"), "no file, no flag and no annotation");
+    let config = "operator.schedulerConfig";
+    let plugins = format!("{config}.profiles[0].pluginConfig");
+    let with = |resource: &str| {
+        rendered(&[
+            &format!("{config}.apiVersion=kubescheduler.config.k8s.io/v1"),
+            &format!("{config}.kind=KubeSchedulerConfiguration"),
+            &format!("{config}.clientConnection.kubeconfig=secret"),
+            &format!("{config}.extenders[0].tlsConfig.keyData=secret"),
+            &format!("{config}.extenders[0].managedResources[0].name=acme.com/fpga"),
+            &format!("{config}.profiles[0].schedulerName=default-scheduler"),
+            &format!("{plugins}[0].name=Own"),
+            &format!("{plugins}[0].args.key=secret"),
+            &format!("{plugins}[1].name=NodeResourcesFit"),
+            &format!("{plugins}[1].args.ignoredResources[0]={resource}"),
+            &format!("{plugins}[1].args.scoringStrategy.type=MostAllocated"),
+        ])
+    };
+    let manifests = with("example.com/fpga");
+    assert!(!manifests.contains("secret\n") && !manifests.contains("scoringStrategy"), "only what is read");
+    has_flags(
+        document(&manifests, "Deployment", "giveway-operator"),
+        &["--scheduler-config=/scheduler-config/config.json"],
+    );
+    let policy = object(&manifests, "ValidatingAdmissionPolicy", "giveway-namespaces");
+    let text = policy["metadata"]["annotations"][keys::ANNOTATION_SCHEDULER_CONFIG].as_str().unwrap();
+    let profile = &SchedulerConfig::parse(text).unwrap().profiles["default-scheduler"];
+    assert!(profile.ignores("example.com/fpga") && !profile.ignores("acme.com/fpga"), "{text}");
+    // The file of the operator has the same text, and the pods are replaced when it changes.
+    let name = |manifests: &str| {
+        let operator = pod_template(manifests, "giveway-operator");
+        operator["spec"]["volumes"][0]["configMap"]["name"].as_str().unwrap().to_owned()
+    };
+    let file = object(&manifests, "ConfigMap", &name(&manifests));
+    assert_eq!(file["data"]["config.json"], *text);
+    assert_ne!(name(&manifests), name(&with("example.com/other")));
+    assert!(!rendered(&["deployments.enabled=false"]).contains("kind: ConfigMap\n"), "nothing reads it there");
+    rejects("giveway-system", &["operator.schedulerConfig=a: ["], "operator.schedulerConfig: Invalid value");
+    rejects("giveway-system", &["operator.schedulerConfig=7"], "/operator/schedulerConfig");
 }

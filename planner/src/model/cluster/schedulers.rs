@@ -1,0 +1,65 @@
+//! The configuration of schedulers, as far as it decides where their pods fit and no object of the cluster shows it.
+
+use super::Cluster;
+use crate::model::constraints::{Pin, node_terms};
+use crate::model::resources::Provider;
+use crate::model::{Pod, PodIndex};
+use giveway_crds::scheduler_config::{Profile, SchedulerConfig};
+use std::collections::BTreeMap;
+
+/// The schedulers with a configuration, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Schedulers(BTreeMap<String, Scheduler>);
+
+/// A profile of kube-scheduler.
+#[derive(Clone, Debug)]
+pub(super) struct Scheduler {
+    profile: Profile,
+    /// Node affinity that it requires in addition to that of a pod.
+    pub(super) added_affinity: Option<Pin>,
+}
+
+impl Schedulers {
+    pub(super) fn get(&self, name: &str) -> Option<&Scheduler> {
+        self.0.get(name)
+    }
+}
+
+impl Scheduler {
+    /// Returns true if it may not compare a request of some pod with what nodes offer.
+    pub(super) fn ignores_any(&self) -> bool {
+        self.profile.ignores_any()
+    }
+
+    /// Returns true if it does not compare requests of this resource with what nodes offer.
+    pub(super) fn ignores(&self, resource: &str) -> bool {
+        self.profile.ignores(resource)
+    }
+
+    /// Adds what is not known of where it can place a pod.
+    pub(super) fn unknown(&self, pod: &Pod, unknown: &mut Vec<String>) {
+        let name = &pod.scheduler_name;
+        for resource in pod.requests.provided(Provider::Ignored) {
+            unknown.push(format!("resource {resource}, which the configuration of {name} ignores"));
+        }
+        if self.profile.spreads_by_default && !pod.spreads_itself {
+            unknown.push(format!(
+                "the default topology spread constraints of {name}, whose selectors come from Services and controllers"
+            ));
+        }
+    }
+}
+
+impl Cluster {
+    /// Replaces the configuration of the schedulers. Schedulers that it does not name have none.
+    pub fn configure_schedulers(&mut self, config: &SchedulerConfig) {
+        let scheduler = |profile: &Profile| Scheduler {
+            added_affinity: profile.added_affinity.as_ref().map(node_terms),
+            profile: profile.clone(),
+        };
+        let schedulers = config.profiles.iter().map(|(name, profile)| (name.clone(), scheduler(profile)));
+        self.schedulers = Schedulers(schedulers.collect());
+        let pods: Vec<PodIndex> = self.pod_index.values().copied().collect();
+        pods.into_iter().for_each(|pod| self.settle_again(pod));
+    }
+}
