@@ -17,7 +17,8 @@ const PAGE: u32 = 2000;
 const NECESSARY: [&str; 4] = ["Node", "Pod", "PodDisruptionBudget", "PriorityClass"];
 
 /// The kinds of which a user may have rights in one namespace only.
-const NAMESPACED: [&str; 5] = ["Pod", "PodDisruptionBudget", "PersistentVolumeClaim", "PodGroup", "Workload"];
+const NAMESPACED: [&str; 6] =
+    ["Pod", "PodDisruptionBudget", "PersistentVolumeClaim", "ResourceClaim", "PodGroup", "Workload"];
 
 /// What is read of a kind that the user may not list in the whole cluster.
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn only_kinds_of_giveway_and_of_newer_versions_of_kubernetes_may_be_missing() {
         let missing: Vec<_> = IN_SNAPSHOTS.iter().filter(|kind| may_be_missing(kind)).map(|kind| kind.kind).collect();
-        assert_eq!(missing, ["DeviceClass", "PodGroup", "Preemption", "Workload"]);
+        assert_eq!(missing, ["DeviceClass", "ResourceSlice", "ResourceClaim", "PodGroup", "Preemption", "Workload"]);
         assert!(NATIVE_GROUPS.iter().all(|kind| !may_be_missing(kind)), "only a version that is served is listed");
     }
 

@@ -8,6 +8,7 @@ use crate::live::Fallback;
 #[cfg(test)]
 use crate::live::Objects;
 use crate::{files, live};
+use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
@@ -263,8 +264,18 @@ impl World {
                 Ok(())
             }
             ("resource.k8s.io/v1", "DeviceClass") => {
-                let resource = item["spec"]["extendedResourceName"].as_str();
-                self.cluster.upsert_device_class(item["metadata"]["name"].as_str().unwrap_or_default(), resource);
+                let class: DeviceClass = read(item, &self.source)?;
+                self.cluster.upsert_device_class(&class);
+                Ok(())
+            }
+            ("resource.k8s.io/v1", "ResourceSlice") => {
+                let slice: ResourceSlice = read(item, &self.source)?;
+                self.cluster.upsert_resource_slice(&slice);
+                Ok(())
+            }
+            ("resource.k8s.io/v1", "ResourceClaim") => {
+                let claim: ResourceClaim = read(item, &self.source)?;
+                self.cluster.upsert_resource_claim(&claim);
                 Ok(())
             }
             ("node.k8s.io/v1", "RuntimeClass") => {

@@ -7,6 +7,7 @@ mod maximal;
 use giveway_cluster::objects::document::decode;
 use giveway_cluster::objects::kinds;
 use giveway_cluster::objects::{KindFields, TrimmedObject};
+use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
 use giveway_crds::native::{MemberPod, NativeGroup, group_of};
 use giveway_crds::{PodGroup, Preemption, Workload, keys};
 use giveway_planner::Cluster;
@@ -117,6 +118,64 @@ fn every_field_of_volumes_that_the_planner_reads_is_in_the_table() {
     same::<CSINode>(&node, |cluster, object| {
         cluster.upsert_csi_node(object);
     });
+}
+
+#[test]
+fn every_field_of_devices_that_the_planner_reads_is_in_the_table() {
+    let selectors = json!([{"cel": {"expression": "device.driver == \"gpu.example.com\""}}]);
+    let kind = |kind: &str, name: &str| json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name, "namespace": "ml"}});
+    let mut class = kind("DeviceClass", "gpus");
+    class["spec"] =
+        json!({"selectors": selectors, "config": [{"opaque": {}}], "extendedResourceName": "example.com/gpu"});
+    same::<DeviceClass>(&class, |cluster, object| {
+        cluster.upsert_device_class(object);
+    });
+    let device = |more: &Value| {
+        let mut device = json!({"name": "gpu-0", "attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "1Gi"}}});
+        set(&mut device, more);
+        device
+    };
+    for more in [
+        json!({}),
+        json!({"taints": [{"key": "k"}]}),
+        json!({"consumesCounters": [{"counterSet": "c"}]}),
+        json!({"bindingConditions": ["ready"]}),
+        json!({"allowMultipleAllocations": true}),
+    ] {
+        for (field, value) in [
+            ("nodeName", json!("n1")),
+            ("perDeviceNodeSelection", json!(true)),
+            ("sharedCounters", json!([{"name": "c"}])),
+        ] {
+            let mut slice = kind("ResourceSlice", "n1-gpus");
+            slice["spec"] = json!({"driver": "gpu.example.com", "nodeName": "n2", "devices": [device(&more)],
+                "pool": {"name": "n1", "generation": 3, "resourceSliceCount": 1}});
+            slice["spec"][field] = value;
+            same::<ResourceSlice>(&slice, |cluster, object| {
+                cluster.upsert_resource_slice(object);
+            });
+        }
+    }
+    let exactly = |more: &Value| {
+        let mut exactly =
+            json!({"deviceClassName": "gpus", "selectors": selectors, "allocationMode": "ExactCount", "count": 3});
+        set(&mut exactly, more);
+        exactly
+    };
+    for more in [json!({}), json!({"adminAccess": true}), json!({"capacity": {"requests": {"memory": "1Gi"}}})] {
+        let result = json!({"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", "adminAccess": more.get("adminAccess").is_some()});
+        for constraints in [json!([]), json!([{"matchAttribute": "a/b"}])] {
+            let mut claim = kind("ResourceClaim", "train-0-gpu");
+            claim["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": "Pod", "name": "train-0", "uid": "u", "controller": true}]);
+            claim["spec"] = json!({"devices": {"requests": [{"name": "gpu", "exactly": exactly(&more)}], "constraints": constraints}});
+            claim["status"] = json!({"allocation": {"devices": {"results": [result]}, "nodeSelector": {}},
+                "reservedFor": [{"resource": "pods", "name": "train-0", "uid": "u"}], "devices": [{"driver": "x"}]});
+            same::<ResourceClaim>(&claim, |cluster, object| {
+                cluster.upsert_resource_claim(object);
+            });
+        }
+    }
 }
 
 #[test]

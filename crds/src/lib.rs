@@ -17,6 +17,7 @@ pub mod brief;
 pub mod condition;
 pub mod constraints;
 pub mod critical;
+pub mod devices;
 pub mod finished;
 pub mod json;
 pub mod keys;

@@ -8,9 +8,11 @@
 //! [the versions that are served](crate::native::version); a version that is served must answer a list.
 
 /// API group and kind of each optional kind.
-const OPTIONAL: [(&str, &str); 2] = [
+const OPTIONAL: [(&str, &str); 4] = [
     // Served since Kubernetes 1.34.
     ("resource.k8s.io", "DeviceClass"),
+    ("resource.k8s.io", "ResourceSlice"),
+    ("resource.k8s.io", "ResourceClaim"),
     // A CRD of cluster-autoscaler.
     ("autoscaling.x-k8s.io", "ProvisioningRequest"),
 ];

@@ -35,6 +35,8 @@ impl World {
         model.apply(Input::CsiDriver(Update::Replaced(vec![])));
         model.apply(Input::CsiNode(Update::Replaced(vec![])));
         model.apply(Input::DeviceClass(Update::Replaced(vec![])));
+        model.apply(Input::ResourceSlice(Update::Replaced(vec![])));
+        model.apply(Input::ResourceClaim(Update::Replaced(vec![])));
         model.apply(Input::Preemption(Update::Replaced(vec![])));
         model.apply(Input::Switch(Update::Replaced(vec![])));
         Self { model }
@@ -435,6 +437,11 @@ impl TestPod {
 
     pub(crate) fn spec(mut self, field: &str, value: Value) -> Self {
         self.0["spec"][field] = value;
+        self
+    }
+
+    pub(crate) fn status(mut self, field: &str, value: Value) -> Self {
+        self.0["status"][field] = value;
         self
     }
 

@@ -51,6 +51,9 @@ impl Source {
         pod.metadata.uid = Some(format!("{PLANNED}{namespace}/{name}"));
         pod.metadata.name = Some(name);
         pod.metadata.namespace = Some(namespace.to_owned());
+        // No controller makes claims of devices for it, so it is not known what they will ask for.
+        let claims = pod.spec.iter_mut().flat_map(|spec| spec.resource_claims.iter_mut().flatten());
+        claims.for_each(|claim| claim.resource_claim_template_name = None);
         if let Some(owner) = &self.owner {
             owner.dress(&mut pod, &self.path, index, self.count);
         }

@@ -7,6 +7,7 @@
 use super::fields::Field;
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_crds::autoscaling::ProvisioningRequest;
+use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
 use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::optional::is_optional;
 use giveway_crds::{PodGroup, Preemption, Workload, keys};
@@ -78,6 +79,13 @@ macro_rules! pod_terms {
     };
 }
 
+/// The fields of the conditions on devices. Expressions are kept: a snapshot without them would count other devices.
+macro_rules! cel {
+    () => {
+        "selectors(cel(expression=))"
+    };
+}
+
 /// The fields of a container.
 macro_rules! container {
     () => {
@@ -105,7 +113,7 @@ pub static POD: KindFields = KindFields::new(
         owners!(),
         ") spec(nodeName@node nodeSelector@labels hostNetwork priority priorityClassName@class preemptionPolicy= \
          schedulerName@scheduler schedulingGates(name@gate) schedulingGroup(podGroupName@unit) terminationGracePeriodSeconds \
-         overhead= resources(requests= limits=) resourceClaims(name@value) -serviceAccountName -securityContext \
+         overhead= resources(requests= limits=) resourceClaims(name@value resourceClaimName@value resourceClaimTemplateName@value) -serviceAccountName -securityContext \
          tolerations(key= operator= value@taint effect= tolerationSeconds) topologySpreadConstraints(labelSelector",
         selector!(),
         " matchLabelKeys= maxSkew minDomains nodeAffinityPolicy= nodeTaintsPolicy= topologyKey= whenUnsatisfiable=) \
@@ -126,7 +134,7 @@ pub static POD: KindFields = KindFields::new(
         container_status!(),
         " initContainerStatuses",
         container_status!(),
-        ")"
+        " resourceClaimStatuses(name@value resourceClaimName@value))"
     ),
 );
 
@@ -187,7 +195,27 @@ pub static CSI_NODE: KindFields = KindFields::new(
 /// DeviceClasses. The name is part of the name of a resource, and names of resources are kept.
 pub static DEVICE_CLASS: KindFields = KindFields::new(
     ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
-    "metadata(name=) spec(extendedResourceName=)",
+    concat!("metadata(name=) spec(extendedResourceName= ", cel!(), ")"),
+);
+
+/// ResourceSlices: of each device only what decides whether it is counted. Names of drivers are kept.
+pub static RESOURCE_SLICE: KindFields = KindFields::new(
+    ("resource.k8s.io/v1", "ResourceSlice", "resourceslices"),
+    "metadata(name@value) spec(driver= nodeName@node perDeviceNodeSelection pool(name@pool generation resourceSliceCount) \
+     sharedCounters(none) devices(consumesCounters(none) taints(none) bindingConditions@value allowMultipleAllocations))",
+);
+
+/// ResourceClaims.
+pub static RESOURCE_CLAIM: KindFields = KindFields::new(
+    ("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"),
+    concat!(
+        "metadata(name@value namespace@namespace ",
+        owners!(),
+        ") spec(devices(requests(exactly(deviceClassName= ",
+        cel!(),
+        " allocationMode= count adminAccess capacity(none))) constraints(none))) status(allocation(devices(results(driver= pool@value \
+         adminAccess))) reservedFor(resource= uid@uid))"
+    ),
 );
 
 /// RuntimeClasses, which only `plan -f` reads: a pod that exists has its overhead in its own spec.
@@ -304,7 +332,7 @@ pub static NATIVE_GROUPS: [KindFields; 4] = [
 ];
 
 /// The kinds that a snapshot has, besides native groups, in the order in which they are listed.
-pub static IN_SNAPSHOTS: [&KindFields; 16] = [
+pub static IN_SNAPSHOTS: [&KindFields; 18] = [
     &NODE,
     &POD,
     &VOLUME,
@@ -313,6 +341,8 @@ pub static IN_SNAPSHOTS: [&KindFields; 16] = [
     &CSI_DRIVER,
     &CSI_NODE,
     &DEVICE_CLASS,
+    &RESOURCE_SLICE,
+    &RESOURCE_CLAIM,
     &RUNTIME_CLASS,
     &NAMESPACE,
     &POLICY,
@@ -435,6 +465,9 @@ kept! {
     StorageClass => &STORAGE_CLASS;
     CSIDriver => &CSI_DRIVER;
     CSINode => &CSI_NODE;
+    DeviceClass => &DEVICE_CLASS;
+    ResourceSlice => &RESOURCE_SLICE;
+    ResourceClaim => &RESOURCE_CLAIM;
     Namespace => &NAMESPACE;
     PodGroup => &POD_GROUP;
     // All versions have the same fields.
@@ -524,7 +557,7 @@ mod tests {
     #[test]
     fn only_kinds_of_newer_versions_and_of_other_projects_are_optional() {
         let optional: Vec<&str> = rows().filter(|row| row.is_optional()).map(|row| row.kind).collect();
-        assert_eq!(optional, ["DeviceClass", "ProvisioningRequest"]);
+        assert_eq!(optional, ["DeviceClass", "ResourceSlice", "ResourceClaim", "ProvisioningRequest"]);
         assert!(NATIVE_GROUPS.iter().all(|row| !row.is_own()));
     }
 

@@ -100,6 +100,8 @@ impl World {
             Input::CsiDriver(Update::Replaced(vec![])),
             Input::CsiNode(Update::Replaced(vec![])),
             Input::DeviceClass(Update::Replaced(vec![])),
+            Input::ResourceSlice(Update::Replaced(vec![])),
+            Input::ResourceClaim(Update::Replaced(vec![])),
             Input::Preemption(Update::Replaced(vec![])),
         ] {
             world.take(empty);

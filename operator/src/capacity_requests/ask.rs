@@ -14,7 +14,7 @@ use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::SmolStr;
-use giveway_planner::model::{ObjectKey, Pod};
+use giveway_planner::model::{ObjectKey, Pod, is_counted};
 use giveway_planner::quantity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -290,12 +290,11 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
 
 /// Returns the resource requests of a pod as quantities.
 fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
-    // Limits of volumes are counted like resources, but no pod can request them.
-    let offered = pod.requests.iter().filter(|(id, _)| !model.cluster.is_counted(*id));
+    let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
     offered
-        .map(|(id, amount)| (model.cluster.resource_name(id), amount))
         .chain(pod.requests.unoffered())
-        .filter(|(name, _)| !name.is_empty() && *name != "pods")
+        // Volumes and devices are counted like resources, but no pod can request them.
+        .filter(|(name, _)| !name.is_empty() && *name != "pods" && !is_counted(name))
         .map(|(name, amount)| (name.to_owned(), quantity::format(name, amount)))
         .collect()
 }

@@ -81,6 +81,8 @@ pub fn start(
     tasks.spawn(follow_kind(feed(), all(), Input::CsiDriver));
     tasks.spawn(follow_kind(feed(), all(), Input::CsiNode));
     tasks.spawn(follow_kind(feed(), all(), Input::DeviceClass));
+    tasks.spawn(follow_kind(feed(), all(), Input::ResourceSlice));
+    tasks.spawn(follow_kind(feed(), all(), Input::ResourceClaim));
     tasks.spawn(requests(feed(), provisioning));
     let switch = Api::namespaced(client.clone(), namespace);
     let by_name = all().fields(&format!("metadata.name={}", mode::CONFIG_MAP));

@@ -1,8 +1,8 @@
 //! The input of the arbiter: changes of objects, and results of API calls.
 
 use crate::messages::report::Report;
-use crate::views::devices::DeviceClass;
 use giveway_crds::autoscaling::ProvisioningRequest;
+use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
 use giveway_crds::native::{MemberPod, NativeGroup};
 use giveway_crds::{PodGroup, Preemption, Workload};
 use giveway_planner::model::ObjectKey;
@@ -60,6 +60,10 @@ pub enum Input {
     CsiNode(Update<CSINode>),
     /// DeviceClasses.
     DeviceClass(Update<DeviceClass>),
+    /// ResourceSlices, which say how many devices a node has.
+    ResourceSlice(Update<ResourceSlice>),
+    /// ResourceClaims, which ask for devices or have some.
+    ResourceClaim(Update<ResourceClaim>),
     /// ProvisioningRequests; an empty list if they are not used.
     Request(Update<ProvisioningRequest>),
     /// The ConfigMap that sets Giveway's mode.
@@ -90,6 +94,8 @@ impl Input {
             Self::CsiDriver(_) => "CSIDriver",
             Self::CsiNode(_) => "CSINode",
             Self::DeviceClass(_) => "DeviceClass",
+            Self::ResourceSlice(_) => "ResourceSlice",
+            Self::ResourceClaim(_) => "ResourceClaim",
             Self::Request(_) => "ProvisioningRequest",
             Self::Switch(_) => "ConfigMap",
             Self::Preemption(_) => "Preemption",

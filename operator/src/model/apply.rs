@@ -121,10 +121,30 @@ impl Model {
                 |m| named(m.cluster.device_classes()),
                 |m, key, class| {
                     Ok(match class {
-                        Some(class) => {
-                            m.cluster.upsert_device_class(&key.name, class.spec.extended_resource_name.as_deref())
-                        }
+                        Some(class) => m.cluster.upsert_device_class(&class),
                         None => m.cluster.remove_device_class(&key.name),
+                    })
+                },
+            ),
+            Input::ResourceSlice(update) => self.each(
+                "ResourceSlice",
+                update,
+                |m| m.cluster.resource_slices().map(|name| ObjectKey::new("", name)).collect(),
+                |m, key, slice| {
+                    Ok(match slice {
+                        Some(slice) => m.cluster.upsert_resource_slice(&slice),
+                        None => m.cluster.remove_resource_slice(&key.name),
+                    })
+                },
+            ),
+            Input::ResourceClaim(update) => self.each(
+                "ResourceClaim",
+                update,
+                |m| m.cluster.resource_claims().cloned().collect(),
+                |m, key, claim| {
+                    Ok(match claim {
+                        Some(claim) => m.cluster.upsert_resource_claim(&claim),
+                        None => m.cluster.remove_resource_claim(key),
                     })
                 },
             ),

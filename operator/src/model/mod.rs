@@ -4,6 +4,8 @@
 mod apply;
 pub mod changed;
 #[cfg(test)]
+mod devices_tests;
+#[cfg(test)]
 mod fields_tests;
 pub mod index;
 mod marks;
@@ -41,7 +43,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of watched kinds.
-const KINDS: usize = 17;
+const KINDS: usize = 19;
 /// The kind that only a leader watches.
 const STORED_PLANS: &str = "Preemption";
 

@@ -2,5 +2,4 @@
 
 pub mod correction;
 pub mod creation_failure;
-pub mod devices;
 pub mod origin;

@@ -262,6 +262,8 @@ impl Driven {
             Input::CsiDriver(Update::Replaced(vec![])),
             Input::CsiNode(Update::Replaced(vec![])),
             Input::DeviceClass(Update::Replaced(vec![])),
+            Input::ResourceSlice(Update::Replaced(vec![])),
+            Input::ResourceClaim(Update::Replaced(vec![])),
         ];
         lists.extend(Kind::OF_CLUSTER.map(|kind| kind.input(&self.listed(kind))));
         let now = self.started + self.elapsed;

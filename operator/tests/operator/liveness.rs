@@ -112,6 +112,8 @@ fn lists() -> Vec<Input> {
         Input::CsiDriver(Update::Replaced(vec![])),
         Input::CsiNode(Update::Replaced(vec![])),
         Input::DeviceClass(Update::Replaced(vec![])),
+        Input::ResourceSlice(Update::Replaced(vec![])),
+        Input::ResourceClaim(Update::Replaced(vec![])),
         Input::Switch(Update::Replaced(vec![])),
         Input::Preemption(Update::Replaced(vec![])),
     ]

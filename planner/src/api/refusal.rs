@@ -61,7 +61,9 @@ impl Refusal {
             Self::Unschedulable => "the node is unschedulable".to_owned(),
             Self::Taint(key, value) => format!("the node has the untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => "the node doesn't match its node affinity/selector".to_owned(),
-            Self::AddedAffinity => "the node doesn't match the node affinity of its scheduler's configuration".to_owned(),
+            Self::AddedAffinity => {
+                "the node doesn't match the node affinity of its scheduler's configuration".to_owned()
+            }
             Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
             Self::ClaimInUse => "another pod uses one of its claims, which only one pod may use".to_owned(),

@@ -8,6 +8,7 @@ mod budget;
 mod changes;
 mod cluster;
 mod constraints;
+mod devices;
 mod equivalence;
 mod error;
 mod excess;
@@ -40,7 +41,7 @@ pub use labels::Labels;
 pub use node::{Node, Taint};
 pub use pod::{MAX_GRACEFUL_TERMINATION, Pod, PodPhase};
 pub use reservation::Reservation;
-pub use resources::{ResourceId, Resources};
+pub use resources::{ResourceId, Resources, is_counted};
 pub use unit_kind::UnitKind;
 
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};

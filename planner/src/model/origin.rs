@@ -37,8 +37,6 @@ pub struct Origin {
     pub owner: Option<OwnerReference>,
     /// Workload and template that its labels name.
     pub template: Option<(String, String)>,
-    /// Whether it has claims of devices (dynamic resource allocation).
-    pub(super) claims_devices: bool,
     /// Whether it has topology spread constraints, also such that need not hold: then it gets no default ones.
     pub(super) spreads_itself: bool,
     /// Its requests and constraints.

@@ -1,6 +1,7 @@
 //! A pod, as far as it matters for decisions.
 
 use super::constraints::Constraints;
+use super::devices::{self, DeviceClaim};
 use super::equivalence::EquivalenceClass;
 use super::error::ModelError;
 use super::key::ObjectKey;
@@ -66,6 +67,8 @@ pub struct Pod {
     pub mirror: bool,
     /// The claims of its volumes.
     pub(super) claims: Box<[PodClaim]>,
+    /// The claims of devices that it names, while it has no node.
+    pub(super) device_claims: Box<[DeviceClaim]>,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
     /// What it shares with the pods of its owner.
@@ -256,7 +259,6 @@ impl Pod {
             scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
             owner: owner.cloned(),
             template: template.flatten(),
-            claims_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
             spreads_itself: spec.topology_spread_constraints.as_ref().is_some_and(|list| !list.is_empty()),
             class: Arc::new(EquivalenceClass { requests, constraints }),
         };
@@ -288,6 +290,7 @@ impl Pod {
             created: metadata.creation_timestamp.as_ref().and_then(nanoseconds),
             mirror: annotation(ANNOTATION_MIRROR).is_some(),
             claims: claims(spec, &key.name),
+            device_claims: if bound { Box::default() } else { devices::claims(spec, status) },
             unknown: Vec::new(),
             origin: Arc::new(origin),
             key,

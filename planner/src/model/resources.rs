@@ -34,6 +34,11 @@ struct Unnumbered {
     by: Option<Provider>,
 }
 
+/// Returns true for the name of something that the model counts itself, and that no object can request: it has a space.
+pub fn is_counted(name: &str) -> bool {
+    name.contains(' ')
+}
+
 /// What may satisfy a request that is not compared with what nodes offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Provider {
@@ -54,7 +59,7 @@ impl Resources {
         self.amounts.iter().copied()
     }
 
-    /// The requested resources that no node offers, by name.
+    /// The requested resources that no node offers, by name; also what the model counts itself and no node has.
     pub fn unoffered(&self) -> impl Iterator<Item = (&str, i128)> {
         self.unnumbered.iter().filter(|entry| entry.by.is_none()).map(|entry| (entry.name.as_str(), entry.amount))
     }
@@ -98,16 +103,26 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
-    /// Returns the amounts with these of what the model counts, instead of those for which `is_counted` returns true.
+    /// Returns true if there is an amount of what the model counts.
+    pub(super) fn has_counted(&self, is_counted: impl Fn(ResourceId) -> bool) -> bool {
+        self.amounts.iter().any(|(id, _)| is_counted(*id))
+            || self.unnumbered.iter().any(|entry| self::is_counted(&entry.name))
+    }
+
+    /// Returns the amounts with these of what the model counts, instead of those for which `is_counted` returns true. No node has what is
+    /// `missing`.
     pub(super) fn with_counted(
         &self,
         is_counted: impl Fn(ResourceId) -> bool,
-        counted: impl IntoIterator<Item = (ResourceId, i128)>,
+        counted: BTreeMap<ResourceId, i128>,
+        missing: BTreeMap<SmolStr, i128>,
     ) -> Self {
-        let mut amounts: Vec<_> = self.amounts.iter().copied().filter(|(id, _)| !is_counted(*id)).collect();
-        amounts.extend(counted);
-        amounts.sort_unstable();
-        Self { amounts, unnumbered: self.unnumbered.clone() }
+        let others = self.amounts.iter().copied().filter(|(id, _)| *id != UNOFFERED && !is_counted(*id));
+        let missing = missing.into_iter().map(|(name, amount)| Unnumbered { name, amount, by: None });
+        let unnumbered = self.unnumbered.iter().filter(|entry| !self::is_counted(&entry.name)).cloned().chain(missing);
+        let mut unnumbered: Vec<_> = unnumbered.collect();
+        unnumbered.sort_unstable();
+        Self::new(others.chain(counted).collect(), unnumbered)
     }
 
     fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {

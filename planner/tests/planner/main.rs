@@ -6,6 +6,7 @@ mod checks;
 mod combined;
 mod common;
 mod critical_addons;
+mod devices;
 mod events;
 mod extremes;
 mod filters;

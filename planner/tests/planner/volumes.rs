@@ -1,6 +1,7 @@
 //! Volumes, claims and devices: what pins a pod to nodes, and unknown requirements, for which no pod is evicted.
 
 use crate::common::*;
+use giveway_crds::devices::DeviceClass;
 use giveway_planner::{Cluster, Context, Decision, Strategy};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -499,6 +500,14 @@ fn no_pod_is_evicted_for_a_claim_that_is_being_deleted() {
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["on-b"]);
 }
 
+fn device_class(cluster: &mut Cluster, name: &str, resource: Option<&str>) -> bool {
+    let class = json!({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}});
+    cluster.upsert_device_class(&DeviceClass {
+        metadata: read(class["metadata"].clone()),
+        spec: read(class["spec"].clone()),
+    })
+}
+
 #[test]
 fn no_pod_is_evicted_for_devices_of_dynamic_resource_allocation() {
     let mut cluster = full(&[]);
@@ -516,8 +525,8 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
     let mut cluster = full(&[]);
     add(&mut cluster, &pod("p").priority(9).asks("example.com/gpu", "2"));
     assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("Missing 1 cpu, 2 example.com/gpu."));
-    assert!(cluster.upsert_device_class("gpus", Some("example.com/gpu")));
-    assert!(!cluster.upsert_device_class("gpus", Some("example.com/gpu")));
+    assert!(device_class(&mut cluster, "gpus", Some("example.com/gpu")));
+    assert!(!device_class(&mut cluster, "gpus", Some("example.com/gpu")));
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
@@ -536,9 +545,9 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
     assert!(cluster.remove_device_class("gpus") && !cluster.remove_device_class("gpus"));
     add(&mut cluster, &pod("q").priority(9).asks("deviceclass.resource.kubernetes.io/nics", "1"));
     assert!(matches!(decide(&cluster, &for_pod("q")), Decision::Unschedulable(_)));
-    assert!(cluster.upsert_device_class("nics", None));
+    assert!(device_class(&mut cluster, "nics", None));
     assert!(matches!(decide(&cluster, &for_pod("q")), Decision::Fits { .. }));
-    assert!(cluster.upsert_device_class("nics", Some("example.com/nic")));
+    assert!(device_class(&mut cluster, "nics", Some("example.com/nic")));
     assert!(cluster.remove_device_class("nics"));
     assert!(matches!(decide(&cluster, &for_pod("q")), Decision::Unschedulable(_)));
 }
@@ -549,7 +558,7 @@ fn no_pod_is_evicted_where_a_resource_is_offered_if_another_suitable_node_may_se
     add(&mut cluster, &pod("low").asks("example.com/gpu", "1").on("n1"));
     add(&mut cluster, &pod("p").priority(9).asks("example.com/gpu", "1"));
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"], "no class serves it");
-    cluster.upsert_device_class("gpus", Some("example.com/gpu"));
+    device_class(&mut cluster, "gpus", Some("example.com/gpu"));
     let unknown = "devices for example.com/gpu (dynamic resource allocation) on nodes that offer none of it themselves";
     let says = format!("Where it can run depends on what is not known here: {unknown}. {LEFT}");
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says);

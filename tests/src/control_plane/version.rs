@@ -26,6 +26,9 @@ impl Version {
     /// First version with pod-level resources without a feature gate.
     const WITH_POD_RESOURCES: Self = Self(34);
 
+    /// First version with `resource.k8s.io/v1`.
+    const WITH_DEVICES: Self = Self(34);
+
     /// First version whose kube-scheduler allocates devices for extended resources without a feature gate.
     const WITH_RESOURCES_BY_DEVICES: Self = Self(36);
 
@@ -48,6 +51,11 @@ impl Version {
     /// Returns true if it has pod-level resources.
     pub fn has_pod_resources(self) -> bool {
         self >= Self::WITH_POD_RESOURCES
+    }
+
+    /// Returns true if it has devices in the API version that Giveway reads.
+    pub fn has_devices(self) -> bool {
+        self >= Self::WITH_DEVICES
     }
 
     /// Returns true if DeviceClasses serve extended resources.

@@ -36,7 +36,7 @@ rules:
 - apiGroups: ['', policy, node.k8s.io, scheduling.k8s.io, storage.k8s.io, resource.k8s.io, scheduling.giveway.dev]
   resources: [nodes, pods, namespaces, events, poddisruptionbudgets, priorityclasses, podgroups, preemptions, workloads,
     persistentvolumes, persistentvolumeclaims, storageclasses, csidrivers, csinodes, deviceclasses,
-    runtimeclasses]
+    resourceslices, resourceclaims, runtimeclasses]
   verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies]

@@ -22,6 +22,7 @@ pub fn tests() -> Vec<Test> {
             no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungated,
             pods_are_evicted_for_volumes_that_are_made_when_a_node_is_chosen,
             no_pod_is_evicted_for_a_resource_that_another_node_may_serve_by_devices,
+            pods_are_evicted_for_the_devices_of_all_members_of_a_gang,
             the_user_of_a_claim_for_one_pod_is_evicted_and_no_node_gets_more_volumes_than_its_limit;
     ]
 }
@@ -210,23 +211,62 @@ async fn no_pod_is_evicted_for_a_resource_that_another_node_may_serve_by_devices
     let unknown = "devices for example.com/gpu (dynamic resource allocation) on nodes that offer none of it themselves";
     let message = format!("Where it can run depends on what is not known here: {unknown}. {LEFT}");
     assert_eq!(high.wait_event("Unschedulable", MINUTE).await, message);
-    let slice = format!(
-        "
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {{name: other-gpus}}
-spec:
-  driver: gpu.example.com
-  nodeName: {0}
-  pool: {{name: {0}, generation: 1, resourceSliceCount: 1}}
-  devices: [{{name: gpu-0}}]
-",
-        other[0]
-    );
-    world.apply(&slice).await.unwrap();
+    world.apply(&slice_of(&other[0])).await.unwrap();
     assert_eq!(high.wait_bound(MINUTE).await, other[0]);
     assert!(low.get().await.is_some());
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    world.check_promises().await;
+}
+
+/// Returns the manifest of a slice with one device on a node.
+fn slice_of(node: &str) -> String {
+    format!(
+        "
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: {node}-gpus}}
+spec:
+  driver: gpu.example.com
+  nodeName: {node}
+  pool: {{name: {node}, generation: 1, resourceSliceCount: 1}}
+  devices: [{{name: gpu-0}}]
+"
+    )
+}
+
+const CLAIM_TEMPLATE: &str = "
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one-gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpus}}]}}}
+";
+
+async fn pods_are_evicted_for_the_devices_of_all_members_of_a_gang(world: &World) {
+    if !Version::chosen().unwrap().has_devices() {
+        return world.check_promises().await;
+    }
+    create_classes(world).await;
+    // The field of extended resources is newer than the class.
+    world.apply(&DEVICE_CLASS.replace("  extendedResourceName: example.com/gpu\n", "")).await.unwrap();
+    world.apply(CLAIM_TEMPLATE).await.unwrap();
+    let nodes = world.nodes(3).cpus(4).create().await;
+    for node in &nodes[..2] {
+        world.apply(&slice_of(node)).await.unwrap();
+    }
+    let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]});
+    for name in ["low-0", "low-1"] {
+        let low = world.pod(name).priority("low").pod_spec(claims.clone()).create().await;
+        assert!(nodes[..2].contains(&low.wait_bound(MINUTE).await));
+    }
+    let three = world.gang("three", 3).priority("high").pod_spec(claims.clone()).create().await;
+    let message = three.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    assert!(message.starts_with("3 pods needed, 0 fit now. Missing"), "{message}");
+    assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
+    let two = world.gang("two", 2).priority("high").pod_spec(claims).create().await;
+    let mut places = two.wait_bound(MINUTE).await;
+    places.sort();
+    assert_eq!(places, nodes[..2]);
+    assert_eq!(world.audit().await.evicted().len(), 2);
     world.check_promises().await;
 }
 

@@ -2,6 +2,7 @@
 //! all of them updated with every change of an object.
 
 mod budgets;
+mod counted;
 mod devices;
 mod free;
 mod groups;
@@ -32,6 +33,7 @@ use super::selector::Selector;
 use super::slab::Slab;
 use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::CacheSlot;
+use counted::CountedIds;
 use devices::Devices;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
@@ -45,7 +47,7 @@ use smol_str::SmolStr;
 use special::Special;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use storage::{CountedIds, Storage};
+use storage::Storage;
 use units::Levels;
 
 /// Everything the planner knows of the cluster.

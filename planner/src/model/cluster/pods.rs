@@ -41,8 +41,10 @@ impl Cluster {
         match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
             Some((_, known)) if *known == pod => return false,
             Some((index, known)) if known.differs_only_in_progress(&pod) => {
+                let uid = pod.uid.clone();
                 self.go_on(index, pod);
                 self.note_claims(index);
+                self.recount_held(&uid);
             }
             _ => {
                 self.remove_pod(&pod.key);
@@ -54,7 +56,7 @@ impl Cluster {
     }
 
     pub(super) fn insert_pod(&mut self, mut pod: Pod) {
-        let key = pod.key.clone();
+        let (key, uid) = (pod.key.clone(), pod.uid.clone());
         let node = self.node_slot_of(&mut pod);
         let group = pod.group_key().map(|key| self.group_slot(&key));
         let requests = pod.requests.clone();
@@ -80,6 +82,7 @@ impl Cluster {
         }
         self.note_unnumbered(index);
         self.note_claims(index);
+        self.recount_held(&uid);
         self.cover(index);
         self.pod_index.insert(key, index);
         self.renew_pod(index, kind);
@@ -121,6 +124,7 @@ impl Cluster {
         self.special.remove(index, &removed.pod);
         self.forget_unnumbered(index, &removed.pod);
         self.forget_claims(index, &removed.pod);
+        self.recount_held(&removed.pod.uid);
         if let Some(node) = removed.node {
             self.take_from_node(index, node, &removed.pod.requests);
             self.drop_node_slot_if_unused(node);

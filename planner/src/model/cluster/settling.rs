@@ -2,6 +2,7 @@
 //! devices, the configuration of schedulers. They are computed when the pod or one of these objects changes, and stored with the pod.
 
 use super::Cluster;
+use super::devices::Devices;
 use super::schedulers::Scheduler;
 use crate::model::resources::Provider;
 use crate::model::{Pod, PodIndex};
@@ -12,7 +13,8 @@ impl Cluster {
         let scheduler = self.schedulers.get(&pod.scheduler_name);
         self.settle_providers(pod, scheduler);
         let mut required = self.required_by_claims(pod);
-        self.devices.unknown(pod, &mut required.unknown);
+        self.required_by_devices(pod, &mut required);
+        Devices::unknown(pod, &mut required.unknown);
         if let Some(scheduler) = scheduler.filter(|_| !pod.bound()) {
             scheduler.unknown(pod, &mut required.unknown);
         }
@@ -32,8 +34,9 @@ impl Cluster {
             constraints.exclusive.extend(required.exclusive);
             constraints.exclusive.sort();
         }
-        if !pod.claims.is_empty() && !self.counted.is_empty() {
-            let requests = pod.requests.with_counted(|id| self.counted.contains(id), required.counted);
+        let is_counted = |id| self.counted.contains(id);
+        if !required.counted.is_empty() || !required.missing.is_empty() || pod.requests.has_counted(is_counted) {
+            let requests = pod.requests.with_counted(is_counted, required.counted, required.missing);
             if requests != pod.requests {
                 pod.class_mut().requests = requests;
             }

@@ -161,6 +161,8 @@ fn unused() -> [Input; 12] {
         Input::CsiDriver(Update::Replaced(Vec::new())),
         Input::CsiNode(Update::Replaced(Vec::new())),
         Input::DeviceClass(Update::Replaced(Vec::new())),
+        Input::ResourceSlice(Update::Replaced(Vec::new())),
+        Input::ResourceClaim(Update::Replaced(Vec::new())),
     ]
 }
 

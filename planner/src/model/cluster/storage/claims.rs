@@ -19,6 +19,8 @@ pub(in crate::model::cluster) struct Required {
     pub(in crate::model::cluster) user_on: Option<SmolStr>,
     /// What is counted as a resource.
     pub(in crate::model::cluster) counted: BTreeMap<ResourceId, i128>,
+    /// What no node has, by words that name it like a resource.
+    pub(in crate::model::cluster) missing: BTreeMap<SmolStr, i128>,
     /// What is not known, as words that complete "it depends on".
     pub(in crate::model::cluster) unknown: Vec<String>,
 }

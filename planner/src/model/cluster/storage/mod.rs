@@ -1,14 +1,14 @@
 //! Volumes, claims, classes and drivers of storage, and the pods that use them. What they say about a pod is computed when one of them
-//! or the pod changes ([`claims`]), and stored with the pod; what they say about a node is counted as a resource ([`counted`]).
+//! or the pod changes ([`claims`]), and stored with the pod; what they say about a node is counted as a resource.
 
 mod claims;
-mod counted;
+mod free_volumes;
 
+use super::counted::Counted;
 use super::{Cluster, PodSlot};
-use crate::model::storage::{Shape, StorageClass, Volume, VolumeClaim};
-use crate::model::{ObjectKey, Pod, PodIndex};
-use counted::Counted;
-pub(super) use counted::CountedIds;
+use crate::model::storage::{HOST, Shape, StorageClass, Volume, VolumeClaim};
+use crate::model::{Node, ObjectKey, Pod, PodIndex};
+pub(super) use claims::Required;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass as StorageClassObject};
 use smol_str::SmolStr;
@@ -284,6 +284,17 @@ impl Storage {
                 self.claims_on.remove(&volume);
             }
         }
+    }
+
+    /// Returns how many volumes of a CSI driver a node can attach; `None` without a limit.
+    pub(super) fn attachable(&self, driver: &str, node: &str) -> Option<i128> {
+        self.limits.get(node)?.get(driver).copied()
+    }
+
+    /// Returns how many free volumes of a class are on a node.
+    pub(super) fn free_on(&self, class: &str, node: &Node) -> i128 {
+        let host = || self.free.get(class)?.hosts.get(node.labels.get(HOST)?.as_str()).copied();
+        host().unwrap_or(0)
     }
 
     /// Returns the volume that names a claim.

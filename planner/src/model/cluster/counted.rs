@@ -1,0 +1,95 @@
+//! What the model counts on a node like a resource that the node offers: how many volumes of a CSI driver can be attached there, the free
+//! volumes of a class that are there, and the devices of a driver. Searches, sums and sentences treat it as any other resource.
+
+use super::Cluster;
+use crate::model::{Node, NodeIndex, ResourceId};
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a node has where there is no limit: more than all pods of a cluster can use.
+const UNLIMITED: i128 = 1 << 40;
+
+/// Something that is counted on each node. `Display` is its [name](crate::model::is_counted) in messages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Counted {
+    /// Volumes of a CSI driver that can be attached to the node.
+    Attachments(SmolStr),
+    /// Free volumes of a class on the node.
+    FreeVolumes(SmolStr),
+    /// Devices of a driver on the node.
+    Devices(SmolStr),
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attachments(driver) => write!(f, "attachable volumes ({driver})"),
+            Self::FreeVolumes(class) => write!(f, "free volumes (class {class})"),
+            Self::Devices(driver) => write!(f, "devices ({driver})"),
+        }
+    }
+}
+
+/// The numbers of what is counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CountedIds {
+    ids: BTreeMap<Counted, ResourceId>,
+    all: BTreeSet<ResourceId>,
+}
+
+impl CountedIds {
+    pub(super) fn contains(&self, id: ResourceId) -> bool {
+        self.all.contains(&id)
+    }
+}
+
+impl Cluster {
+    pub(super) fn counted_id(&self, what: &Counted) -> Option<ResourceId> {
+        self.counted.ids.get(what).copied()
+    }
+
+    /// Begins to count something on every node. Returns false if it is counted already.
+    pub(super) fn start_counting(&mut self, what: Counted) -> bool {
+        if self.counted.ids.contains_key(&what) {
+            return false;
+        }
+        let Some(id) = self.names.number(&what.to_string()) else { return false };
+        self.counted.ids.insert(what, id);
+        self.counted.all.insert(id);
+        let nodes: Vec<NodeIndex> = self.node_order().iter().map(|(index, _)| *index).collect();
+        nodes.into_iter().for_each(|node| self.recount_at(node));
+        true
+    }
+
+    /// Sets what the model counts on a node.
+    pub(super) fn count_on(&self, node: &mut Node) {
+        for (what, id) in &self.counted.ids {
+            let at = usize::from(*id);
+            node.allocatable.resize(node.allocatable.len().max(at + 1), 0);
+            node.allocatable[at] = self.amount(what, node);
+        }
+    }
+
+    fn amount(&self, what: &Counted, node: &Node) -> i128 {
+        match what {
+            Counted::Attachments(driver) => self.storage.attachable(driver, &node.name).unwrap_or(UNLIMITED),
+            Counted::FreeVolumes(class) => self.storage.free_on(class, node),
+            Counted::Devices(driver) => self.devices_on(driver, &node.name),
+        }
+    }
+
+    /// Counts again on a node.
+    pub(super) fn recount(&mut self, node: &str) {
+        if let Some(index) = self.node_index(node) {
+            self.recount_at(index);
+        }
+    }
+
+    pub(super) fn recount_at(&mut self, index: NodeIndex) {
+        let Some(mut node) = self.node_at(index).cloned() else { return };
+        self.count_on(&mut node);
+        self.put_node(index, Arc::new(node));
+    }
+}

@@ -1,0 +1,164 @@
+//! How many devices a pod has, or needs, and what is not known about that (design, section 4, "Unknown is not infeasible").
+
+use super::PoolKey;
+use crate::model::cluster::Cluster;
+use crate::model::cluster::counted::Counted;
+use crate::model::cluster::storage::Required;
+use crate::model::devices::{Claim, DeviceClaim, Selected};
+use crate::model::{ObjectKey, Pod};
+use giveway_crds::devices::ResourceClaim;
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a pending pod lacks until a controller has created its claims.
+const NOT_CREATED: &str = "ResourceClaims (not created yet)";
+
+/// Why the devices of a claim are not counted.
+enum Uncounted {
+    /// The claim, or its class, does not exist yet: kube-scheduler binds no pod before.
+    Missing(SmolStr),
+    /// It asks for more than a number of devices of a driver whose devices are all counted.
+    Unknown,
+}
+
+impl Claim {
+    /// Returns how many devices of a pool it has.
+    pub(super) fn devices_of(&self, pool: &PoolKey) -> i128 {
+        self.allocated.iter().filter(|allocated| *allocated == pool).map(|_| 1).sum()
+    }
+}
+
+impl Cluster {
+    /// Adds what the claims of devices of a pod require.
+    pub(in crate::model::cluster) fn required_by_devices(&self, pod: &Pod, required: &mut Required) {
+        let mut counts: BTreeMap<SmolStr, i128> = BTreeMap::new();
+        if pod.bound() {
+            let held = self.devices.held.get(&pod.uid).into_iter().flatten();
+            let pools = held.filter_map(|claim| self.devices.claims.get(claim)).flat_map(|claim| &claim.allocated);
+            for pool in pools.filter(|pool| self.devices.node_of(pool) == pod.node.as_ref()) {
+                *counts.entry(pool.driver.clone()).or_default() += 1;
+            }
+        }
+        let mut is_unknown = false;
+        for claim in &pod.device_claims {
+            match self.devices_for(pod, claim) {
+                Ok(devices) => {
+                    devices.into_iter().for_each(|(driver, count)| *counts.entry(driver).or_default() += count)
+                }
+                Err(Uncounted::Missing(what)) => *required.missing.entry(what).or_default() += 1,
+                Err(Uncounted::Unknown) => is_unknown = true,
+            }
+        }
+        if is_unknown {
+            required.unknown.push("its resource claims (dynamic resource allocation)".to_owned());
+        }
+        for (driver, count) in counts {
+            let what = Counted::Devices(driver);
+            match self.counted_id(&what) {
+                Some(id) => *required.counted.entry(id).or_default() += count,
+                // No slice of the driver was ever known.
+                None => *required.missing.entry(what.to_string().into()).or_default() += count,
+            }
+        }
+    }
+
+    /// Returns how many devices of which drivers a pod without a node needs for a claim.
+    fn devices_for(&self, pod: &Pod, claim: &DeviceClaim) -> Result<Vec<(SmolStr, i128)>, Uncounted> {
+        let DeviceClaim::Own(name) = claim else { return Err(Uncounted::Unknown) };
+        let made = name.as_ref().map(|name| ObjectKey::new(&pod.key.namespace, name));
+        let Some(claim) = made.and_then(|key| self.devices.claims.get(&key)) else {
+            // A claim names a class, so where there are claims, there are classes: without any they cannot be read here.
+            let are_read = !self.devices.classes.is_empty();
+            return Err(if are_read { Uncounted::Missing(NOT_CREATED.into()) } else { Uncounted::Unknown });
+        };
+        if claim.is_allocated || claim.owner.as_ref() != Some(&pod.uid) {
+            return Err(Uncounted::Unknown);
+        }
+        let mut devices = Vec::new();
+        for asked in claim.asked.as_ref().ok_or(Uncounted::Unknown)? {
+            let Some(class) = self.devices.classes.get(&asked.class) else {
+                return Err(Uncounted::Missing(
+                    format!("devices (class {}, which does not exist)", asked.class).into(),
+                ));
+            };
+            match class.selected.clone().and(asked.selected.clone()) {
+                Selected::OfDriver(driver) if self.devices.are_counted(&driver) => devices.push((driver, asked.count)),
+                _ => return Err(Uncounted::Unknown),
+            }
+        }
+        Ok(devices)
+    }
+
+    /// Adds or replaces a ResourceClaim. Returns whether anything changed.
+    pub fn upsert_resource_claim(&mut self, object: &ResourceClaim) -> bool {
+        let Some(name) = object.metadata.name.as_deref() else { return false };
+        let key = ObjectKey::new(object.metadata.namespace.as_deref().unwrap_or_default(), name);
+        let claim = Claim::from_object(object);
+        let old = self.devices.claims.insert(key.clone(), claim.clone());
+        let differs = old.as_ref() != Some(&claim);
+        if differs {
+            self.resource_claim_changed(&key, [old, Some(claim)]);
+        }
+        differs
+    }
+
+    /// Removes a ResourceClaim. Returns whether it was there.
+    pub fn remove_resource_claim(&mut self, key: &ObjectKey) -> bool {
+        let Some(old) = self.devices.claims.remove(key) else { return false };
+        self.resource_claim_changed(key, [Some(old), None]);
+        true
+    }
+
+    fn resource_claim_changed(&mut self, key: &ObjectKey, versions: [Option<Claim>; 2]) {
+        let (mut pods, mut nodes) = (BTreeSet::new(), BTreeSet::new());
+        for (claim, is_new) in versions.into_iter().zip([false, true]) {
+            let Some(claim) = claim else { continue };
+            let devices = &mut self.devices;
+            nodes.extend(claim.allocated.iter().filter_map(|pool| devices.node_of(pool).cloned()));
+            for pool in claim.allocated {
+                enlist(&mut devices.claims_on, pool, key, is_new);
+            }
+            if let Some(holder) = &claim.holder {
+                enlist(&mut devices.held, holder.clone(), key, is_new);
+            }
+            pods.extend(claim.owner.into_iter().chain(claim.holder));
+        }
+        pods.iter().for_each(|uid| self.settle_pod_of(uid));
+        nodes.iter().for_each(|node| self.recount(node));
+    }
+
+    /// Counts again on the nodes of the devices that a pod holds, which was added, removed, bound, or has ended.
+    pub(in crate::model::cluster) fn recount_held(&mut self, uid: &str) {
+        let held = self.devices.held.get(uid).into_iter().flatten();
+        let pools = held.filter_map(|claim| self.devices.claims.get(claim)).flat_map(|claim| &claim.allocated);
+        let nodes: BTreeSet<SmolStr> = pools.filter_map(|pool| self.devices.node_of(pool).cloned()).collect();
+        nodes.iter().for_each(|node| self.recount(node));
+    }
+
+    /// Computes again what all claims mean for the pods that they were made or are reserved for.
+    pub(super) fn settle_claims(&mut self) {
+        let claims: Vec<ObjectKey> = self.devices.claims.keys().cloned().collect();
+        claims.iter().for_each(|claim| self.settle_claim(claim));
+    }
+
+    pub(super) fn settle_claim(&mut self, key: &ObjectKey) {
+        let Some(claim) = self.devices.claims.get(key) else { return };
+        let pods: BTreeSet<SmolStr> = claim.owner.iter().chain(&claim.holder).cloned().collect();
+        pods.iter().for_each(|uid| self.settle_pod_of(uid));
+    }
+
+    fn settle_pod_of(&mut self, uid: &str) {
+        if let Some(index) = self.pod_with_uid(uid) {
+            self.settle_again(index);
+        }
+    }
+}
+
+/// Adds a claim to an index, or removes it.
+fn enlist<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: K, claim: &ObjectKey, is_new: bool) {
+    let claims = index.entry(at.clone()).or_default();
+    let _ = if is_new { claims.insert(claim.clone()) } else { claims.remove(claim) };
+    if claims.is_empty() {
+        index.remove(&at);
+    }
+}
