@@ -634,6 +634,7 @@ mod tests {
             "mismatchLabelKeys",
             "topologyKey",
             // Words that the API server validates.
+            "action",
             "effect",
             "nodeAffinityPolicy",
             "nodeTaintsPolicy",

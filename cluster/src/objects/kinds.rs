@@ -89,7 +89,7 @@ macro_rules! cel {
 /// The fields of a container.
 macro_rules! container {
     () => {
-        "name@value restartPolicy= resources(requests= limits= -claims) ports(containerPort hostPort hostIP@address protocol=) \
+        "name@value restartPolicy= restartPolicyRules(action=) resources(requests= limits= -claims) ports(containerPort hostPort hostIP@address protocol=) \
          -image -securityContext"
     };
 }
@@ -111,7 +111,7 @@ pub static POD: KindFields = KindFields::new(
          scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal~ scheduling.giveway.dev/min-count~ \
          scheduling.giveway.dev/disruption-mode~ leaderworkerset.sigs.k8s.io/size~) ",
         owners!(),
-        ") spec(nodeName@node nodeSelector@labels hostNetwork priority priorityClassName@class preemptionPolicy= \
+        ") spec(nodeName@node nodeSelector@labels hostNetwork hostUsers priority priorityClassName@class preemptionPolicy= \
          schedulerName@scheduler schedulingGates(name@gate) schedulingGroup(podGroupName@unit) terminationGracePeriodSeconds \
          overhead= resources(requests= limits=) resourceClaims(name@value resourceClaimName@value resourceClaimTemplateName@value) -serviceAccountName -securityContext \
          tolerations(key= operator= value@taint effect= tolerationSeconds) topologySpreadConstraints(labelSelector",
@@ -134,7 +134,7 @@ pub static POD: KindFields = KindFields::new(
         container_status!(),
         " initContainerStatuses",
         container_status!(),
-        " resourceClaimStatuses(name@value resourceClaimName@value))"
+        " resourceClaimStatuses(name@value resourceClaimName@value) resources(requests=) allocatedResources=)"
     ),
 );
 
@@ -151,7 +151,7 @@ pub static GUARDED_POD: KindFields = KindFields::new(
 pub static NODE: KindFields = KindFields::new(
     ("v1", "Node", "nodes"),
     "metadata(name@node uid@uid labels@labels) spec(taints(key= value@taint effect=) unschedulable) \
-     status(allocatable= -conditions[Ready](type status lastTransitionTime))",
+     status(allocatable= declaredFeatures= -conditions[Ready](type status lastTransitionTime))",
 );
 
 /// PersistentVolumes.

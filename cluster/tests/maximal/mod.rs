@@ -111,7 +111,8 @@ pub fn pod() -> Value {
                     keys::ANNOTATION_PREEMPTION_POLICY: "Never", keys::ANNOTATION_THRESHOLD: "7",
                     keys::ANNOTATION_CRITICAL: "true", keys::ANNOTATION_CRITICAL_POD: "",
                     "kubernetes.io/config.mirror": "x", "leaderworkerset.sigs.k8s.io/size": "4"}},
-            "spec": {"affinity": {"podAffinity": pod_terms, "podAntiAffinity": pod_terms, "nodeAffinity": {
+            "spec": {"hostUsers": false, "resources": {"requests": {"cpu": "2"}},
+                "containers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}], "affinity": {"podAffinity": pod_terms, "podAntiAffinity": pod_terms, "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                         {"matchExpressions": [{"operator": "In"}], "matchFields": [{"key": "metadata.name", "operator": "In"}]}]}}},
                 "topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}],
@@ -119,7 +120,7 @@ pub fn pod() -> Value {
                 "initContainers": [{"name": "sidecar", "restartPolicy": "Always"}, {"name": "init", "restartPolicy": null}],
                 "volumes": [{"name": "claimed", "ephemeral": null}, {"name": "own", "persistentVolumeClaim": null}],
                 "schedulingGates": [{"name": keys::GATE}, {"name": "other"}]},
-            "status": {"conditions": conditions, "containerStatuses": [{"resources": {"requests": {"cpu": "3"}}}]},
+            "status": {"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "4"}, "conditions": conditions, "containerStatuses": [{"resources": {"requests": {"cpu": "3"}}}]},
         }),
     );
     pod

@@ -16,6 +16,8 @@ pub enum Refusal {
     NodeAffinity,
     /// The node affinity that the configuration of the pod's scheduler adds does not match.
     AddedAffinity,
+    /// The node does not declare a feature that the pod needs.
+    Features,
     /// The node cannot attach a volume of the pod.
     Volumes,
     /// A port of the node is taken.
@@ -40,6 +42,7 @@ impl fmt::Display for Refusal {
             Self::Taint(key, value) => write!(f, "node(s) had untolerated taint {{{key}: {value}}}"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
             Self::AddedAffinity => f.write_str("node(s) didn't match scheduler-enforced node affinity"),
+            Self::Features => f.write_str("node(s) didn't match Pod's required features"),
             Self::Volumes => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
             Self::Ports => f.write_str("node(s) didn't have free ports for the requested pod ports"),
             Self::ClaimInUse => f.write_str(
@@ -64,6 +67,7 @@ impl Refusal {
             Self::AddedAffinity => {
                 "the node doesn't match the node affinity of its scheduler's configuration".to_owned()
             }
+            Self::Features => "the node doesn't declare a feature that it needs".to_owned(),
             Self::Volumes => "the node cannot attach one of its volumes".to_owned(),
             Self::Ports => "a port that it needs is taken".to_owned(),
             Self::ClaimInUse => "another pod uses one of its claims, which only one pod may use".to_owned(),

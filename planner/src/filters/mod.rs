@@ -4,6 +4,7 @@
 //! is the free capacity under an assumption (some pods removed, others placed). Filters that depend on the node alone are run once per
 //! class of pods ([`unsuitable`]); the others use the occupancy.
 
+mod declared_features;
 mod exclusive;
 mod kinds;
 mod labels;
@@ -36,6 +37,7 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| node_name::refuse(pod, node))
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))
+        .or_else(|| declared_features::refuse(pod, node))
         .or_else(|| volumes::refuse(pod, node))
         .or_else(|| exclusive::refuse(pod, node))
 }
@@ -45,6 +47,7 @@ pub(crate) fn unsuitable_if_unbound(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| taints::refuse(pod, node))
         .or_else(|| node_affinity::refuse(pod, node))
+        .or_else(|| declared_features::refuse(pod, node))
         .or_else(|| volumes::refuse(pod, node))
         .or_else(|| exclusive::refuse(pod, node))
 }

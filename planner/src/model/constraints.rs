@@ -18,6 +18,8 @@ pub(crate) struct Constraints {
     pub(crate) node_affinity: Option<Vec<NodeTerm>>,
     /// Node affinity that the configuration of its scheduler adds; the model fills it in.
     pub(crate) added_affinity: Option<Pin>,
+    /// Features of the kubelet that it needs, if kube-scheduler compares them; the model fills them in.
+    pub(crate) features: Vec<&'static str>,
     /// Tolerations.
     pub(crate) tolerations: Vec<Toleration>,
     /// Host ports of the pod, ascending, and then claims that only one pod may use, which the model adds.
@@ -175,6 +177,7 @@ impl Constraints {
             node_selector: spec.node_selector.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect(),
             node_affinity: required.map(node_terms),
             added_affinity: None,
+            features: Vec::new(),
             tolerations: tolerations
                 .filter_map(|t| {
                     Some(Toleration {

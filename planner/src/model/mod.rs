@@ -12,6 +12,7 @@ mod devices;
 mod equivalence;
 mod error;
 mod excess;
+mod features;
 mod finished;
 mod group;
 mod interner;

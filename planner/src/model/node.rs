@@ -5,7 +5,7 @@ use super::requests;
 use super::resources::{ResourceId, ResourceNames};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use smol_str::SmolStr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     /// Taints that exclude pods without a toleration (`NoSchedule` and `NoExecute`).
     pub taints: Vec<Taint>,
+    /// Features that its kubelet declares.
+    pub features: BTreeSet<String>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
     /// What it offers, by resource number; what is missing is 0.
@@ -63,6 +65,7 @@ impl Node {
                     effect: taint.effect.clone(),
                 })
                 .collect(),
+            features: node.status.iter().flat_map(|s| s.declared_features.iter().flatten()).cloned().collect(),
             unschedulable: spec.and_then(|s| s.unschedulable).unwrap_or(false),
             allocatable,
         })

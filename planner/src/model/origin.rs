@@ -39,6 +39,8 @@ pub struct Origin {
     pub template: Option<(String, String)>,
     /// Whether it has topology spread constraints, also such that need not hold: then it gets no default ones.
     pub(super) spreads_itself: bool,
+    /// Features of the kubelet that it needs.
+    pub(super) features: Vec<&'static str>,
     /// Its requests and constraints.
     pub(super) class: Arc<EquivalenceClass>,
 }

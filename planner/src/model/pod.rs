@@ -4,6 +4,7 @@ use super::constraints::Constraints;
 use super::devices::{self, DeviceClaim};
 use super::equivalence::EquivalenceClass;
 use super::error::ModelError;
+use super::features;
 use super::key::ObjectKey;
 use super::labels::Labels;
 use super::node::Taint;
@@ -260,6 +261,7 @@ impl Pod {
             owner: owner.cloned(),
             template: template.flatten(),
             spreads_itself: spec.topology_spread_constraints.as_ref().is_some_and(|list| !list.is_empty()),
+            features: features::needed(spec),
             class: Arc::new(EquivalenceClass { requests, constraints }),
         };
         let read = Self {

@@ -7,7 +7,7 @@
 use super::error::ModelError;
 use super::quantity;
 use super::resources::{ResourceNames, Resources};
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts
             raise(&mut total, &counted.total(which, reader)?);
         }
     }
-    reader.pod_level(spec, &mut total)?;
+    reader.pod_level(&counted, status, &mut total)?;
     let overhead = reader.amounts(spec.overhead.as_ref(), "spec.overhead")?;
     reader.add(&mut total, &overhead, "spec.overhead")?;
     let mut rounded = reader.round(total, "spec.containers")?;
@@ -191,18 +191,35 @@ impl<'a> RequestReader<'a> {
         Self { kind, object, in_64_bits: false }
     }
 
-    /// Pod-level requests replace those of the containers. A pod-level limit counts if no container has a request or limit.
-    fn pod_level<'q>(&self, spec: &'q PodSpec, total: &mut Amounts<'q>) -> Result<(), ModelError> {
-        let Some(resources) = &spec.resources else { return Ok(()) };
-        for (name, quantity) in resources.requests.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
-            let (name, amount) = self.amount(name, quantity, "spec.resources.requests")?;
-            total.insert(name, amount);
+    /// Pod-level requests replace those of the containers. A pod-level limit counts if no container has a request or limit. While the pod
+    /// is resized the largest amount counts of what is asked for, what was granted, and what is in force (KEP-5419).
+    fn pod_level<'q>(
+        &self,
+        counted: &Counted<'q>,
+        status: Option<&'q PodStatus>,
+        total: &mut Amounts<'q>,
+    ) -> Result<(), ModelError> {
+        let Some(resources) = &counted.spec.resources else { return Ok(()) };
+        let asked = self.pod_levels(resources.requests.as_ref(), "spec.resources.requests")?;
+        let reported =
+            status.filter(|_| !asked.is_empty()).and_then(|status| Some((status, status.resources.as_ref()?)));
+        let mut own = if reported.is_some() && counted.infeasible { Amounts::new() } else { asked };
+        if let Some((status, in_force)) = reported {
+            raise(&mut own, &self.pod_levels(in_force.requests.as_ref(), "status.resources.requests")?);
+            raise(&mut own, &self.pod_levels(status.allocated_resources.as_ref(), "status.allocatedResources")?);
         }
+        total.extend(own);
         for (name, quantity) in resources.limits.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
             let (name, amount) = self.amount(name, quantity, "spec.resources.limits")?;
             total.entry(name).or_insert(amount);
         }
         Ok(())
+    }
+
+    /// Amounts in nano units of the resources that can be set for a pod as a whole.
+    fn pod_levels<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<Amounts<'q>, ModelError> {
+        let all = quantities.into_iter().flatten().filter(|(name, _)| is_pod_level(name));
+        all.map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
     /// Amounts in nano units.

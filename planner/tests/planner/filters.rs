@@ -70,6 +70,33 @@ fn a_toleration_compares_numbers_with_the_value_of_a_taint() {
 }
 
 #[test]
+fn a_node_must_declare_the_features_that_a_pod_needs_if_some_node_declares_any() {
+    let declares = |features: Value| node("a", 1).set("/status/declaredFeatures", features);
+    let rules = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [3]}}]);
+    let mut restarts = pod("p");
+    restarts.0["spec"]["containers"][0]["restartPolicyRules"] = rules;
+    let host = pod("p").set("/spec/hostNetwork", json!(true)).set("/spec/hostUsers", json!(false));
+    for (pod, feature) in
+        [(restarts, "RestartAllContainersOnContainerExits"), (host, "UserNamespacesHostNetworkSupport")]
+    {
+        assert_eq!(fits(declares(json!([feature, "Other"])), &[], pod.clone()), Ok(()), "{feature}");
+        assert_eq!(fits(node("a", 1), &[], pod.clone()), Ok(()), "a cluster that does not compare features");
+        refused(fits(declares(json!(["Other"])), &[], pod.clone()), "1 node(s) didn't match Pod's required features.");
+        let elsewhere = node("b", 0).set("/status/declaredFeatures", json!([feature]));
+        refused(
+            fits(node("a", 1), &[elsewhere.clone()], pod.clone()),
+            "1 node(s) didn't match Pod's required features.",
+        );
+        // The same in another order of events.
+        let mut cluster = cluster(&[pod, node("a", 1), elsewhere]);
+        assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Unschedulable(_)));
+        cluster.remove_node("b");
+        assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }));
+    }
+    assert_eq!(fits(declares(json!(["Other"])), &[], pod("p")), Ok(()));
+}
+
+#[test]
 fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
     let cordoned = || node("a", 1).set("/spec/unschedulable", json!(true));
     refused(fits(cordoned(), &[], pod("p")), "1 node(s) were unschedulable.");
@@ -212,6 +239,29 @@ fn cpus_while_resized(first: Value, second: Value, conditions: Value) -> usize {
         .set("/status/conditions", conditions);
     let others = [resizing];
     (0..64).find(|cpus| fits(node("a", *cpus), &others, pod("p")).is_ok()).unwrap() - 1
+}
+
+#[test]
+fn while_a_pod_is_resized_as_a_whole_its_largest_amount_counts() {
+    let cpus = |status: Value, conditions: Value| {
+        let resized = pod("other").priority(9).on("a").set("/spec/resources", json!({"requests": {"cpu": "2"}}));
+        let status = status.as_object().unwrap().iter();
+        let resized = status.fold(resized, |pod, (name, value)| pod.set(&format!("/status/{name}"), value.clone()));
+        let others = [resized.set("/status/conditions", conditions)];
+        (0..64).find(|cpus| fits(node("a", *cpus), &others, pod("p")).is_ok()).unwrap() - 1
+    };
+    let reported = |in_force: &str, granted: &str| json!({"resources": {"requests": {"cpu": in_force}}, "allocatedResources": {"cpu": granted}});
+    let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    assert_eq!(cpus(json!({}), json!([])), 2);
+    assert_eq!(cpus(reported("5", "3"), json!([])), 5, "more is in force");
+    assert_eq!(cpus(reported("3", "4"), json!([])), 4, "more was granted");
+    assert_eq!(cpus(reported("1", "1"), pending("Deferred")), 2, "what is asked for may still come");
+    assert_eq!(cpus(reported("1", "1"), pending("Infeasible")), 1, "what is asked for never comes");
+    assert_eq!(
+        cpus(json!({"allocatedResources": {"cpu": "4"}}), json!([])),
+        2,
+        "a version that does not resize whole pods"
+    );
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub struct Cluster {
     ranks: Vec<Option<u32>>,
     /// By node: what it offers less what the pods on it ask for.
     free: Free,
+    /// How many nodes declare features: none in a cluster whose kube-scheduler does not compare them.
+    declaring: usize,
     /// What all nodes together offer, by resource number.
     offered: Vec<i128>,
     pods: Slab<PodSlot>,

@@ -23,8 +23,10 @@ impl Cluster {
         };
         self.count_on(&mut node);
         let index = self.node_slot(&node.name);
+        let were_compared = self.declaring > 0;
         let changed = self.put_node(index, Arc::new(node));
         self.number_askers(numbered);
+        self.settle_features(were_compared);
         Ok(changed)
     }
 
@@ -38,8 +40,10 @@ impl Cluster {
         self.changes.note(if old.is_some() { Change::Node(index) } else { Change::Nodes });
         if let Some(old) = old {
             self.offer(&old.allocatable, -1);
+            self.declaring -= usize::from(!old.features.is_empty());
         }
         self.offer(&node.allocatable, 1);
+        self.declaring += usize::from(!node.features.is_empty());
         self.rank_node(index, node);
         self.set_free(index);
         true
@@ -48,14 +52,17 @@ impl Cluster {
     /// Removes a node. Returns whether it was there.
     pub fn remove_node(&mut self, name: &str) -> bool {
         let Some(&index) = self.node_index.get(name) else { return false };
+        let were_compared = self.declaring > 0;
         let removed = self.nodes.get_mut(index).and_then(|slot| slot.node.take());
         if let Some(node) = &removed {
             self.changes.note(Change::Nodes);
             self.offer(&node.allocatable, -1);
+            self.declaring -= usize::from(!node.features.is_empty());
             self.unrank_node(index);
             self.set_free(index);
         }
         self.drop_node_slot_if_unused(index);
+        self.settle_features(were_compared);
         removed.is_some()
     }
 

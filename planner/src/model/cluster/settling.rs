@@ -18,6 +18,11 @@ impl Cluster {
         if let Some(scheduler) = scheduler.filter(|_| !pod.bound()) {
             scheduler.unknown(pod, &mut required.unknown);
         }
+        let features = if self.declaring > 0 { pod.features.as_slice() } else { &[] };
+        if pod.constraints.features != features {
+            let features = features.to_vec();
+            pod.class_mut().constraints.features = features;
+        }
         let added = scheduler.and_then(|scheduler| scheduler.added_affinity.as_ref());
         if pod.constraints.added_affinity.as_ref() != added {
             pod.class_mut().constraints.added_affinity = added.cloned();
@@ -58,6 +63,17 @@ impl Cluster {
         if requests != pod.requests {
             pod.class_mut().requests = requests;
         }
+    }
+
+    /// Does so again for the pods that need features, after the first node declared some, or the last one that did was removed.
+    pub(super) fn settle_features(&mut self, were_compared: bool) {
+        if were_compared == (self.declaring > 0) {
+            return;
+        }
+        let pods = self.pod_index.values().copied();
+        let pods: Vec<PodIndex> =
+            pods.filter(|pod| self.pod_at(*pod).is_some_and(|pod| !pod.features.is_empty())).collect();
+        pods.into_iter().for_each(|pod| self.settle_again(pod));
     }
 
     /// Does so again, after one of these objects changed.
