@@ -11,6 +11,7 @@ use crate::model::{Cluster, UnitKind, UnitRef};
 use crate::problem::InFlight;
 use crate::search::domains::fractional;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// Nodes by a lower bound on the cost of evictions there.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(super) struct BestNode {
 struct Entry {
     /// The lower bound; `None` if the pod does not fit there whatever is evicted.
     least: Option<Cost>,
+    /// Whether this is the bound that the pods of the node give, and not only the one that its capacity gives.
+    close: bool,
     /// What a search found; `None` if there was no search.
     searched: Option<Searched>,
 }
@@ -67,18 +70,33 @@ impl BestNode {
         self.forgotten.insert(rank);
     }
 
-    /// Returns the best node. `bound` returns a lower bound for the cost of a node, and `search` searches it. At most `looks` are used: the
-    /// result is then the best of the searched nodes.
+    /// Moves what is cached of each node to another rank, or discards it. There are `nodes` ranks then.
+    pub(super) fn renumber(&mut self, to: impl Fn(Rank) -> Option<Rank>, nodes: usize) {
+        let known = std::mem::take(self);
+        self.order = known.order.into_iter().filter_map(|(cost, rank)| Some((cost, to(rank)?))).collect();
+        self.forgotten = known.forgotten.into_iter().filter_map(&to).collect();
+        self.entries.resize(nodes, Entry::default());
+        for (rank, entry) in known.entries.into_iter().enumerate() {
+            if let Some(to) = to(rank) {
+                self.entries[to] = entry;
+            }
+        }
+    }
+
+    /// Returns the best node. `outline` and `bound` return lower bounds for the cost of a node, of which the first takes less time and is not
+    /// above the second, and `search` searches it. Nodes are searched in the order of the second bound, which is computed for those nodes only
+    /// of which the first permits that they are next. At most `looks` are used: the result is then the best of the searched nodes.
     pub(super) fn best(
         &mut self,
+        mut outline: impl FnMut(Rank) -> Option<Cost>,
         mut bound: impl FnMut(Rank) -> Option<Cost>,
         mut search: impl FnMut(Rank) -> Searched,
         mut looks: usize,
     ) -> Option<Best> {
         let Self { order, entries, forgotten } = self;
         for rank in std::mem::take(forgotten) {
-            let least = bound(rank);
-            let old = std::mem::replace(&mut entries[rank], Entry { least, searched: None });
+            let least = outline(rank);
+            let old = std::mem::replace(&mut entries[rank], Entry { least, ..Entry::default() });
             old.least.map(|cost| order.remove(&(cost, rank)));
             least.map(|cost| order.insert((cost, rank)));
         }
@@ -86,24 +104,31 @@ impl BestNode {
         let (mut choices, mut more) = (Vec::new(), MOST_TIED - 1);
         // The lowest bound of a node where a cheaper choice than the one found may exist.
         let mut unsure: Option<Cost> = None;
-        for (least, rank) in order.iter() {
-            if let Some((cost, _)) = best.filter(|best| *best <= (*least, *rank)) {
-                let tied = least.bound() == cost.bound();
-                if !tied || looks == 0 || more == 0 {
-                    break;
-                }
-                more -= 1;
+        let mut after = Bound::Unbounded;
+        while let Some((least, rank)) = order.range((after, Bound::Unbounded)).next().copied() {
+            let is_tied = match best.filter(|best| *best <= (least, rank)) {
+                Some((cost, _)) if least.bound() != cost.bound() || looks == 0 || more == 0 => break,
+                tied => tied.is_some(),
+            };
+            let entry = &mut entries[rank];
+            if !std::mem::replace(&mut entry.close, true) {
+                entry.least = bound(rank);
+                order.remove(&(least, rank));
+                entry.least.map(|cost| order.insert((cost, rank)));
+                continue;
             }
             if looks == 0 {
-                unsure.get_or_insert(*least);
+                unsure.get_or_insert(least);
                 break;
             }
-            let searched = *entries[*rank].searched.get_or_insert_with(|| search(*rank));
+            after = Bound::Excluded((least, rank));
+            let searched = *entry.searched.get_or_insert_with(|| search(rank));
             looks = looks.saturating_sub(searched.looks);
             if searched.choice.is_none_or(|choice| !choice.proven) {
-                unsure.get_or_insert(*least);
+                unsure.get_or_insert(least);
             }
-            let found = searched.choice.map(|choice| (choice.cost, *rank));
+            more -= usize::from(is_tied);
+            let found = searched.choice.map(|choice| (choice.cost, rank));
             choices.extend(found);
             best = [best, found].into_iter().flatten().min();
         }
@@ -120,6 +145,13 @@ impl BestNode {
 struct Here {
     unit: UnitRef,
     freed: Vec<i64>,
+}
+
+/// Returns a lower bound for the cost of evictions on a node for one pod from its capacity alone: a unit of the lowest sufficient priority.
+/// `None` if the pod does not fit whatever is evicted.
+pub(super) fn outline(answer: &NodeCapacity) -> Option<Cost> {
+    let sufficient = answer.steps.iter().find(|step| step.all > 0)?;
+    Some(Cost { highest_priority: Some(sufficient.priority), ..Cost::default() })
 }
 
 /// Returns a lower bound for the cost of evictions on a node for one pod: no priority above the lowest sufficient one, the units without

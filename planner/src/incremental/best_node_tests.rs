@@ -1,6 +1,6 @@
 //! No bound that excludes a node is above the cost of a choice of victims there.
 
-use super::best_node::bound;
+use super::best_node::{bound, outline};
 use super::capacities::Capacities;
 use crate::api::{Context, Cost};
 use crate::filters::Nodes;
@@ -28,7 +28,9 @@ fn no_bound_of_a_node_is_above_the_cost_of_a_choice_there() {
             if known.nodes[rank].then > 0 {
                 continue;
             }
+            let outline = outline(&known.nodes[rank]);
             let bound = bound(&cluster, &nodes, &known.scale, &in_flight, &known.nodes[rank], rank);
+            prop_assert!(bound.is_none() || (outline.is_some() && outline <= bound), "{rank}: {outline:?} {bound:?}");
             for ((violations, highest, sum, pods), start, groups) in world.costs_on(rank) {
                 let cost = Cost {
                     budget_violations: violations,

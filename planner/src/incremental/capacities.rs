@@ -3,14 +3,13 @@
 //!
 //! The differences between the model and a decision's cluster ([`InFlight`]) are applied for that decision, and reverted by the next one.
 
+use super::at_risk::AtRisk;
 use super::best_node::BestNode;
-use super::node_capacity::NodeCapacity;
-use super::node_capacity::Reader;
-use super::node_capacity::Scale;
+use super::node_capacity::{NodeCapacity, OwnSums, Reader, Scale};
 use super::violations::Violations;
 use crate::api::{Refusal, Respect};
 use crate::filters::{Nodes, Rank, unsuitable};
-use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, Pod, UnitRef};
+use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, NodeIndex, Pod, UnitRef};
 use crate::problem::{Difference, InFlight};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,8 +27,8 @@ pub(super) struct Capacities {
     pub(super) violations: Violations,
     /// By rank.
     pub(super) nodes: Vec<NodeCapacity>,
-    /// By rank: whether the node is large enough for one pod when it is empty.
-    large: Vec<bool>,
+    /// By rank: the model's index of the node.
+    order: Vec<NodeIndex>,
     pub(super) totals: Totals,
     /// Nodes on which a member fits now: those without leaving pods first, then by how many members fit, then by name.
     pub(super) open: BTreeSet<(bool, u32, Rank)>,
@@ -145,7 +144,7 @@ impl Capacities {
             scale: Scale::new(cluster, class, apart)?,
             violations: Violations::default(),
             nodes: Vec::new(),
-            large: Vec::new(),
+            order: Vec::new(),
             totals: Totals::default(),
             open: BTreeSet::new(),
             best_nodes: [None, None],
@@ -167,31 +166,25 @@ impl Capacities {
     ) -> Option<()> {
         let changes: Option<Vec<Change>> =
             self.seen.and_then(|seen| cluster.changes_since(seen)).map(|changes| changes.collect());
-        let relabels = |change: &Change| match change {
-            Change::Nodes => true,
-            Change::Node(_) | Change::Namespaces => !self.class.constraints.anti_affinity.is_empty(),
+        let outdates = |change: &Change| match change {
+            Change::Node(_) => self.scale.depends_on_nodes(),
+            Change::Namespaces => !self.class.constraints.anti_affinity.is_empty(),
             _ => false,
         };
-        let known = changes.filter(|changes| !changes.iter().any(relabels));
+        let known = changes.filter(|changes| !changes.iter().any(outdates));
         // A class may have a number that another class had before.
         let renumbered = known.iter().flatten().any(|change| matches!(change, Change::Class(_)));
+        let fresh = known.is_none();
         let mut stale = Stale::default();
         match known {
-            Some(changes) => self.follow(cluster, nodes, example, in_flight, &changes, &mut stale),
+            Some(changes) => self.follow(cluster, nodes, in_flight, &changes, &mut stale),
             None => {
                 *self = Self::new(cluster, &self.class, self.priority, self.apart, self.respect)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
                     self.violations.renew(cluster, in_flight, self.priority, budget);
                 }
-                let refusal = |rank| unsuitable(example, nodes.at(rank)).map(Box::new);
-                self.nodes =
-                    (0..nodes.len()).map(|r| NodeCapacity { refusal: refusal(r), ..NodeCapacity::default() }).collect();
-                self.large = (0..nodes.len()).map(|rank| self.scale.large(nodes.at(rank))).collect();
-                // Every node is counted here, because the update below subtracts its old capacity.
-                self.nodes.iter().for_each(|answer| self.totals.count(answer, true));
-                stale.nodes = (0..nodes.len()).collect();
-                let terms = &self.class.constraints.anti_affinity;
-                self.domains_are_nodes = terms.iter().all(|term| one_by_one(nodes, &term.topology_key));
+                let all: BTreeSet<NodeIndex> = (0..nodes.len()).map(|rank| nodes.index(rank)).collect();
+                self.follow_nodes(nodes, &all, &mut stale);
             }
         }
         self.seen = Some(cluster.changes());
@@ -202,33 +195,43 @@ impl Capacities {
         };
         stale.nodes.extend(before.iter().filter(|node| differs(node, &self.patched)).map(|(rank, _)| *rank));
         stale.nodes.extend(self.patched.iter().filter(|node| differs(node, &before)).map(|(rank, _)| *rank));
+        stale.nodes.extend(&stale.new);
         stale.nodes.sort_unstable();
         stale.nodes.dedup();
+        let at_risk = AtRisk::new(cluster, in_flight, &self.violations, self.priority);
         let mut reader = Reader {
             cluster,
             nodes,
             scale: &self.scale,
-            violations: &self.violations,
             in_flight,
             class: &self.class,
             priority: self.priority,
-            movable: Vec::new(),
+            patched: &self.patched,
+            at_risk: if fresh { at_risk.list(nodes) } else { at_risk },
+            own: OwnSums::default(),
         };
         for rank in &stale.nodes {
-            let answer = reader.look(*rank, self.large[*rank], self.nodes[*rank].refusal.take());
+            let is_new = fresh || stale.new.binary_search(rank).is_ok();
+            let refusal = if is_new {
+                unsuitable(example, nodes.at(*rank)).map(Box::new)
+            } else {
+                self.nodes[*rank].refusal.take()
+            };
+            let answer = reader.look(*rank, refusal);
             let old = std::mem::replace(&mut self.nodes[*rank], answer);
             let new = &self.nodes[*rank];
-            // The refusal was moved from the old capacity to the new one.
-            let old = NodeCapacity { refusal: new.refusal.clone(), ..old };
-            if old != *new {
+            if !is_new {
+                // The refusal was moved from the old capacity to the new one.
+                let old = NodeCapacity { refusal: new.refusal.clone(), ..old };
+                if old == *new {
+                    continue;
+                }
                 self.totals.count(&old, false);
-                self.totals.count(new, true);
-                if old.now > 0 {
-                    self.open.remove(&(old.vacating, old.now, *rank));
-                }
-                if new.now > 0 {
-                    self.open.insert((new.vacating, new.now, *rank));
-                }
+                self.open.remove(&(old.vacating, old.now, *rank));
+            }
+            self.totals.count(new, true);
+            if new.now > 0 {
+                self.open.insert((new.vacating, new.now, *rank));
             }
         }
         for best_nodes in self.best_nodes.iter_mut().flatten() {
@@ -242,31 +245,29 @@ impl Capacities {
         &mut self,
         cluster: &Cluster,
         nodes: &Nodes<'_>,
-        example: &Pod,
         in_flight: &InFlight,
         changes: &[Change],
         stale: &mut Stale,
     ) {
+        let changed = changes.iter().filter_map(|change| match change {
+            Change::Node(node) => Some(*node),
+            _ => None,
+        });
+        self.follow_nodes(nodes, &changed.collect(), stale);
         let mut budgets = self.patched_budgets.clone();
         budgets.extend(in_flight.budgets(cluster));
         let mut units = Vec::new();
         for change in changes {
             match change {
-                Change::Nodes | Change::Namespaces => {}
-                Change::Node(node) => {
-                    let Some(rank) = nodes.rank(*node) else { continue };
-                    self.totals.count(&self.nodes[rank], false);
-                    if self.nodes[rank].now > 0 {
-                        self.open.remove(&(self.nodes[rank].vacating, self.nodes[rank].now, rank));
-                    }
-                    let refusal = unsuitable(example, nodes.at(rank)).map(Box::new);
-                    self.large[rank] = self.scale.large(nodes.at(rank));
-                    self.nodes[rank] = NodeCapacity { refusal, ..NodeCapacity::default() };
-                    self.totals.count(&self.nodes[rank], true);
-                    stale.nodes.push(rank);
-                }
+                Change::Node(_) | Change::Namespaces => {}
                 Change::Pods(node) => stale.nodes.extend(nodes.rank(*node)),
-                Change::Unit(group) => units.push(UnitRef::Group(*group)),
+                Change::Unit(group) => {
+                    let unit = UnitRef::Group(*group);
+                    let pods = cluster.unit(unit).map(|unit| unit.pods);
+                    let budgeted = pods.iter().flatten().filter(|pod| cluster.row(**pod).budgeted);
+                    budgets.extend(budgeted.flat_map(|pod| cluster.budgets_at(*pod)));
+                    units.push(unit);
+                }
                 Change::Budget(budget) => drop(budgets.insert(*budget)),
                 Change::Class(class) => self.scale.learn(cluster, *class),
             }
@@ -286,10 +287,49 @@ impl Capacities {
     }
 }
 
+impl Capacities {
+    /// Applies that some nodes were added, removed or changed: what is known of them is discarded. What is known of all others is moved to
+    /// their new ranks, whose order is the same as before.
+    fn follow_nodes(&mut self, nodes: &Nodes<'_>, changed: &BTreeSet<NodeIndex>, stale: &mut Stale) {
+        if changed.is_empty() {
+            return;
+        }
+        let order = (0..nodes.len()).map(|rank| nodes.index(rank)).collect();
+        let before = std::mem::replace(&mut self.order, order);
+        let stays = |node: &NodeIndex| nodes.rank(*node).filter(|_| !changed.contains(node));
+        let moves: Vec<Option<Rank>> = before.iter().map(stays).collect();
+        for (rank, old) in self.nodes.iter().enumerate().filter(|(rank, _)| moves[*rank].is_none()) {
+            self.totals.count(old, false);
+            self.open.remove(&(old.vacating, old.now, rank));
+            self.patched.remove(&rank);
+        }
+        if before != self.order {
+            let to = |rank: Rank| moves.get(rank).copied().flatten();
+            let known = std::mem::replace(&mut self.nodes, vec![NodeCapacity::default(); nodes.len()]);
+            for (old, to) in known.into_iter().zip(&moves) {
+                if let Some(to) = to {
+                    self.nodes[*to] = old;
+                }
+            }
+            let open = std::mem::take(&mut self.open).into_iter();
+            self.open = open.filter_map(|(vacating, now, rank)| Some((vacating, now, to(rank)?))).collect();
+            let patched = std::mem::take(&mut self.patched).into_iter();
+            self.patched = patched.filter_map(|(rank, difference)| Some((to(rank)?, difference))).collect();
+            self.best_nodes.iter_mut().flatten().for_each(|best| best.renumber(to, nodes.len()));
+        }
+        stale.new = changed.iter().filter_map(|node| nodes.rank(*node)).collect();
+        stale.new.sort_unstable();
+        let terms = &self.class.constraints.anti_affinity;
+        self.domains_are_nodes = terms.iter().all(|term| one_by_one(nodes, &term.topology_key));
+    }
+}
+
 /// Nodes whose capacity must be recomputed.
 #[derive(Default)]
 struct Stale {
     nodes: Vec<Rank>,
+    /// Those of them that were added, or changed themselves, ascending: nothing of them is counted.
+    new: Vec<Rank>,
     /// Nodes of which only the cost of evictions changed.
     weighty: Vec<Rank>,
 }

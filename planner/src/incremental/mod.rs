@@ -2,10 +2,13 @@
 //! every node ([`capacities`]): most decisions need only sums that are known already. A search covers the few relevant nodes, with the same
 //! strategies as elsewhere; what cannot be decided this way is left to the general algorithm.
 
+mod at_risk;
 mod best_node;
 #[cfg(test)]
 mod best_node_tests;
 mod capacities;
+#[cfg(test)]
+mod capacities_tests;
 mod kept;
 mod node_capacity;
 mod prospects;
@@ -17,7 +20,7 @@ use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, fill_rest, greedy_matrix, kep5710, least_cost};
-use best_node::{BestNode, Choice, Searched, bound};
+use best_node::{BestNode, Choice, Searched, bound, outline};
 use capacities::Capacities;
 use giveway_crds::policy::PreemptionPolicy;
 use kept::Kept;
@@ -258,6 +261,7 @@ impl Incremental<'_> {
             Searched { choice, looks: LOOKS_AT_A_NODE + before - effort.left() }
         };
         let best = best_nodes.best(
+            |rank| outline(&answers[rank]),
             |rank| bound(cluster, nodes, scale, in_flight, &answers[rank], rank),
             search,
             self.effort.left(),

@@ -1,16 +1,19 @@
 //! Capacity of a node for pods of one class: how many fit now, how many after the pods that are leaving anyway have terminated, and how
 //! many after the units of lower priority are evicted, priority by priority.
+//!
+//! It is computed from the sums that the model keeps of every node. Where a decision's cluster differs from the model, or not every
+//! preemptor of a higher priority may evict the same pods, the sums are those over the pods that this preemptor may evict.
 
-use super::violations::{Risk, Violations};
+use super::at_risk::{AtRisk, PodAtRisk};
+use super::violations::Risk;
 use crate::api::Refusal;
 use crate::filters::{Nodes, Rank, about};
-use crate::model::{ClassId, Cluster, EquivalenceClass, Node, PodIndex, ResourceId, Row};
-use crate::problem::InFlight;
+use crate::model::{ClassId, Cluster, EquivalenceClass, LARGEST, Node, NodeIndex, PodIndex, ResourceId, Row, clamped};
+use crate::problem::{Difference, InFlight};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Upper bound on amounts, so that sums over a node fit; the general algorithm processes larger ones, without a limit.
-const LARGEST: i128 = 1 << 52;
 /// Upper bound on the number of resources, because a set of them is stored as bits; the general algorithm processes more.
 const MOST_RESOURCES: usize = 64;
 
@@ -104,15 +107,14 @@ pub(super) struct Scale {
     pub(super) cap: u32,
 }
 
-fn clamped(amount: i128) -> i64 {
-    i64::try_from(amount.clamp(-LARGEST, LARGEST)).unwrap_or(0)
-}
+/// A request that is larger than any free amount.
+const NOWHERE: i64 = (1 << 52) + 1;
 
-/// Returns the request for a resource; `LARGEST` + 1, which is more than any free amount, if all nodes together offer less than a request
+/// Returns the request for a resource; [`NOWHERE`] if all nodes together offer less than a request
 /// above `LARGEST`.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
     let nobody_has = amount > LARGEST && cluster.offered(id) < amount;
-    if nobody_has { i64::try_from(LARGEST + 1).ok() } else { narrow(amount).filter(|amount| *amount > 0) }
+    if nobody_has { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
 }
 
 fn narrow(amount: i128) -> Option<i64> {
@@ -131,6 +133,11 @@ impl Scale {
         let mut scale = Self { ids, each, amounts: Vec::new(), cap };
         (0u32..).take(cluster.class_bound()).for_each(|id| scale.learn(cluster, id));
         Some(scale)
+    }
+
+    /// Whether a request is so large that what all nodes together offer matters.
+    pub(super) fn depends_on_nodes(&self) -> bool {
+        self.each.contains(&NOWHERE)
     }
 
     /// Stores what evicting a pod of a class frees.
@@ -202,99 +209,172 @@ pub(super) struct Reader<'s> {
     pub(super) cluster: &'s Cluster,
     pub(super) nodes: &'s Nodes<'s>,
     pub(super) scale: &'s Scale,
-    pub(super) violations: &'s Violations,
     pub(super) in_flight: &'s InFlight,
     pub(super) class: &'s Arc<EquivalenceClass>,
     pub(super) priority: i32,
-    /// Buffer that is reused for every node.
-    pub(super) movable: Vec<(i32, ClassId, Risk)>,
+    /// The nodes that differ from the model in this decision.
+    pub(super) patched: &'s BTreeMap<Rank, Difference>,
+    pub(super) at_risk: AtRisk<'s>,
+    /// Buffer that is reused for every node whose pods are read.
+    pub(super) own: OwnSums,
+}
+
+/// What evictions free on a node, in columns by priority, in which each entry is a sum over the pods up to this priority.
+struct Freed<'l> {
+    priorities: &'l [i32],
+    pods: &'l [i64],
+    /// In the order of `Scale::ids`; empty for a resource that none of the pods requests.
+    requests: SmallVec<[&'l [i64]; 4]>,
+}
+
+impl Freed<'_> {
+    /// Returns how many priorities are below the preemptor's.
+    fn below(&self, priority: i32) -> usize {
+        self.priorities.partition_point(|level| *level < priority)
+    }
+}
+
+/// Sums over pods that were read one by one.
+#[derive(Default)]
+pub(super) struct OwnSums {
+    pods: Vec<(i32, ClassId)>,
+    priorities: Vec<i32>,
+    sums: Vec<i64>,
+}
+
+impl OwnSums {
+    /// Sums up the listed pods.
+    fn sum_up(&mut self, scale: &Scale) -> Freed<'_> {
+        let Self { pods, priorities, sums } = self;
+        pods.sort_unstable();
+        priorities.clear();
+        priorities.extend(pods.chunk_by(|a, b| a.0 == b.0).map(|level| level[0].0));
+        let (height, width) = (priorities.len(), scale.ids.len());
+        sums.clear();
+        sums.resize(height * (width + 1), 0);
+        for (at, level) in pods.chunk_by(|a, b| a.0 == b.0).enumerate() {
+            for column in 0..=width {
+                let before = if at > 0 { sums[column * height + at - 1] } else { 0 };
+                let amount = |(_, class): &(i32, ClassId)| if column == 0 { 1 } else { scale.of(*class)[column - 1] };
+                sums[column * height + at] = before + level.iter().map(amount).sum::<i64>();
+            }
+        }
+        let mut columns = (0..=width).map(|column| &sums[column * height..(column + 1) * height]);
+        Freed { priorities, pods: columns.next().unwrap_or_default(), requests: columns.collect() }
+    }
 }
 
 impl Reader<'_> {
     /// Computes the capacity of a node.
-    pub(super) fn look(&mut self, rank: Rank, large: bool, refusal: Option<Box<Refusal>>) -> NodeCapacity {
-        let mut free = free_now(self.cluster, self.nodes, rank, self.scale, self.in_flight);
-        let now = self.scale.fit(&free);
-        let width = self.scale.ids.len();
-        let mut answer = NodeCapacity {
-            refusal,
-            large,
-            now,
-            lacks: (0..width)
-                .filter(|at| free[*at].max(0) / self.scale.each[*at] == i64::from(now))
-                .map(|at| 1 << at)
-                .sum(),
-            freed: Amounts::from_elem(0, width),
-            ..NodeCapacity::default()
+    pub(super) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
+        let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));
+        let mut free = free_now(cluster, self.nodes, rank, scale, self.in_flight);
+        let now = scale.fit(&free);
+        let lacks = (0..scale.ids.len()).filter(|at| free[*at].max(0) / scale.each[*at] == i64::from(now));
+        let lacks = lacks.map(|at| 1 << at).sum();
+        let large = scale.large(self.nodes.at(rank));
+        let mut answer = NodeCapacity { refusal, large, now, lacks, ..NodeCapacity::default() };
+        answer.blocked = self.is_blocked(node);
+        let kept = cluster.evictable_on(node).filter(|_| !self.patched.contains_key(&rank));
+        let freed = match kept.filter(|kept| !kept.has_others() && self.in_flight.evicts_as_usual()) {
+            Some(kept) => Freed {
+                priorities: kept.priorities(),
+                pods: kept.pods(),
+                requests: scale.ids.iter().map(|id| kept.requests(*id)).collect(),
+            },
+            None => {
+                answer.vacating = self.read(node, &mut free);
+                self.own.sum_up(scale)
+            }
         };
+        let below = freed.below(self.priority);
+        let up_to = |column: &[i64]| below.checked_sub(1).and_then(|at| column.get(at)).copied().unwrap_or(0);
+        answer.movable = u32::try_from(up_to(freed.pods)).unwrap_or(u32::MAX);
+        answer.freed = freed.requests.iter().map(|column| up_to(column)).collect();
+        answer.then = scale.fit_from(&free, answer.now);
+        if answer.refusal.is_some() {
+            (answer.now, answer.then) = (0, 0);
+            return answer;
+        }
+        let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));
+        if most > answer.then {
+            let at_risk = self.at_risk.on(rank, node);
+            answer.steps = steps(scale, &free, &freed, below, at_risk, (answer.then, most));
+        }
+        answer
+    }
+
+    /// Whether a pod on a node and the members exclude each other by anti-affinity.
+    fn is_blocked(&self, node: NodeIndex) -> bool {
         let terms = &self.class.constraints.anti_affinity;
         let meets = |(index, row): (PodIndex, Row)| {
             self.cluster.class(row.class).is_some_and(|class| Arc::ptr_eq(class, self.class))
                 || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
         };
-        let rows = || self.cluster.rows_at(self.nodes.index(rank));
-        answer.blocked = !terms.is_empty() && rows().any(meets);
-        for (index, row) in rows() {
-            if self.in_flight.leaves(index, &row) {
-                add(&mut free, self.scale.of(row.class), 1);
-                answer.vacating = true;
-            } else if row.priority < self.priority && self.in_flight.unit_of(index, &row).is_some() {
-                answer.movable += 1;
-                add(&mut answer.freed, self.scale.of(row.class), 1);
-            }
-        }
-        answer.then = self.scale.fit_from(&free, answer.now);
-        if answer.refusal.is_some() {
-            (answer.now, answer.then) = (0, 0);
-            return answer;
-        }
-        let risky = self.find_movable(rank, &free, &answer);
-        self.movable.sort_unstable_by_key(|(priority, ..)| *priority);
-        let (mut mild, mut lawful) =
-            if risky { (free.clone(), free.clone()) } else { (Amounts::new(), Amounts::new()) };
-        let mut step = Step { priority: 0, all: answer.then, mild: answer.then, lawful: answer.then };
-        for level in self.movable.chunk_by(|a, b| a.0 == b.0) {
-            let before = step;
-            step.priority = level[0].0;
-            for (_, class, risk) in level {
-                add(&mut free, self.scale.of(*class), 1);
-                if risky && *risk == Risk::Nothing {
-                    add(&mut mild, self.scale.of(*class), 1);
-                }
-                if risky && *risk < Risk::Alone {
-                    add(&mut lawful, self.scale.of(*class), 1);
-                }
-            }
-            step.all = self.scale.fit_from(&free, step.all);
-            step.mild = if risky { self.scale.fit_from(&mild, step.mild) } else { step.all };
-            step.lawful = if risky { self.scale.fit_from(&lawful, step.lawful) } else { step.all };
-            if (step.all, step.mild, step.lawful) != (before.all, before.mild, before.lawful) {
-                answer.steps.push(step);
-            }
-        }
-        answer
+        !terms.is_empty() && self.cluster.rows_at(node).any(meets)
     }
 
-    /// Finds the pods that may be evicted and free a resource that limits how many members fit after all evictions; no other eviction
-    /// helps. Returns true if the budget of one of them would be violated.
-    fn find_movable(&mut self, rank: Rank, free: &[i64], answer: &NodeCapacity) -> bool {
-        let Self { scale, .. } = self;
-        let most = scale.fit_each(free.iter().zip(&answer.freed).map(|(free, freed)| free + freed));
-        let mut risky = false;
-        self.movable.clear();
-        if most <= answer.then {
-            return risky;
-        }
-        let scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
-        let scarce: SmallVec<[usize; 4]> = (0..free.len()).filter(|at| scarce(*at)).collect();
-        for (index, row) in self.cluster.rows_at(self.nodes.index(rank)) {
-            let helps = row.priority < self.priority && scarce.iter().any(|at| scale.of(row.class)[*at] > 0);
-            if helps && let Some(unit) = self.in_flight.unit_of(index, &row) {
-                let risk = self.violations.risk(unit);
-                risky |= risk > Risk::Nothing;
-                self.movable.push((row.priority, row.class, risk));
+    /// Reads the pods of a node: adds what the leaving ones free, and lists those that may be evicted. Returns true if any is leaving.
+    fn read(&mut self, node: NodeIndex, free: &mut [i64]) -> bool {
+        let mut vacating = false;
+        self.own.pods.clear();
+        for (index, row) in self.cluster.rows_at(node) {
+            if self.in_flight.leaves(index, &row) {
+                add(free, self.scale.of(row.class), 1);
+                vacating = true;
+            } else if row.priority < self.priority && self.in_flight.unit_of(index, &row).is_some() {
+                self.own.pods.push((row.priority, row.class));
             }
         }
-        risky
+        vacating
     }
+}
+
+/// Returns how many fit, priority by priority; `most` fit after all evictions. Only resources of which less is free than so many need matter:
+/// no other eviction helps.
+fn steps(
+    scale: &Scale,
+    free: &[i64],
+    freed: &Freed<'_>,
+    below: usize,
+    mut at_risk: &[PodAtRisk],
+    (then, most): (u32, u32),
+) -> Vec<Step> {
+    let is_scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
+    let scarce: SmallVec<[usize; 4]> = (0..free.len()).filter(|at| is_scarce(*at)).collect();
+    let fit_from = |known: u32, amount: &dyn Fn(usize) -> i64| {
+        let next = i64::from(known) + 1;
+        let fits_next = |at: &usize| scale.each[*at].checked_mul(next).is_some_and(|wanted| wanted <= amount(*at));
+        if known >= most || !scarce.iter().all(fits_next) {
+            return known;
+        }
+        let fit = scarce.iter().map(|at| amount(*at).max(0) / scale.each[*at]).min();
+        fit.map_or(most, |fit| u32::try_from(fit).unwrap_or(u32::MAX).min(most))
+    };
+    // What the pods free that violate a budget, and those of them that do by themselves.
+    let (mut together, mut alone) = (Amounts::from_elem(0, free.len()), Amounts::from_elem(0, free.len()));
+    let mut risky = false;
+    let mut steps = Vec::new();
+    let mut step = Step { priority: 0, all: then, mild: then, lawful: then };
+    for level in 0..below {
+        let before = step;
+        step.priority = freed.priorities[level];
+        while let Some((pod, rest)) = at_risk.split_first().filter(|(pod, _)| pod.priority <= step.priority) {
+            let amounts = scale.of(pod.class);
+            risky |= scarce.iter().any(|at| amounts[*at] > 0);
+            add(&mut together, amounts, 1);
+            if pod.risk == Risk::Alone {
+                add(&mut alone, amounts, 1);
+            }
+            at_risk = rest;
+        }
+        let all = |at: usize| free[at] + freed.requests[at].get(level).copied().unwrap_or(0);
+        step.all = fit_from(step.all, &all);
+        step.mild = if risky { fit_from(step.mild, &|at| all(at) - together[at]) } else { step.all };
+        step.lawful = if risky { fit_from(step.lawful, &|at| all(at) - alone[at]) } else { step.all };
+        if (step.all, step.mild, step.lawful) != (before.all, before.mild, before.lawful) {
+            steps.push(step);
+        }
+    }
+    steps
 }

@@ -47,6 +47,13 @@ impl Violations {
         }
     }
 
+    /// Returns all units that would violate a budget, and whether they do by themselves.
+    pub(super) fn all(&self) -> impl Iterator<Item = (UnitRef, Risk)> + '_ {
+        let pods = (0u32..).zip(&self.pods).filter(|(_, count)| count.0 > 0).map(|(index, _)| UnitRef::Pod(index));
+        let groups = (0u32..).zip(&self.groups).filter(|(_, count)| count.0 > 0).map(|(at, _)| UnitRef::Group(at));
+        pods.chain(groups).map(|unit| (unit, self.risk(unit)))
+    }
+
     /// Returns how many units would violate a budget.
     pub(super) fn units(&self) -> usize {
         self.units

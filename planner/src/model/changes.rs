@@ -14,9 +14,7 @@ const KEPT: usize = 1 << 15;
 /// Something that answers can depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A node was added or removed: the order of nodes changed.
-    Nodes,
-    /// The node itself changed.
+    /// A node was added, removed or changed. Its number may have been that of another node before.
     Node(NodeIndex),
     /// Pods on a node were added, removed, or count differently.
     Pods(NodeIndex),
@@ -34,13 +32,12 @@ impl Change {
     /// Returns the variant, and the number of the changed object.
     fn place(self) -> (usize, usize) {
         match self {
-            Self::Nodes => (0, 0),
-            Self::Node(node) => (1, node as usize),
-            Self::Pods(node) => (2, node as usize),
-            Self::Unit(group) => (3, group as usize),
-            Self::Budget(budget) => (4, budget as usize),
-            Self::Class(class) => (5, class as usize),
-            Self::Namespaces => (6, 0),
+            Self::Node(node) => (0, node as usize),
+            Self::Pods(node) => (1, node as usize),
+            Self::Unit(group) => (2, group as usize),
+            Self::Budget(budget) => (3, budget as usize),
+            Self::Class(class) => (4, class as usize),
+            Self::Namespaces => (5, 0),
         }
     }
 }
@@ -51,7 +48,7 @@ pub(super) struct ChangeLog {
     kept: VecDeque<Change>,
     dropped: u64,
     /// By kind and number of a change: the number of changes up to its last entry, inclusive.
-    noted: [Vec<u64>; 7],
+    noted: [Vec<u64>; 6],
     /// Number of changes when a cache last caught up.
     read: AtomicU64,
 }

@@ -81,6 +81,11 @@ impl InFlight {
         }
     }
 
+    /// Returns true if critical add-ons are not evicted, as usual.
+    pub(crate) fn evicts_as_usual(&self) -> bool {
+        !self.displaces_critical
+    }
+
     /// The unit that a pod may be evicted with.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
         let unit = row.role.unit(pod).filter(|_| row.role != Role::CriticalAddon || self.displaces_critical)?;

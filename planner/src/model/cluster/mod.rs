@@ -4,7 +4,9 @@
 mod budgets;
 mod counted;
 mod devices;
+mod evictable;
 mod free;
+mod group_units;
 mod groups;
 mod namespaces;
 mod nodes;
@@ -35,8 +37,11 @@ use super::{BudgetIndex, GroupIndex, GroupUnit, NodeIndex, PodIndex, Row};
 use crate::model::memory::CacheSlot;
 use counted::CountedIds;
 use devices::Devices;
+use evictable::Evictable;
+pub(crate) use evictable::{LARGEST, clamped};
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
+use group_units::Running;
 pub use namespaces::not_served;
 pub use protection::Protection;
 use protection::Shelter;
@@ -112,6 +117,8 @@ struct NodeSlot {
     rows: Vec<(PodIndex, Row)>,
     /// What they ask for, by resource number.
     used: Vec<i128>,
+    /// What evictions of them free.
+    evictable: Evictable,
 }
 
 #[derive(Clone, Debug)]
@@ -145,6 +152,8 @@ struct GroupSlot {
     group: Option<Group>,
     /// Its members, by key.
     members: Vec<PodIndex>,
+    /// Counts over its members that run, if the group is disrupted together.
+    running: Running,
     /// The unit of eviction, if the group is disrupted together.
     unit: Option<GroupUnit>,
 }

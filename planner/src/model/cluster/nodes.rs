@@ -1,6 +1,6 @@
 //! Nodes of the model, and what the pods on them use.
 
-use super::{Cluster, Free, NodeSlot};
+use super::{Cluster, Evictable, Free, NodeSlot};
 use crate::model::ModelError;
 use crate::model::resources::UNOFFERED;
 use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources, Row};
@@ -37,7 +37,7 @@ impl Cluster {
             return false;
         }
         let old = slot.node.replace(Arc::clone(&node));
-        self.changes.note(if old.is_some() { Change::Node(index) } else { Change::Nodes });
+        self.changes.note(Change::Node(index));
         if let Some(old) = old {
             self.offer(&old.allocatable, -1);
             self.declaring -= usize::from(!old.features.is_empty());
@@ -55,7 +55,7 @@ impl Cluster {
         let were_compared = self.declaring > 0;
         let removed = self.nodes.get_mut(index).and_then(|slot| slot.node.take());
         if let Some(node) = &removed {
-            self.changes.note(Change::Nodes);
+            self.changes.note(Change::Node(index));
             self.offer(&node.allocatable, -1);
             self.declaring -= usize::from(!node.features.is_empty());
             self.unrank_node(index);
@@ -202,6 +202,11 @@ impl Cluster {
     /// The pods that use capacity of a node, by key, with their rows.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
         self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
+    }
+
+    /// Returns what evictions of the pods of a node free; `None` if the model has no such node.
+    pub(crate) fn evictable_on(&self, index: NodeIndex) -> Option<&Evictable> {
+        self.nodes.get(index).map(|slot| &slot.evictable)
     }
 
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {

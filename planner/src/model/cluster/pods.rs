@@ -2,8 +2,8 @@
 
 use super::{Cluster, PodSlot};
 use crate::model::ModelError;
-use crate::model::{Budget, Change, GroupIndex, NodeIndex, ObjectKey, Pod, PodIndex, Row};
-use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
+use crate::model::{Budget, Change, NodeIndex, ObjectKey, Pod, PodIndex, Row};
+use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 
 impl Cluster {
@@ -84,24 +84,12 @@ impl Cluster {
         self.note_claims(index);
         self.recount_held(&uid);
         self.cover(index);
-        self.pod_index.insert(key, index);
+        self.pod_index.insert(key.clone(), index);
         self.renew_pod(index, kind);
         self.renew_reservation(index);
-        if node.is_some() {
-            self.renew_whole_group(group, index);
+        if let Some(group) = group.filter(|group| node.is_some() && self.is_disrupted_together(*group)) {
+            self.renew_group_for(group, index, &key);
         }
-    }
-
-    /// Recomputes the unit of a group in mode `PodGroup` after one of its pods was added, removed or changed.
-    pub(super) fn renew_whole_group(&mut self, group: Option<GroupIndex>, pod: PodIndex) {
-        if let Some(group) = group.filter(|group| self.is_disrupted_together(*group)) {
-            self.renew_group_for(group, Some(pod));
-        }
-    }
-
-    /// Returns true if all pods of a group are disrupted together (mode `PodGroup`).
-    pub(super) fn is_disrupted_together(&self, group: GroupIndex) -> bool {
-        self.group_at(group).is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
 
     /// Removes a pod. Returns whether it was there.
@@ -130,11 +118,17 @@ impl Cluster {
             self.drop_node_slot_if_unused(node);
         }
         if let Some(group) = removed.group {
+            let pods = &self.pods;
+            let before = |other: PodIndex| pods.get(other).is_some_and(|slot| slot.pod.key < *key);
             if let Some(slot) = self.groups.get_mut(group) {
-                slot.members.retain(|pod| *pod != index);
+                // The removed pod is the first that is not before its own key.
+                let at = slot.members.partition_point(|other| before(*other));
+                if slot.members.get(at) == Some(&index) {
+                    slot.members.remove(at);
+                }
             }
-            if removed.node.is_some() {
-                self.renew_whole_group(Some(group), index);
+            if removed.node.is_some() && self.is_disrupted_together(group) {
+                self.renew_group_for(group, index, key);
             }
             self.drop_group_slot_if_unused(group);
         }

@@ -8,6 +8,7 @@ impl Cluster {
     /// Replaces a pod by a newer version with the same requests ([`Pod::differs_only_in_progress`]).
     pub(super) fn go_on(&mut self, index: PodIndex, mut pod: Pod) {
         let node = self.node_slot_of(&mut pod);
+        let key = pod.key.clone();
         let Some(slot) = self.pods.get_mut(index) else { return };
         self.shared.share(&mut pod, &slot.pod.class);
         let (old, left) = (std::mem::replace(&mut slot.pod, pod), std::mem::replace(&mut slot.node, node));
@@ -23,7 +24,7 @@ impl Cluster {
         }
         let before = self.row(index);
         match group.filter(|group| (left.is_some() || node.is_some()) && self.is_disrupted_together(*group)) {
-            Some(group) => self.renew_group_for(group, Some(index)),
+            Some(group) => self.renew_group_for(group, index, &key),
             None => self.renew_pod(index, before.class),
         }
         self.renew_reservation(index);

@@ -1,14 +1,9 @@
 //! Units of eviction: a row for every pod and a unit for every group that is disrupted together, updated when pods and groups change, so
 //! that a decision only reads them.
 
-use super::{Cluster, PodSlot};
+use super::Cluster;
 use crate::model::changes::Change;
-use crate::model::unit::GroupUnit;
-use crate::model::{
-    CacheSlot, ClassId, EquivalenceClass, GroupIndex, ObjectKey, Pod, PodIndex, Role, Row, Unit, UnitKind, UnitPods,
-    UnitRef,
-};
-use giveway_crds::policy::DisruptionMode;
+use crate::model::{CacheSlot, ClassId, EquivalenceClass, Pod, PodIndex, Role, Row, Unit, UnitKind, UnitPods, UnitRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,6 +31,12 @@ fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
 }
 
 impl Levels {
+    /// Counts the unit of a group instead of its earlier one, each of a priority if there is one.
+    pub(super) fn replace_unit(&mut self, before: Option<i32>, now: Option<i32>) {
+        before.into_iter().for_each(|priority| count(&mut self.units, priority, false));
+        now.into_iter().for_each(|priority| count(&mut self.units, priority, true));
+    }
+
     fn count_row(&mut self, row: &Row, more: bool) {
         if row.node.is_some() && row.role != Role::Leaves {
             count(&mut self.pods, row.priority, more);
@@ -63,7 +64,8 @@ impl Cluster {
         }
     }
 
-    fn row_alone(&self, index: PodIndex, class: ClassId) -> Option<Row> {
+    /// Returns the row of a pod that is evicted by itself, if it is evicted.
+    pub(super) fn row_alone(&self, index: PodIndex, class: ClassId) -> Option<Row> {
         let slot = self.pods.get(index)?;
         let pod = &slot.pod;
         let role = match slot.node {
@@ -87,75 +89,6 @@ impl Cluster {
         })
     }
 
-    /// Recomputes the unit of a group, and the rows of its pods.
-    pub(super) fn renew_group(&mut self, group: GroupIndex) {
-        self.renew_group_for(group, None);
-    }
-
-    /// The same; if only one pod of the group changed, the rows of the others are recomputed only if what they share changed.
-    pub(super) fn renew_group_for(&mut self, group: GroupIndex, changed: Option<PodIndex>) {
-        let Some(slot) = self.groups.get_mut(group) else { return };
-        let whole = slot.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup);
-        let (key, members, old) = (slot.key.clone(), std::mem::take(&mut slot.members), slot.unit.take());
-        // A group that is disrupted as a whole is as critical as its most critical pod.
-        let critical = whole && self.running(&members).any(|(_, slot)| self.is_critical_addon(&slot.pod));
-        let unit = if whole && !critical { self.group_unit(&key, &members) } else { None };
-        let shared = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| (unit.priority, unit.barred_below));
-        let all = changed.is_none() || shared(&unit) != shared(&old);
-        for index in members.iter().filter(|index| all || Some(**index) == changed) {
-            let Some(mut row) = self.row_alone(*index, self.row(*index).class) else { continue };
-            match (&unit, row.role) {
-                (Some(unit), Role::Goes(_)) => {
-                    (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
-                    row.barred_below = unit.barred_below;
-                }
-                (None, Role::Goes(_) | Role::CriticalAddon) if critical => row.role = Role::Stays,
-                _ => {}
-            }
-            self.set_row(*index, row);
-        }
-        if unit != old {
-            for (unit, more) in [(&old, false), (&unit, true)] {
-                if let Some(unit) = unit {
-                    count(&mut self.levels.units, unit.priority, more);
-                }
-            }
-            for index in unit.iter().flat_map(|unit| &unit.pods) {
-                self.budgets_changed(*index);
-            }
-            self.changes.note(Change::Unit(group));
-        }
-        if let Some(slot) = self.groups.get_mut(group) {
-            (slot.members, slot.unit) = (members, unit);
-        }
-    }
-
-    /// Returns all bound pods of a group, on whatever nodes, except mirror pods: those belong to their node, and what a user writes on one
-    /// does not make it a member. `None` if there is none or the namespace is protected from eviction.
-    fn group_unit(&self, key: &ObjectKey, members: &[PodIndex]) -> Option<GroupUnit> {
-        if self.protection(&key.namespace).is_some() {
-            return None;
-        }
-        let (pods, priority, barred_below) = (Vec::new(), i32::MAX, i32::MIN);
-        let mut unit = GroupUnit { pods, priority, started: None, threshold: None, barred_below };
-        let mut tangled = false;
-        for (index, slot) in self.running(members) {
-            unit.pods.push(index);
-            unit.priority = unit.priority.min(self.priority_at(index));
-            unit.threshold = unit.threshold.max(slot.pod.threshold);
-            unit.started = [unit.started, slot.pod.start_time].into_iter().flatten().min();
-            tangled |= slot.is_tangled();
-        }
-        unit.barred_below = unit.threshold.filter(|_| tangled).unwrap_or(i32::MIN);
-        (!unit.pods.is_empty()).then_some(unit)
-    }
-
-    /// The members that are bound and not leaving, without mirror pods.
-    fn running<'c>(&'c self, members: &'c [PodIndex]) -> impl Iterator<Item = (PodIndex, &'c PodSlot)> {
-        let runs = |slot: &&PodSlot| slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
-        members.iter().filter_map(move |index| Some((*index, self.pods.get(*index).filter(runs)?)))
-    }
-
     /// Replaces a pod's row.
     pub(super) fn set_row(&mut self, index: PodIndex, row: Row) {
         let at = index as usize;
@@ -177,10 +110,21 @@ impl Cluster {
         }
         self.levels.count_row(&old, false);
         self.levels.count_row(&row, true);
+        self.count_evictable(&old, false);
+        self.count_evictable(&row, true);
         for node in [old.node, row.node.filter(|node| Some(*node) != old.node)].into_iter().flatten() {
             self.changes.note(Change::Pods(node));
         }
         self.budgets_changed(index);
+    }
+
+    /// Adds a pod to what evictions free on its node, or (unless `more`) subtracts it.
+    fn count_evictable(&mut self, row: &Row, more: bool) {
+        if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
+            && let Some(class) = self.kinds.get(row.class)
+        {
+            slot.evictable.count(row, &class.requests, more);
+        }
     }
 
     /// Records that a pod counts differently for its budgets.

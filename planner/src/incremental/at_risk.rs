@@ -1,0 +1,93 @@
+//! The pods of a node whose eviction would violate a budget: listed for all nodes before the first computation, and found by reading the pods
+//! of a node for the few that change later.
+
+use super::violations::{Risk, Violations};
+use crate::filters::{Nodes, Rank};
+use crate::model::{ClassId, Cluster, NodeIndex, PodIndex, Row, UnitRef};
+use crate::problem::InFlight;
+
+/// A pod that is evicted with a unit at risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PodAtRisk {
+    rank: Rank,
+    pub(super) priority: i32,
+    pub(super) class: ClassId,
+    pub(super) risk: Risk,
+}
+
+/// Finds the pods at risk on nodes.
+pub(super) struct AtRisk<'s> {
+    cluster: &'s Cluster,
+    in_flight: &'s InFlight,
+    violations: &'s Violations,
+    priority: i32,
+    /// By rank and priority: those of all nodes, if they are listed, otherwise those of one node.
+    pods: Vec<PodAtRisk>,
+    /// If those of all nodes are listed: the first one on the next node.
+    next: Option<usize>,
+}
+
+impl<'s> AtRisk<'s> {
+    /// Finds those that a preemptor of a priority may evict, node by node.
+    pub(super) fn new(
+        cluster: &'s Cluster,
+        in_flight: &'s InFlight,
+        violations: &'s Violations,
+        priority: i32,
+    ) -> Self {
+        Self { cluster, in_flight, violations, priority, pods: Vec::new(), next: None }
+    }
+
+    /// Lists those of all nodes; they must be asked for in the order of ranks.
+    pub(super) fn list(mut self, nodes: &Nodes<'_>) -> Self {
+        for (unit, risk) in self.violations.all() {
+            let found = match unit {
+                UnitRef::Pod(index) => {
+                    self.push(index, risk, nodes);
+                    continue;
+                }
+                UnitRef::Group(_) => self.cluster.unit(unit),
+            };
+            found.iter().flat_map(|unit| &unit.pods).for_each(|pod| self.push(*pod, risk, nodes));
+        }
+        self.pods.sort_unstable();
+        self.next = Some(0);
+        self
+    }
+
+    fn push(&mut self, index: PodIndex, risk: Risk, nodes: &Nodes<'_>) {
+        let row = self.cluster.row(index);
+        if self.available(index, &row).is_some()
+            && let Some(rank) = row.node.and_then(|node| nodes.rank(node))
+        {
+            self.pods.push(PodAtRisk { rank, priority: row.priority, class: row.class, risk });
+        }
+    }
+
+    fn available(&self, index: PodIndex, row: &Row) -> Option<UnitRef> {
+        self.in_flight.unit_of(index, row).filter(|_| row.priority < self.priority)
+    }
+
+    /// Returns those of a node, by priority.
+    pub(super) fn on(&mut self, rank: Rank, node: NodeIndex) -> &[PodAtRisk] {
+        if let Some(next) = self.next {
+            let after = self.pods[next..].iter();
+            let from = next + after.take_while(|pod| pod.rank < rank).count();
+            let to = from + self.pods[from..].iter().take_while(|pod| pod.rank == rank).count();
+            self.next = Some(to);
+            return &self.pods[from..to];
+        }
+        self.pods.clear();
+        if self.violations.units() == 0 {
+            return &[];
+        }
+        for (index, row) in self.cluster.rows_at(node) {
+            let risk = self.available(index, &row).map_or(Risk::Nothing, |unit| self.violations.risk(unit));
+            if risk > Risk::Nothing {
+                self.pods.push(PodAtRisk { rank, priority: row.priority, class: row.class, risk });
+            }
+        }
+        self.pods.sort_unstable();
+        &self.pods
+    }
+}
