@@ -1,8 +1,8 @@
-//! E1: updates of the model by the events of a busy cluster, one after another.
+//! E1: updates of the model by the events of a busy cluster, one after another. E2: events of the members of one large group.
 
 use crate::generate::{self, GROUP_LABEL, LARGE};
 use crate::measure::{Row, Samples, Took};
-use giveway_planner::Cluster;
+use giveway_planner::{Cluster, ObjectKey};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::core::v1::PodCondition;
 use std::time::{Duration, Instant};
@@ -69,4 +69,40 @@ pub(crate) fn row() {
     let rate = events as f64 / best;
     let what = "150,000 pod events one after another, in groups under budgets";
     Row { name: "E1", what, goal: "150,000/s" }.print("", &samples, None, &format!("{rate:.0} events/s"));
+}
+
+/// Members of the large group, which is disrupted together and under a budget.
+const MANY: usize = 10_000;
+
+/// Measures events of the members of one group while all of them run, and prints the row.
+pub(crate) fn large_group() {
+    let mut cluster = generate::large(LARGE);
+    cluster.upsert_group(&generate::group("team-00", "many", 10, MANY, "PodGroup")).unwrap();
+    let member = |number: usize| {
+        let created = generate::pod("team-00", &format!("many-{number:05}"), 10, &[("cpu", "1")]);
+        let created = generate::label(generate::label(created, GROUP_LABEL, "many"), "budget", "budget-0000");
+        let mut runs = generate::on(created, number % LARGE.nodes);
+        let condition = PodCondition { type_: "Ready".into(), status: "True".into(), ..PodCondition::default() };
+        let pending = runs.clone();
+        runs.status.as_mut().unwrap().conditions = Some(vec![condition]);
+        [pending, runs]
+    };
+    let members: Vec<[Pod; 2]> = (0..MANY).map(member).collect();
+    let start = Instant::now();
+    members.iter().for_each(|pods| _ = cluster.upsert_pod(&pods[0]).unwrap());
+    let added = start.elapsed();
+    let mut samples = Samples::default();
+    for round in 1..=3usize {
+        let start = Instant::now();
+        members.iter().for_each(|pods| _ = cluster.upsert_pod(&pods[round % 2]).unwrap());
+        samples.push(Took { wall: start.elapsed(), ..Took::default() });
+    }
+    let start = Instant::now();
+    for pods in &members {
+        let metadata = &pods[0].metadata;
+        cluster.remove_pod(&ObjectKey::new(metadata.namespace.as_deref().unwrap(), metadata.name.as_deref().unwrap()));
+    }
+    let said = format!("bound in {:.0?}, removed in {:.0?}", added, start.elapsed());
+    let what = "10,000 members of one group that is disrupted together become ready";
+    Row { name: "E2", what, goal: "100 ms" }.print("", &samples, None, &said);
 }

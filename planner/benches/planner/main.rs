@@ -82,6 +82,9 @@ fn main() {
     if run("E1") {
         events::row();
     }
+    if run("E2") {
+        events::large_group();
+    }
     if run("C") {
         rescue::rows();
     }
