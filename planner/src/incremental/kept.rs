@@ -6,8 +6,8 @@ use crate::model::{Cluster, EquivalenceClass};
 use std::sync::Arc;
 
 /// Upper bounds on the cached classes and priorities, and on the capacities of nodes in all of them: about 200 bytes each.
-const MOST: usize = 64;
-const MOST_NODES: usize = 400_000;
+const MOST: usize = 128;
+const MOST_NODES: usize = 800_000;
 
 /// The cached capacities, the most recently used ones last.
 #[derive(Debug, Default)]
