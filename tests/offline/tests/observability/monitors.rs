@@ -47,7 +47,6 @@ fn contradictory_and_invalid_values_are_rejected() {
         (&["metrics.monitor=Probe"], "monitor"),
         (&["metrics.prometheusRule.thresholds.refusedRatio=2"], "refusedRatio"),
         (&["metrics.prometheusRule.thresholds.groupWaitsMinutes=0"], "groupWaitsMinutes"),
-        (&["metrics.prometheusRule.runbookUrl=docs"], "runbookUrl"),
         (&["metrics.dashbord.enabled=true"], "dashbord"),
     ] {
         rejects("giveway-system", values, words);
