@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn requests(amounts: &[(ResourceId, i128)]) -> Resources {
-        Resources::default().with_counted(|_| true, amounts.iter().copied())
+        Resources::default().with_counted(|_| true, amounts.iter().copied().collect(), BTreeMap::new())
     }
 
     #[test]
