@@ -201,7 +201,7 @@ pub static DEVICE_CLASS: KindFields = KindFields::new(
 /// ResourceSlices: of each device only what decides whether it is counted. Names of drivers are kept.
 pub static RESOURCE_SLICE: KindFields = KindFields::new(
     ("resource.k8s.io/v1", "ResourceSlice", "resourceslices"),
-    "metadata(name@value) spec(driver= nodeName@node perDeviceNodeSelection pool(name@pool generation resourceSliceCount) \
+    "metadata(name@value) spec(driver= nodeName@node perDeviceNodeSelection pool(name@value generation resourceSliceCount) \
      sharedCounters(none) devices(consumesCounters(none) taints(none) bindingConditions@value allowMultipleAllocations))",
 );
 

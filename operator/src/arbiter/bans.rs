@@ -95,8 +95,7 @@ impl Arbiter {
         }
         for (plan, mut last) in changed {
             last.bans.iter_mut().filter(|ban| ends(ban)).for_each(|ban| ban.until = clock.time());
-            self.leadership.term().clone_into(&mut last.term);
-            self.plan_store.write_last_status(&plan, last);
+            self.plan_store.write_last_status(&plan, self.leadership.term(), last);
         }
     }
 

@@ -46,7 +46,7 @@ impl Arbiter {
         let step = self.keeper.pass(&model.plans, &self.plan_store, keep, tainted, clock);
         for (plan, last) in step.ended {
             tracing::warn!(%plan, message = %last.message, "plan cancelled before it was resumed");
-            self.plan_store.write_last_status(&plan, last);
+            self.plan_store.write_last_status(&plan, self.leadership.term(), last);
         }
         let writes = self.plan_store.pass(clock.now).into_iter().chain(step.commands);
         writes.for_each(|command| self.actuator.dispatch(command));
@@ -204,7 +204,8 @@ impl Arbiter {
     pub(super) fn end_stored_plan(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
-        self.plan_store.write_last_status(plan, dropped(&record.status, message, clock.time()));
+        let last = dropped(&record.status, message, clock.time());
+        self.plan_store.write_last_status(plan, self.leadership.term(), last);
     }
 
     /// Corrects the statuses of PodGroups whose plan ended while no operator could write them.

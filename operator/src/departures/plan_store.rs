@@ -155,8 +155,10 @@ impl PlanStore {
         self.insert(&record.plan.id, StoreEntry::of(record.priority, record.status.clone()));
     }
 
-    /// Writes the last status of a stored plan that is not in memory, whatever its status is.
-    pub fn write_last_status(&mut self, plan: &str, last: PreemptionStatus) {
+    /// Writes the last status of a stored plan that is not in memory, whatever its status is. An earlier leader may have written that: the
+    /// status is of the leader in this term.
+    pub fn write_last_status(&mut self, plan: &str, term: &str, last: PreemptionStatus) {
+        let last = PreemptionStatus { term: term.to_owned(), ..last };
         self.insert(plan, StoreEntry { ended: true, ..StoreEntry::of(0, last) });
     }
 
@@ -309,6 +311,15 @@ mod tests {
 
     fn end() -> Time {
         Time(Timestamp::from_second(9).unwrap())
+    }
+
+    #[test]
+    fn the_last_status_of_a_plan_of_an_earlier_leader_is_of_this_term() {
+        let mut store = PlanStore::default();
+        store.write_last_status("p-1", "next", at(PlanState::Cancelled));
+        let commands = store.pass(Instant::now());
+        let [Command::WritePlan { status, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!((status.term.as_str(), status.state), ("next", PlanState::Cancelled));
     }
 
     #[test]

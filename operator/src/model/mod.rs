@@ -4,6 +4,7 @@
 mod apply;
 pub mod changed;
 #[cfg(test)]
+#[path = "tests/devices.rs"]
 mod devices_tests;
 #[cfg(test)]
 mod fields_tests;

@@ -80,7 +80,7 @@ fn a_dump_shows_leadership_mode_queues_and_watches() {
     assert_eq!(operator["queues"]["evictions"], json!({"depth": 0, "ageSeconds": 0}));
     assert_eq!(operator["watches"]["Node"], json!({"eventAgeSeconds": 0}));
     let watches: Vec<&str> = operator["watches"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(watches.len(), 17, "one for each kind: {watches:?}");
+    assert_eq!(watches.len(), 19, "one for each kind: {watches:?}");
     assert_eq!(dump["plans"]["time"], operator["time"], "the sections belong together");
 }
 

@@ -95,7 +95,7 @@ fn sums(known: &Capacities) -> String {
 }
 
 #[test]
-fn after_nodes_came_and_went_all_sums_are_those_of_a_new_model() {
+fn after_nodes_were_added_and_removed_all_sums_are_those_of_a_new_model() {
     let mut all = three_nodes();
     let mut live = cluster(&all);
     let mut known = look(&live, &for_pod("p"), None);

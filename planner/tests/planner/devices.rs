@@ -236,10 +236,11 @@ fn only_the_newest_complete_generation_of_a_pool_counts() {
 #[test]
 fn a_pod_stays_unschedulable_until_its_claim_and_the_class_exist() {
     let mut cluster = cluster(&[node("a", 8)]);
-    class(&mut cluster);
     add_slice(&mut cluster, slice("a", 4));
     let template = json!([{"name": "gpu", "resourceClaimTemplateName": "gpus"}]);
     add(&mut cluster, &pod("p").priority(9).set("/spec/resourceClaims", template));
+    // Without a class it is not known whether claims can be read; the class may be listed after the pod.
+    class(&mut cluster);
     let said = |cluster: &Cluster| shortfall(decide(cluster, &for_pod("p")));
     assert!(said(&cluster).contains("Missing 1 ResourceClaims (not created yet)."));
     add(&mut cluster, &with_claim(pod("p").priority(9)));

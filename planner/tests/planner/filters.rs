@@ -84,7 +84,7 @@ fn a_node_must_declare_the_features_that_a_pod_needs_if_some_node_declares_any()
         refused(fits(declares(json!(["Other"])), &[], pod.clone()), "1 node(s) didn't match Pod's required features.");
         let elsewhere = node("b", 0).set("/status/declaredFeatures", json!([feature]));
         refused(
-            fits(node("a", 1), &[elsewhere.clone()], pod.clone()),
+            fits(node("a", 1), std::slice::from_ref(&elsewhere), pod.clone()),
             "1 node(s) didn't match Pod's required features.",
         );
         // The same in another order of events.

@@ -51,7 +51,7 @@ fn a_pod_that_fits_on_another_node_is_evicted_instead_of_one_that_does_not() {
 }
 
 #[test]
-fn capacity_that_the_plan_uses_itself_is_no_place_for_a_victim() {
+fn on_capacity_that_the_plan_uses_itself_no_victim_fits() {
     // The members use the free CPU of the other node, so that no victim fits there.
     let mut all = with_a_daemon(1, 50);
     all.pop();

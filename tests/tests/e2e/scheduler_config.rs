@@ -58,7 +58,7 @@ async fn pods_are_evicted_where_kube_scheduler_adds_affinity_and_never_for_a_res
         }
     }
     let free = open.iter().find(|node| **node != taken).unwrap();
-    assert_eq!(gang.wait_bound(MINUTE).await, [free.clone()]);
+    assert_eq!(gang.wait_bound(MINUTE).await, std::slice::from_ref(free));
     assert_eq!(world.audit().await.evicted().len(), 1);
     world.check_promises().await;
 }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sums_are_those_of_the_pods_whatever_came_and_went_before() {
+    fn the_sums_are_those_of_the_pods_whatever_was_added_and_removed_before() {
         let goes = |at: usize| Role::Goes(UnitRef::Pod(PodIndex::try_from(at).unwrap()));
         let pods: Vec<(Row, Resources)> = (0..60)
             .map(|at| {

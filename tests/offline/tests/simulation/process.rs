@@ -147,7 +147,7 @@ pub fn namespace(protected: bool) -> Input {
 }
 
 /// Returns empty lists of the kinds that the simulation does not have.
-fn unused() -> [Input; 12] {
+fn unused() -> [Input; 14] {
     [
         Input::Switch(Update::Replaced(Vec::new())),
         Input::NativeGroup(Update::Replaced(Vec::new())),

@@ -67,9 +67,11 @@ impl Cluster {
         let DeviceClaim::Own(name) = claim else { return Err(Uncounted::Unknown) };
         let made = name.as_ref().map(|name| ObjectKey::new(&pod.key.namespace, name));
         let Some(claim) = made.and_then(|key| self.devices.claims.get(&key)) else {
-            // A claim names a class, so where there are claims, there are classes: without any they cannot be read here.
-            let are_read = !self.devices.classes.is_empty();
-            return Err(if are_read { Uncounted::Missing(NOT_CREATED.into()) } else { Uncounted::Unknown });
+            return Err(if self.devices.are_read() {
+                Uncounted::Missing(NOT_CREATED.into())
+            } else {
+                Uncounted::Unknown
+            });
         };
         if claim.is_allocated || claim.owner.as_ref() != Some(&pod.uid) {
             return Err(Uncounted::Unknown);
@@ -139,6 +141,17 @@ impl Cluster {
     pub(super) fn settle_claims(&mut self) {
         let claims: Vec<ObjectKey> = self.devices.claims.keys().cloned().collect();
         claims.iter().for_each(|claim| self.settle_claim(claim));
+    }
+
+    /// Computes again what a change of a class means: for the claims, and if [claims are read](Devices::are_read) only since then or no longer,
+    /// also for the pods whose claims do not exist.
+    pub(super) fn settle_class(&mut self, were_read: bool) {
+        self.settle_claims();
+        if self.devices.are_read() != were_read {
+            let asking = self.pods().filter(|pod| !pod.device_claims.is_empty());
+            let asking: Vec<SmolStr> = asking.map(|pod| pod.uid.clone()).collect();
+            asking.iter().for_each(|uid| self.settle_pod_of(uid));
+        }
     }
 
     pub(super) fn settle_claim(&mut self, key: &ObjectKey) {

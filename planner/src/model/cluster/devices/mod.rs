@@ -40,6 +40,11 @@ impl Devices {
         self.served.contains_key(resource)
     }
 
+    /// Returns true if ResourceClaims are read here. A claim names a class, so where there are claims, there are classes.
+    pub(super) fn are_read(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
     /// Adds the extended resources of a pod that devices may satisfy.
     pub(super) fn unknown(pod: &Pod, unknown: &mut Vec<String>) {
         for resource in pod.requests.provided(Provider::Devices) {
@@ -56,19 +61,21 @@ impl Cluster {
         if self.devices.classes.get(name) == Some(&class) {
             return false;
         }
+        let were_read = self.devices.are_read();
         self.forget_device_class(name);
         let resource = class.resource.clone();
         self.devices.classes.insert(name.into(), class);
         self.serve(name, resource, true);
-        self.settle_claims();
+        self.settle_class(were_read);
         true
     }
 
     /// Removes a DeviceClass. Returns whether it was there.
     pub fn remove_device_class(&mut self, name: &str) -> bool {
+        let were_read = self.devices.are_read();
         let was_there = self.forget_device_class(name);
         if was_there {
-            self.settle_claims();
+            self.settle_class(were_read);
         }
         was_there
     }
