@@ -40,7 +40,7 @@ async fn pods_are_evicted_where_kube_scheduler_adds_affinity_and_never_for_a_res
     assert_eq!(world.audit().await.evicted().len(), 1);
 
     // No node offers the resource, so kube-scheduler binds the member where it finds cpu.
-    let gang = world.gang("train", 1).priority("high").resource("example.com/fpga", "1").create().await;
+    let gang = world.gang("train", 1).priority("high").cpu(1).resource("example.com/fpga", "1").create().await;
     assert_eq!(
         gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await,
         "Where it can run depends on what is not known here: resource example.com/fpga, which the configuration of \

@@ -196,7 +196,7 @@ async fn a_plan_that_cannot_be_stored_fails_and_the_condition_says_why(world: &W
     // Meanwhile other gangs are bound, and the status of the group is updated.
     world.nodes(1).cpus(1).prefix("more").create().await;
     world.gang("other", 1).priority("low").create().await.wait_bound(MINUTE).await;
-    let path = r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}"#;
+    let path = r#"{"spec":{"preemptFor":"AllMembers","schedulingPolicy":{"gang":{"minCount":3}}}}"#;
     world.kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", path]).await.unwrap();
     wait_for("the status has the new generation", MINUTE, async || {
         let seen = gang.get().await;
