@@ -9,7 +9,9 @@ fn main() -> ExitCode {
         eprintln!("usage: giveway-kindgen DIRECTORY");
         return ExitCode::from(2);
     };
-    for (path, text) in [("docs/reference/kinds.md", kinds::page::page()), ("helm/files/kinds.json", kinds::chart::file())] {
+    for (path, text) in
+        [("docs/reference/kinds.md", kinds::page::page()), ("helm/files/kinds.json", kinds::chart::file())]
+    {
         let path = directory.join(path);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
         if let Err(error) = made {

@@ -144,7 +144,10 @@ fn the_operator_and_the_plugin_get_what_giveway_reads_of_the_configuration_of_ku
     let file = object(&manifests, "ConfigMap", &name(&manifests));
     assert_eq!(file["data"]["config.json"], *text);
     assert_ne!(name(&manifests), name(&with("example.com/other")));
-    assert!(!rendered(&["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"]).contains("kind: ConfigMap\n"), "nothing reads it there");
+    assert!(
+        !rendered(&["deployments.enabled=false", "webhook.url=https://10.0.0.5:9443"]).contains("kind: ConfigMap\n"),
+        "nothing reads it there"
+    );
     rejects("giveway-system", &["operator.schedulerConfig=a: ["], "operator.schedulerConfig: Invalid value");
     rejects("giveway-system", &["operator.schedulerConfig=7"], "/operator/schedulerConfig");
 }
