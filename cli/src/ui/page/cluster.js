@@ -1,5 +1,5 @@
 // The view Cluster: capacity by resource, class and domain, critical add-ons, and the checks of the installation.
-import { amount, el, get, labelled, options, post, query, replace, table } from "./dom.js";
+import { amount, el, labelled, options, post, query, replace, table, whenChanged } from "./dom.js";
 import { drawMap } from "./map.js";
 
 function usage(resource, row) {
@@ -35,7 +35,6 @@ export function createCluster(root) {
     checks,
     region,
   );
-  let text;
 
   function draw(view) {
     const classes = view.classes.map((one) => [one.name, one.value, one.managed ? "Giveway" : one.preempts ? "kube-scheduler" : "never preempts", one.bound, one.pending]);
@@ -54,16 +53,14 @@ export function createCluster(root) {
     );
   }
 
-  async function refresh() {
-    const next = await get(query("/api/cluster", { priority: priority.value, resource: resource.value }));
-    if (next === text) {
-      return;
-    }
-    text = next;
-    const view = JSON.parse(next);
+  const read = whenChanged((view) => {
     options(resource, [["", "the scarcest"], ...view.resources.map((row) => row.name)]);
     priority.setAttribute("placeholder", view.priority);
     draw(view);
+  });
+
+  function refresh() {
+    return read(query("/api/cluster", { priority: priority.value, resource: resource.value }));
   }
 
   return { refresh };

@@ -106,6 +106,18 @@ export function get(path) {
   return send(path, { method: "GET" });
 }
 
+// Returns a function that reads a view from a path, and shows it if it differs from the last one.
+export function whenChanged(show) {
+  let last;
+  return async (path) => {
+    const next = await get(path);
+    if (next !== last) {
+      last = next;
+      show(JSON.parse(next));
+    }
+  };
+}
+
 export function post(path, body) {
   return send(path, { method: "POST", body });
 }

@@ -1,5 +1,5 @@
 // The view History: past preemptions, and the owners that were preempted most often.
-import { el, get, labelled, options, pods, replace, since, svg, table, yaml } from "./dom.js";
+import { el, labelled, options, pods, replace, since, svg, table, whenChanged, yaml } from "./dom.js";
 
 const BARS = 48;
 
@@ -40,7 +40,6 @@ export function createHistory(root) {
   const priority = el("select", { change: () => draw() });
   const region = el("div", {});
   root.append(el("div", { class: "controls" }, labelled("Namespace", namespace), labelled("Class of the preemptor", priority)), region);
-  let text;
   let data = { items: [], owners: [], classes: [] };
 
   function draw() {
@@ -66,18 +65,13 @@ export function createHistory(root) {
     );
   }
 
-  return {
-    async refresh() {
-      const next = await get("/api/history");
-      if (next === text) {
-        return;
-      }
-      text = next;
-      data = JSON.parse(next);
-      const spaces = data.items.flatMap((row) => [row.preemptor?.namespace, ...row.victims.map((victim) => victim.namespace)]);
-      options(namespace, [["", "all"], ...[...new Set(spaces.filter(Boolean))].sort()]);
-      options(priority, [["", "all"], ...data.classes.map((one) => [String(one.value), `${one.name} (${one.value})`])]);
-      draw();
-    },
-  };
+  const read = whenChanged((view) => {
+    data = view;
+    const spaces = data.items.flatMap((row) => [row.preemptor?.namespace, ...row.victims.map((victim) => victim.namespace)]);
+    options(namespace, [["", "all"], ...[...new Set(spaces.filter(Boolean))].sort()]);
+    options(priority, [["", "all"], ...data.classes.map((one) => [String(one.value), `${one.name} (${one.value})`])]);
+    draw();
+  });
+
+  return { refresh: () => read("/api/history") };
 }

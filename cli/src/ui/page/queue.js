@@ -1,12 +1,11 @@
 // The view Queue: what is pending, in the operator's order.
-import { el, get, labelled, options, planLink, pods, replace, since, table, yaml } from "./dom.js";
+import { el, labelled, options, planLink, pods, replace, since, table, whenChanged, yaml } from "./dom.js";
 
 export function createQueue(root) {
   const priority = el("select", { change: () => draw() });
   const namespace = el("select", { change: () => draw() });
   const region = el("div", {});
   root.append(el("div", { class: "controls" }, labelled("Priority", priority), labelled("Namespace", namespace)), region);
-  let text;
   let data = { rows: [], levels: [] };
 
   function draw() {
@@ -28,18 +27,13 @@ export function createQueue(root) {
     replace(region, table("Pending groups and pods, in the order of decisions", columns, rows, "Nothing is pending."));
   }
 
-  return {
-    async refresh() {
-      const next = await get("/api/queue");
-      if (next === text) {
-        return;
-      }
-      text = next;
-      data = JSON.parse(next);
-      const levels = data.levels.map((level) => [String(level.priority), `${level.priority}: ${level.pending} pending, ${pods(level.pods)}`]);
-      options(priority, [["", `all: ${data.rows.length} pending`], ...levels]);
-      options(namespace, [["", "all"], ...[...new Set(data.rows.map((row) => row.namespace))].sort()]);
-      draw();
-    },
-  };
+  const read = whenChanged((view) => {
+    data = view;
+    const levels = data.levels.map((level) => [String(level.priority), `${level.priority}: ${level.pending} pending, ${pods(level.pods)}`]);
+    options(priority, [["", `all: ${data.rows.length} pending`], ...levels]);
+    options(namespace, [["", "all"], ...[...new Set(data.rows.map((row) => row.namespace))].sort()]);
+    draw();
+  });
+
+  return { refresh: () => read("/api/queue") };
 }
