@@ -84,69 +84,49 @@ impl Model {
                 "PersistentVolume",
                 update,
                 |m| named(m.cluster.volumes()),
-                in_cluster(Cluster::upsert_volume, Cluster::remove_volume),
+                in_cluster(Cluster::upsert_volume, by_name(Cluster::remove_volume)),
             ),
             Input::Claim(update) => self.each(
                 "PersistentVolumeClaim",
                 update,
                 |m| m.cluster.claims().cloned().collect(),
-                |m, key, claim| {
-                    Ok(match claim {
-                        Some(claim) => m.cluster.upsert_claim(&claim),
-                        None => m.cluster.remove_claim(key),
-                    })
-                },
+                in_cluster(Cluster::upsert_claim, Cluster::remove_claim),
             ),
             Input::StorageClass(update) => self.each(
                 "StorageClass",
                 update,
                 |m| named(m.cluster.storage_classes()),
-                in_cluster(Cluster::upsert_storage_class, Cluster::remove_storage_class),
+                in_cluster(Cluster::upsert_storage_class, by_name(Cluster::remove_storage_class)),
             ),
             Input::CsiDriver(update) => self.each(
                 "CSIDriver",
                 update,
                 |m| named(m.cluster.csi_drivers()),
-                in_cluster(Cluster::upsert_csi_driver, Cluster::remove_csi_driver),
+                in_cluster(Cluster::upsert_csi_driver, by_name(Cluster::remove_csi_driver)),
             ),
             Input::CsiNode(update) => self.each(
                 "CSINode",
                 update,
                 |m| named(m.cluster.csi_nodes()),
-                in_cluster(Cluster::upsert_csi_node, Cluster::remove_csi_node),
+                in_cluster(Cluster::upsert_csi_node, by_name(Cluster::remove_csi_node)),
             ),
             Input::DeviceClass(update) => self.each(
                 "DeviceClass",
                 update,
                 |m| named(m.cluster.device_classes()),
-                |m, key, class| {
-                    Ok(match class {
-                        Some(class) => m.cluster.upsert_device_class(&class),
-                        None => m.cluster.remove_device_class(&key.name),
-                    })
-                },
+                in_cluster(Cluster::upsert_device_class, by_name(Cluster::remove_device_class)),
             ),
             Input::ResourceSlice(update) => self.each(
                 "ResourceSlice",
                 update,
-                |m| m.cluster.resource_slices().map(|name| ObjectKey::new("", name)).collect(),
-                |m, key, slice| {
-                    Ok(match slice {
-                        Some(slice) => m.cluster.upsert_resource_slice(&slice),
-                        None => m.cluster.remove_resource_slice(&key.name),
-                    })
-                },
+                |m| named(m.cluster.resource_slices()),
+                in_cluster(Cluster::upsert_resource_slice, by_name(Cluster::remove_resource_slice)),
             ),
             Input::ResourceClaim(update) => self.each(
                 "ResourceClaim",
                 update,
                 |m| m.cluster.resource_claims().cloned().collect(),
-                |m, key, claim| {
-                    Ok(match claim {
-                        Some(claim) => m.cluster.upsert_resource_claim(&claim),
-                        None => m.cluster.remove_resource_claim(key),
-                    })
-                },
+                in_cluster(Cluster::upsert_resource_claim, Cluster::remove_resource_claim),
             ),
             Input::Request(update) => self.each(
                 "ProvisioningRequest",
@@ -525,14 +505,19 @@ fn named<'n>(names: impl Iterator<Item = &'n SmolStr>) -> Vec<ObjectKey> {
 /// Returns the change of an object of a kind of which only the planner's state is kept.
 fn in_cluster<K>(
     upsert: fn(&mut Cluster, &K) -> bool,
-    remove: fn(&mut Cluster, &str) -> bool,
+    remove: impl Fn(&mut Cluster, &ObjectKey) -> bool,
 ) -> impl Fn(&mut Model, &ObjectKey, Option<Box<K>>) -> Result<bool, String> {
     move |model, key, object| {
         Ok(match object {
             Some(object) => upsert(&mut model.cluster, &object),
-            None => remove(&mut model.cluster, &key.name),
+            None => remove(&mut model.cluster, key),
         })
     }
+}
+
+/// Returns the removal of an object of a kind without namespaces.
+fn by_name(remove: fn(&mut Cluster, &str) -> bool) -> impl Fn(&mut Cluster, &ObjectKey) -> bool {
+    move |cluster, key| remove(cluster, &key.name)
 }
 
 /// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.

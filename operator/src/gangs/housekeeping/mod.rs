@@ -88,6 +88,12 @@ mod tests {
         pass_with(housekeeping, &mut Speaker::default(), world, now)
     }
 
+    /// Answers a call with a failure.
+    pub(super) fn fail(housekeeping: &mut Housekeeping, call: &CallKey, now: Instant) {
+        let failure = Err(CallError::NotLeader);
+        crate::gangs::answered(&mut housekeeping.calls, call, &failure, &mut Speaker::default(), now);
+    }
+
     /// Runs a pass, and returns the calls and the events.
     pub(super) fn pass_with(
         housekeeping: &mut Housekeeping,
@@ -127,13 +133,7 @@ mod tests {
         world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("p", 0).of("g").on("n1"));
         pass(&mut housekeeping, &mut world, now);
         let call = CallKey::Finalizer(world.key("g"), true);
-        crate::gangs::answered(
-            &mut housekeeping.calls,
-            &call,
-            &Err(CallError::NotLeader),
-            &mut Speaker::default(),
-            now,
-        );
+        fail(&mut housekeeping, &call, now);
         world.model.apply(Input::Group(Update::Deleted(world.key("g"))));
         world.remove_pod("p");
         pass(&mut housekeeping, &mut world, now + Duration::from_secs(1));

@@ -83,9 +83,8 @@ fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pass, pass_with};
+    use super::super::tests::{fail, pass, pass_with};
     use super::*;
-    use crate::messages::report::CallError;
     use crate::testing::{TestPod, World};
     use std::time::Duration;
 
@@ -103,13 +102,7 @@ mod tests {
         assert_eq!(owners.collect::<Vec<_>>(), [("Workload", "serve")], "the pod has no controller");
         assert!(pass(&mut housekeeping, &mut world, now).is_empty(), "the first call has no answer yet");
         let call = CallKey::CreateGroup(world.key("serve-worker"));
-        crate::gangs::answered(
-            &mut housekeeping.calls,
-            &call,
-            &Err(CallError::NotLeader),
-            &mut Speaker::default(),
-            now,
-        );
+        fail(&mut housekeeping, &call, now);
         let later = now + Duration::from_secs(1);
         assert!(matches!(pass(&mut housekeeping, &mut world, later)[..], [Command::CreateGroup(_)]), "tried again");
     }
