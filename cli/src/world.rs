@@ -8,7 +8,6 @@ use crate::live::Fallback;
 #[cfg(test)]
 use crate::live::Objects;
 use crate::{files, live};
-use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::plan::StoredPlan;
 use giveway_crds::preemption::{assemble, plan_of_part};
@@ -18,11 +17,9 @@ use giveway_crds::{critical, keys};
 use giveway_planner::rescue::rank;
 use giveway_planner::{Cluster, Context, ModelError, ObjectKey, Preemptor, Reservation, SmolStr, Strategy, Terms};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -207,6 +204,16 @@ impl World {
         }
     }
 
+    /// Adds an object of a kind of which only the planner's state is kept.
+    fn in_cluster<K: DeserializeOwned>(
+        &mut self,
+        item: &Value,
+        upsert: fn(&mut Cluster, &K) -> bool,
+    ) -> Result<(), CliError> {
+        upsert(&mut self.cluster, &read(item, &self.source)?);
+        Ok(())
+    }
+
     fn add(&mut self, item: &Value, parts: &mut BTreeMap<String, Vec<Preemption>>) -> Result<(), CliError> {
         let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
         match (version.unwrap_or_default(), kind.unwrap_or_default()) {
@@ -229,55 +236,19 @@ impl World {
                 self.workloads.insert(key_of(&workload.metadata), workload);
                 Ok(())
             }
-            ("v1", "Namespace") => {
-                let namespace: Namespace = read(item, &self.source)?;
-                self.cluster.upsert_namespace(&namespace);
-                Ok(())
-            }
+            ("v1", "Namespace") => self.in_cluster(item, Cluster::upsert_namespace),
             ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
                 self.read_policy(item);
                 Ok(())
             }
-            ("v1", "PersistentVolume") => {
-                let volume: PersistentVolume = read(item, &self.source)?;
-                self.cluster.upsert_volume(&volume);
-                Ok(())
-            }
-            ("v1", "PersistentVolumeClaim") => {
-                let claim: PersistentVolumeClaim = read(item, &self.source)?;
-                self.cluster.upsert_claim(&claim);
-                Ok(())
-            }
-            ("storage.k8s.io/v1", "StorageClass") => {
-                let class: StorageClass = read(item, &self.source)?;
-                self.cluster.upsert_storage_class(&class);
-                Ok(())
-            }
-            ("storage.k8s.io/v1", "CSIDriver") => {
-                let driver: CSIDriver = read(item, &self.source)?;
-                self.cluster.upsert_csi_driver(&driver);
-                Ok(())
-            }
-            ("storage.k8s.io/v1", "CSINode") => {
-                let node: CSINode = read(item, &self.source)?;
-                self.cluster.upsert_csi_node(&node);
-                Ok(())
-            }
-            ("resource.k8s.io/v1", "DeviceClass") => {
-                let class: DeviceClass = read(item, &self.source)?;
-                self.cluster.upsert_device_class(&class);
-                Ok(())
-            }
-            ("resource.k8s.io/v1", "ResourceSlice") => {
-                let slice: ResourceSlice = read(item, &self.source)?;
-                self.cluster.upsert_resource_slice(&slice);
-                Ok(())
-            }
-            ("resource.k8s.io/v1", "ResourceClaim") => {
-                let claim: ResourceClaim = read(item, &self.source)?;
-                self.cluster.upsert_resource_claim(&claim);
-                Ok(())
-            }
+            ("v1", "PersistentVolume") => self.in_cluster(item, Cluster::upsert_volume),
+            ("v1", "PersistentVolumeClaim") => self.in_cluster(item, Cluster::upsert_claim),
+            ("storage.k8s.io/v1", "StorageClass") => self.in_cluster(item, Cluster::upsert_storage_class),
+            ("storage.k8s.io/v1", "CSIDriver") => self.in_cluster(item, Cluster::upsert_csi_driver),
+            ("storage.k8s.io/v1", "CSINode") => self.in_cluster(item, Cluster::upsert_csi_node),
+            ("resource.k8s.io/v1", "DeviceClass") => self.in_cluster(item, Cluster::upsert_device_class),
+            ("resource.k8s.io/v1", "ResourceSlice") => self.in_cluster(item, Cluster::upsert_resource_slice),
+            ("resource.k8s.io/v1", "ResourceClaim") => self.in_cluster(item, Cluster::upsert_resource_claim),
             ("node.k8s.io/v1", "RuntimeClass") => {
                 let class: RuntimeClass = read(item, &self.source)?;
                 self.runtime_classes.insert(class.metadata.name.clone().unwrap_or_default(), class);
@@ -287,11 +258,7 @@ impl World {
                 let budget: PodDisruptionBudget = read(item, &self.source)?;
                 self.model(|cluster| cluster.upsert_budget(&budget))
             }
-            ("scheduling.k8s.io/v1", "PriorityClass") => {
-                let class: PriorityClass = read(item, &self.source)?;
-                self.cluster.upsert_class(&class);
-                Ok(())
-            }
+            ("scheduling.k8s.io/v1", "PriorityClass") => self.in_cluster(item, Cluster::upsert_class),
             (version, native::KIND) if version.strip_prefix(native::GROUP).is_some_and(|v| v.starts_with('/')) => {
                 let group: NativeGroup = read(item, &self.source)?;
                 self.model(|cluster| cluster.upsert_native_group(&group))
@@ -341,6 +308,11 @@ impl World {
         if let Some(config) = &scheduler.config {
             self.cluster.configure_schedulers(config);
         }
+    }
+
+    /// Returns the number of members of a group that have no node.
+    pub(crate) fn pending_members(&self, group: &ObjectKey) -> usize {
+        self.cluster.members(group).filter(|pod| pod.live() && !pod.bound()).count()
     }
 
     /// Returns true for a group in a namespace whose groups are not served.

@@ -413,7 +413,7 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
 /// Returns how many pending members have no placement.
 fn without_placement(world: &World, preemptor: &Preemptor, placed: usize) -> usize {
     let Preemptor::Group(key) = preemptor else { return 0 };
-    world.cluster.members(key).filter(|pod| pod.live() && !pod.bound()).count().saturating_sub(placed)
+    world.pending_members(key).saturating_sub(placed)
 }
 
 /// Returns a note if members of a gang have no placement because pods are evicted for `minCount` members only.

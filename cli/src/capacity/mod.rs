@@ -61,7 +61,7 @@ fn capacity(world: World, preemptors: Vec<Preemptor>, max_victims: Option<usize>
 /// Returns the number of pods of a preemptor that have no node.
 fn pending(world: &World, preemptor: &Preemptor) -> usize {
     match preemptor {
-        Preemptor::Group(key) => world.cluster.members(key).filter(|pod| pod.live() && !pod.bound()).count(),
+        Preemptor::Group(key) => world.pending_members(key),
         Preemptor::Pod(_) => 1,
     }
 }
