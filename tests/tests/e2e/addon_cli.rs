@@ -1,7 +1,7 @@
 //! `kubectl giveway` and critical add-ons: `plan` predicts their victims, and `why` explains what an add-on waits for.
 
 use crate::MINUTE;
-use crate::cli::Reader;
+use crate::cli::{Reader, without_running_times};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Kit, PodBuilder, PodHandle, Shaped, stored_plans};
@@ -86,21 +86,22 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     let plan = ["plan", "--for", "pod/dns", "-n", "kube-system", "--critical", "-o", "json"];
     let live = reader.giveway(&plan).await;
     live.ok();
-    let live = live.json();
+    let live = without_running_times(live.json());
     assert_eq!(live["victimPods"], serde_json::json!(["default/slow"]), "{live:#}");
     let taint = format!("Node node-000 gets the taint CriticalAddonsOnly={}:NoSchedule until it is bound.", dns.uid);
     assert_eq!((&live["criticalAddon"]["step"], &live["criticalAddon"]["kept"]), (&2.into(), &taint.into()));
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("cluster.json").display().to_string();
     reader.giveway(&["snapshot", "-o", &file]).await.ok();
-    assert_eq!(reader.giveway(&[&plan[..], &["--snapshot", &file]].concat()).await.json(), live);
+    let stored = reader.giveway(&[&plan[..], &["--snapshot", &file]].concat()).await.json();
+    assert_eq!(without_running_times(stored), live);
     reader.giveway(&["snapshot", "-o", &file, "--anonymize"]).await.ok();
     let list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let pods = list["items"].as_array().unwrap().iter().filter(|item| item["kind"] == "Pod");
     let mut system = pods.filter(|pod| pod["metadata"]["namespace"] == "kube-system");
     let target = format!("pod/{}", system.next().unwrap()["metadata"]["name"].as_str().unwrap());
     let args = ["plan", "--for", &target, "-n", "kube-system", "--critical", "-o", "json", "--snapshot", &file];
-    let hidden = reader.giveway(&args).await.json();
+    let hidden = without_running_times(reader.giveway(&args).await.json());
     assert_eq!(hidden["victims"][0]["graces"][0]["given"], 10);
     assert_eq!((&hidden["cost"], &hidden["criticalAddon"]["step"]), (&live["cost"], &2.into()));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
