@@ -1,7 +1,7 @@
 //! Turns a choice of victims into a plan: places and checks it in the occupancy itself, without relying on the search, and reprieves
 //! every unit whose eviction is not needed.
 
-use super::Candidate;
+use super::CandidatePlan;
 use crate::api::Cost;
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
@@ -17,7 +17,7 @@ pub(super) fn complete(
     room: &Occupancy<'_>,
     victims: &[UnitIndex],
     goal: usize,
-) -> Option<Candidate> {
+) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
     if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
@@ -27,11 +27,11 @@ pub(super) fn complete(
     let placed = packing::pack(problem, &room, goal)?;
     placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
     let victims = reprieve(problem, &mut room, &placed, victims);
-    Some(Candidate { cost: Cost::of(problem, &victims, &placed), placed, victims })
+    Some(CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
 /// The same by amounts, for units of `matrix`, of which none is removed.
-pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victims: &[UnitIndex]) -> Option<Candidate> {
+pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victims: &[UnitIndex]) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
     if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victim
     victims.iter().for_each(|unit| matrix.flip(*unit));
     let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| matrix.units[unit].number).collect();
     victims.sort_by(|a, b| problem.potential.compare(*a, *b));
-    enough.then(|| Candidate { cost: Cost::of(problem, &victims, &placed), placed, victims })
+    enough.then(|| CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
 /// An occupancy from which units are removed and to which they are put back.

@@ -3,7 +3,7 @@
 //! The free amounts of the nodes with the most of a resource cover a part of what the members request; the rest has to be freed, and no
 //! units free it more cheaply than those that free most for their weight.
 
-use super::Candidate;
+use super::CandidatePlan;
 use crate::api::{Cost, CostBound, offset_priority};
 use crate::search::domains::fractional;
 use crate::search::matrix::Matrix;
@@ -23,7 +23,7 @@ const VERY_MANY_UNITS: usize = 500;
 
 impl Bound {
     /// The bounds for the units of `matrix`, of which none is removed.
-    pub(super) fn new(matrix: &mut Matrix, best: &Candidate) -> Self {
+    pub(super) fn new(matrix: &mut Matrix, best: &CandidatePlan) -> Self {
         let ceiling = best.cost.highest_priority;
         let below: Vec<usize> =
             (0..matrix.units.len()).filter(|unit| Some(matrix.units[*unit].priority) < ceiling).collect();

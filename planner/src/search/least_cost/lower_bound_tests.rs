@@ -1,7 +1,7 @@
 //! No bound that ends the search for a placement is above the cost of a plan.
 
 use super::lower_bound::Bound;
-use super::{Candidate, search};
+use super::{CandidatePlan, search};
 use crate::api::{Context, Strategy};
 use crate::filters::{Nodes, Occupancy};
 use crate::problem::{Demand, Effort, InFlight, Problem, UnitIndex};
@@ -32,7 +32,7 @@ fn no_bound_of_a_placement_is_above_the_cost_of_a_plan() {
             let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
             let goal = found.placed.len();
             let mut matrix = Matrix::new(&problem, &room, &units, goal, usize::MAX).unwrap();
-            let plan = Candidate { placed: found.placed, victims: found.victims, cost: found.cost };
+            let plan = CandidatePlan { placed: found.placed, victims: found.victims, cost: found.cost };
             let bound = Bound::new(&mut matrix, &plan);
             for victims in world.choices().iter().filter(|victims| world.fits(victims, goal)) {
                 let (violations, highest, sum, ..) = world.cost(&victims.iter().collect::<Vec<_>>());

@@ -44,7 +44,7 @@ const LOOKS: usize = 400_000;
 
 /// A plan under comparison.
 #[derive(Clone)]
-struct Candidate {
+struct CandidatePlan {
     placed: Vec<(PodIndex, Rank)>,
     /// From the most to the least important.
     victims: Vec<UnitIndex>,
@@ -67,7 +67,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Foun
 /// Searches a plan that is cheaper than `first`. `matrix` is the problem as a matrix, if that has been computed already.
 pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
     let goal = first.placed.len();
-    let mut best = Candidate { placed: first.placed, victims: first.victims, cost: first.cost };
+    let mut best = CandidatePlan { placed: first.placed, victims: first.victims, cost: first.cost };
     let least = if let Some(mut matrix) =
         matrix.or_else(|| Matrix::new(problem, room, &useful(problem, &best.cost), goal, usize::MAX))
     {
@@ -79,7 +79,7 @@ pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found,
     found(best, first.trace, &first.cost, least)
 }
 
-fn found(best: Candidate, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
+fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
     }
@@ -96,7 +96,7 @@ fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
 
 /// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes. Returns what every plan costs
 /// at least.
-fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candidate) -> CostBound {
+fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut CandidatePlan) -> CostBound {
     let mut bound = Bound::new(matrix, best);
     if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
         return best.cost.bound();
@@ -123,7 +123,7 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
 }
 
 /// Improves a plan for members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
-fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) -> CostBound {
+fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) -> CostBound {
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= VERY_FEW_UNITS {
@@ -141,7 +141,7 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
     CostBound::default()
 }
 
-fn take_better(other: Option<Candidate>, best: &mut Candidate) {
+fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
     if let Some(better) = other.filter(|other| other.cost < best.cost) {
         *best = better;
     }

@@ -1,6 +1,6 @@
 //! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
 
-use super::Candidate;
+use super::CandidatePlan;
 use super::completion::NodeGround;
 use super::found;
 use crate::api::{Cost, CostBound};
@@ -25,7 +25,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let trace = first.as_ref().map(|found| found.trace.clone());
     let known = first.as_ref().map(|found| found.cost);
-    let mut best = first.map(|f| Candidate { placed: f.placed, victims: f.victims, cost: f.cost });
+    let mut best = first.map(|f| CandidatePlan { placed: f.placed, victims: f.victims, cost: f.cost });
     if best.is_none() && problem.budgets.is_empty() {
         return None;
     }
@@ -60,7 +60,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         let victims = reprieve(problem, &mut cleared, &placed, &victims);
         let known = best.as_ref().map(|best| &best.cost);
         if let Some(cost) = Cost::below(problem, &victims, &placed, known) {
-            best = Some(Candidate { placed, victims, cost });
+            best = Some(CandidatePlan { placed, victims, cost });
         }
     }
     let mut best = best?;

@@ -1,7 +1,7 @@
 //! Improves a plan for members of several classes, or with inter-pod constraints: some victims are put back and excluded, and the greedy
 //! placement starts again without them.
 
-use super::Candidate;
+use super::CandidatePlan;
 use super::completion::complete;
 use crate::filters::Occupancy;
 use crate::problem::{Problem, UnitIndex};
@@ -13,7 +13,7 @@ const ATTEMPTS: usize = 48;
 const LOOKS: usize = 3_000;
 
 /// Replaces `best` by a cheaper plan if one is found.
-pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize) {
+pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
     let floor = problem.effort.left().saturating_sub(LOOKS);
     let mut numbers = Numbers::new();
     spare_one_by_one(problem, room, best, goal, problem.effort.left().saturating_sub(LOOKS / 2));
@@ -54,7 +54,7 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
 
 /// Tries for every victim, the most important first, to place the members without its eviction, as long as more than `floor` looks are
 /// left.
-fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate, goal: usize, floor: usize) {
+fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize, floor: usize) {
     for unit in best.victims.clone().into_iter().take(ATTEMPTS) {
         if problem.effort.left() <= floor {
             return;

@@ -1,7 +1,7 @@
 //! Exchanges victims for others on their nodes that lose less: of plans with the same budget violations and priorities, step 9 prefers
 //! those whose victims fit elsewhere, and then those that lose least work.
 
-use super::Candidate;
+use super::CandidatePlan;
 use crate::api::{Cost, LostWork};
 use crate::filters::{Occupancy, Rank};
 use crate::model::{PodIndex, UnitKind};
@@ -19,7 +19,7 @@ type Loss = (bool, LostWork, Reverse<i64>);
 
 /// Exchanges single pods among the victims for pods of the same priority on the same node, if the plan then costs less. Plans for members
 /// with inter-pod constraints stay as they are.
-pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidate) {
+pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan) {
     let Some(victims) = exchanged(problem, room, best) else { return };
     let units = &problem.potential.units;
     let mut cleared = room.clone();
@@ -34,7 +34,7 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Can
 }
 
 /// Returns the victims after exchanges; `None` if there are none.
-fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &Candidate) -> Option<Vec<UnitIndex>> {
+fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) -> Option<Vec<UnitIndex>> {
     let elsewhere = problem.elsewhere.filter(|_| !room.looks_around())?;
     let after = problem.after(&best.victims, &best.placed)?;
     let units = &problem.potential.units;

@@ -43,7 +43,7 @@ pub(crate) struct Search<'p, 'a> {
 
 /// Cost of the eviction of a unit, on whichever node it is needed.
 #[derive(Clone, Copy)]
-struct Price {
+struct UnitPrice {
     /// The first step in which it can be evicted.
     step: Step,
     /// What its pods ask for, as a share.
@@ -52,7 +52,7 @@ struct Price {
 
 /// Cached properties of a group that is disrupted together.
 pub(crate) struct Group {
-    price: Price,
+    price: UnitPrice,
     /// By rank: what it frees there, by resource that the add-on asks for.
     freed: BTreeMap<Rank, Vec<i128>>,
 }
@@ -255,14 +255,14 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// Returns the cost of the eviction of a unit.
-    fn price(&mut self, unit: UnitIndex) -> Price {
+    fn price(&mut self, unit: UnitIndex) -> UnitPrice {
         match self.problem.potential.units[unit].kind {
             UnitKind::PodGroup => self.group(unit).price,
             UnitKind::Pod => self.read_price(unit),
         }
     }
 
-    fn read_price(&mut self, unit: UnitIndex) -> Price {
+    fn read_price(&mut self, unit: UnitIndex) -> UnitPrice {
         let problem = self.problem;
         let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
         let held = !budgets.is_empty()
@@ -270,7 +270,7 @@ impl<'a> Search<'_, 'a> {
         let tangled = pods.iter().any(|pod| self.problem.cluster.is_tangled(*pod));
         let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
         let requests = pods.iter().map(|pod| self.share(*pod)).fold(0, i128::saturating_add);
-        Price { step: Step::needed(usize::from(held || tangled), shortened), requests }
+        UnitPrice { step: Step::needed(usize::from(held || tangled), shortened), requests }
     }
 
     fn group(&mut self, unit: UnitIndex) -> &Group {
