@@ -6,7 +6,7 @@
 //! cluster state gives the same decision, in whatever order its objects arrived.
 //!
 //! Layers, each of which uses only those before it (`tests/layers.rs`): [`model`] snapshot of the cluster, [`api`] requests and decisions,
-//! `filters` scheduler filters, `problem` one preemption problem, `search` strategies, `incremental` cached results per equivalence class,
+//! `filters` scheduler filters, `problem` one preemption problem, `search` strategies, `index` cached results per equivalence class,
 //! `answer` decisions with their explanations.
 
 #[cfg(test)]
@@ -15,7 +15,7 @@ extern crate self as giveway_planner;
 mod answer;
 pub mod api;
 mod filters;
-mod incremental;
+mod index;
 pub mod model;
 mod problem;
 mod search;

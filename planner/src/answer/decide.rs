@@ -1,12 +1,11 @@
 //! Decides for one preemptor: from cached results if they suffice, otherwise by a search on the relevant nodes.
 
-use super::assembly::decision;
-use super::domains;
 use super::question::Question;
 use super::unknown::unknown;
+use super::{alike, domains};
 use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
-use crate::incremental::{self, Prospects};
+use crate::index::Prospects;
 use crate::model::Cluster;
 use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
@@ -66,7 +65,7 @@ fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknow
 
 fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     if demand.domains.is_none()
-        && let Some(decision) = incremental::decide(cluster, demand, context, decision)
+        && let Some(decision) = alike::decide(cluster, demand, context)
     {
         return decision;
     }

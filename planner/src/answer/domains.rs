@@ -9,7 +9,7 @@
 use super::question::{Attempt, EVERYBODY, Question};
 use crate::api::{Cost, CostBound, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
-use crate::incremental::When;
+use crate::index::When;
 use crate::model::PodIndex;
 use crate::search::domains::lower_bound;
 use giveway_crds::wording::counted;
@@ -206,7 +206,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
 /// Lower bounds on the number of budget violations and on the highest priority of a victim ([`Prospects::least`]); `None` if all nodes are
 /// searched anyway.
 ///
-/// [`Prospects::least`]: crate::incremental::Prospects::least
+/// [`Prospects::least`]: crate::index::Prospects::least
 type Level = Option<(usize, Option<i32>)>;
 
 fn level(question: &Question<'_>, part: &Part) -> Level {

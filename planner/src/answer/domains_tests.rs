@@ -4,7 +4,7 @@ use super::domains::{bound, parts};
 use super::question::{EVERYBODY, Question};
 use crate::api::{Context, Cost};
 use crate::filters::Nodes;
-use crate::incremental::{Prospects, When};
+use crate::index::{Prospects, When};
 use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_planner::worlds::cluster;
 use giveway_planner::worlds::world::{Around, MANY_NODES, RACKS, World, for_all, worlds_of_racks};

@@ -1,5 +1,6 @@
 //! Turns search results into decisions with explanations: plans, shortfalls, and the units that are not evicted.
 
+mod alike;
 mod assembly;
 mod decide;
 mod domains;

@@ -5,7 +5,7 @@ use super::assembly::verified;
 use super::shortfall::shortfall;
 use crate::api::{Context, CostBound, Decision, Plan, Shortfall, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank};
-use crate::incremental::{Prospects, When};
+use crate::index::{Prospects, When};
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, placements};
 use crate::search::{

@@ -8,15 +8,15 @@ use crate::problem::InFlight;
 
 /// A pod that is evicted with a unit at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PodAtRisk {
+pub(crate) struct PodAtRisk {
     rank: Rank,
-    pub(super) priority: i32,
-    pub(super) class: ClassId,
-    pub(super) risk: Risk,
+    pub(crate) priority: i32,
+    pub(crate) class: ClassId,
+    pub(crate) risk: Risk,
 }
 
 /// Finds the pods at risk on nodes.
-pub(super) struct AtRisk<'s> {
+pub(crate) struct AtRisk<'s> {
     cluster: &'s Cluster,
     in_flight: &'s InFlight,
     violations: &'s Violations,
@@ -29,7 +29,7 @@ pub(super) struct AtRisk<'s> {
 
 impl<'s> AtRisk<'s> {
     /// Finds those that a preemptor of a priority may evict, node by node.
-    pub(super) fn new(
+    pub(crate) fn new(
         cluster: &'s Cluster,
         in_flight: &'s InFlight,
         violations: &'s Violations,
@@ -39,7 +39,7 @@ impl<'s> AtRisk<'s> {
     }
 
     /// Lists those of all nodes; they must be asked for in the order of ranks.
-    pub(super) fn list(mut self, nodes: &Nodes<'_>) -> Self {
+    pub(crate) fn list(mut self, nodes: &Nodes<'_>) -> Self {
         for (unit, risk) in self.violations.all() {
             let found = match unit {
                 UnitRef::Pod(index) => {
@@ -69,7 +69,7 @@ impl<'s> AtRisk<'s> {
     }
 
     /// Returns those of a node, by priority.
-    pub(super) fn on(&mut self, rank: Rank, node: NodeIndex) -> &[PodAtRisk] {
+    pub(crate) fn on(&mut self, rank: Rank, node: NodeIndex) -> &[PodAtRisk] {
         if let Some(next) = self.next {
             let after = self.pods[next..].iter();
             let from = next + after.take_while(|pod| pod.rank < rank).count();

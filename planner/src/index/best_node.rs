@@ -15,7 +15,7 @@ use std::ops::Bound;
 
 /// Nodes by a lower bound on the cost of evictions there.
 #[derive(Debug, Default)]
-pub(super) struct BestNode {
+pub(crate) struct BestNode {
     order: BTreeSet<(Cost, Rank)>,
     entries: Vec<Entry>,
     forgotten: BTreeSet<Rank>,
@@ -34,44 +34,44 @@ struct Entry {
 
 /// The outcome of a search on a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Searched {
-    pub(super) choice: Option<Choice>,
+pub(crate) struct Searched {
+    pub(crate) choice: Option<NodeChoice>,
     /// How many looks it took.
-    pub(super) looks: usize,
+    pub(crate) looks: usize,
 }
 
 /// The best choice on a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    pub(super) cost: Cost,
+pub(crate) struct NodeChoice {
+    pub(crate) cost: Cost,
     /// Whether nothing cheaper exists there.
-    pub(super) proven: bool,
+    pub(crate) proven: bool,
 }
 
 /// Upper bound on the nodes that are compared by what their victims lose.
 const MOST_TIED: usize = 16;
 
 /// The best nodes of all.
-pub(super) struct Best {
+pub(crate) struct Best {
     /// The best node, and the next ones whose choices have the same [bound](Cost::bound).
-    pub(super) ranks: Vec<Rank>,
+    pub(crate) ranks: Vec<Rank>,
     /// What every choice on any node costs at least.
-    pub(super) least: CostBound,
+    pub(crate) least: CostBound,
 }
 
 impl BestNode {
     /// Returns an empty cache.
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
     }
 
     /// Discards the cached results of a node.
-    pub(super) fn forget(&mut self, rank: Rank) {
+    pub(crate) fn forget(&mut self, rank: Rank) {
         self.forgotten.insert(rank);
     }
 
     /// Moves what is cached of each node to another rank, or discards it. There are `nodes` ranks then.
-    pub(super) fn renumber(&mut self, to: impl Fn(Rank) -> Option<Rank>, nodes: usize) {
+    pub(crate) fn renumber(&mut self, to: impl Fn(Rank) -> Option<Rank>, nodes: usize) {
         let known = std::mem::take(self);
         self.order = known.order.into_iter().filter_map(|(cost, rank)| Some((cost, to(rank)?))).collect();
         self.forgotten = known.forgotten.into_iter().filter_map(&to).collect();
@@ -86,7 +86,7 @@ impl BestNode {
     /// Returns the best node. `outline` and `bound` return lower bounds for the cost of a node, of which the first takes less time and is not
     /// above the second, and `search` searches it. Nodes are searched in the order of the second bound, which is computed for those nodes only
     /// of which the first permits that they are next. At most `looks` are used: the result is then the best of the searched nodes.
-    pub(super) fn best(
+    pub(crate) fn best(
         &mut self,
         mut outline: impl FnMut(Rank) -> Option<Cost>,
         mut bound: impl FnMut(Rank) -> Option<Cost>,
@@ -149,14 +149,14 @@ struct Here {
 
 /// Returns a lower bound for the cost of evictions on a node for one pod from its capacity alone: a unit of the lowest sufficient priority.
 /// `None` if the pod does not fit whatever is evicted.
-pub(super) fn outline(answer: &NodeCapacity) -> Option<Cost> {
+pub(crate) fn outline(answer: &NodeCapacity) -> Option<Cost> {
     let sufficient = answer.steps.iter().find(|step| step.all > 0)?;
     Some(Cost { highest_priority: Some(sufficient.priority), ..Cost::default() })
 }
 
 /// Returns a lower bound for the cost of evictions on a node for one pod: no priority above the lowest sufficient one, the units without
 /// which the pod cannot fit, and at least one unit. `None` if the pod does not fit whatever is evicted.
-pub(super) fn bound(
+pub(crate) fn bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     scale: &Scale,

@@ -16,26 +16,26 @@ use std::sync::Arc;
 
 /// Cached capacities, node by node.
 #[derive(Debug)]
-pub(super) struct Capacities {
-    pub(super) class: Arc<EquivalenceClass>,
-    pub(super) priority: i32,
+pub(crate) struct Capacities {
+    pub(crate) class: Arc<EquivalenceClass>,
+    pub(crate) priority: i32,
     /// True if no two pods of the class may be on one node. The class alone does not determine that, because it does not contain labels.
-    pub(super) apart: bool,
+    pub(crate) apart: bool,
     /// Which reservations count.
-    pub(super) respect: Respect,
-    pub(super) scale: Scale,
-    pub(super) violations: Violations,
+    pub(crate) respect: Respect,
+    pub(crate) scale: Scale,
+    pub(crate) violations: Violations,
     /// By rank.
-    pub(super) nodes: Vec<NodeCapacity>,
+    pub(crate) nodes: Vec<NodeCapacity>,
     /// By rank: the model's index of the node.
     order: Vec<NodeIndex>,
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
     /// Nodes on which a member fits now: those without leaving pods first, then by how many members fit, then by name.
-    pub(super) open: BTreeSet<(bool, u32, Rank)>,
+    pub(crate) open: BTreeSet<(bool, u32, Rank)>,
     /// For single pods: the best node, by strategy.
-    pub(super) best_nodes: [Option<BestNode>; 2],
+    pub(crate) best_nodes: [Option<BestNode>; 2],
     /// Whether every topology domain that matters is a single node.
-    pub(super) domains_are_nodes: bool,
+    pub(crate) domains_are_nodes: bool,
     /// Number of changes of the model that are applied.
     seen: Option<u64>,
     /// Nodes that differed from the model in the last decision, and these differences.
@@ -46,34 +46,34 @@ pub(super) struct Capacities {
 
 /// Sums over nodes.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
-    pub(super) now: u64,
-    pub(super) then: u64,
+pub(crate) struct Totals {
+    pub(crate) now: u64,
+    pub(crate) then: u64,
     /// How many fit after the eviction of all units that may be evicted.
-    pub(super) most: u64,
+    pub(crate) most: u64,
     /// Nodes with a pod that excludes the members by anti-affinity.
-    pub(super) blocked: usize,
+    pub(crate) blocked: usize,
     /// Number of nodes where at least one member fits after these evictions.
-    pub(super) candidates: usize,
+    pub(crate) candidates: usize,
     /// By priority: how many more fit after the eviction of its units whose budgets are not violated.
-    pub(super) gains: BTreeMap<i32, u64>,
+    pub(crate) gains: BTreeMap<i32, u64>,
     /// By priority: how many more fit at most after evictions without budget violations.
-    pub(super) lawful_gains: BTreeMap<i32, u64>,
+    pub(crate) lawful_gains: BTreeMap<i32, u64>,
     /// Pods that may be evicted.
-    pub(super) movable: u64,
+    pub(crate) movable: u64,
     /// Number of infeasible nodes, by reason.
-    pub(super) refusals: BTreeMap<Refusal, usize>,
+    pub(crate) refusals: BTreeMap<Refusal, usize>,
     /// Number of the other nodes, and of those of them that are large enough for one pod.
-    pub(super) usable: usize,
-    pub(super) large: usize,
+    pub(crate) usable: usize,
+    pub(crate) large: usize,
     /// Requests of the pods there that may be evicted; and, as bits, the resources that limit how many members fit now.
-    pub(super) freed: Vec<i128>,
-    pub(super) lacks: BTreeMap<u64, usize>,
+    pub(crate) freed: Vec<i128>,
+    pub(crate) lacks: BTreeMap<u64, usize>,
 }
 
 impl Totals {
     /// Returns the lowest priority P such that `wanted` members fit after gains up to P; `None` if no priority is enough.
-    pub(super) fn ceiling(&self, gains: &BTreeMap<i32, u64>, wanted: u64) -> Option<i32> {
+    pub(crate) fn ceiling(&self, gains: &BTreeMap<i32, u64>, wanted: u64) -> Option<i32> {
         let mut fit = self.then;
         let enough = |(priority, gain): (&i32, &u64)| {
             fit += gain;
@@ -129,7 +129,7 @@ impl Totals {
 
 impl Capacities {
     /// Returns capacities that are not computed yet; `None` if amounts are too large to be represented.
-    pub(super) fn new(
+    pub(crate) fn new(
         cluster: &Cluster,
         class: &Arc<EquivalenceClass>,
         priority: i32,
@@ -157,7 +157,7 @@ impl Capacities {
 
     /// Applies the changes of the model, and the differences of a decision; `None` if the class has requests that cannot be represented.
     /// `example` is a pod of the class.
-    pub(super) fn catch_up(
+    pub(crate) fn catch_up(
         &mut self,
         cluster: &Cluster,
         nodes: &Nodes<'_>,

@@ -18,53 +18,53 @@ use std::sync::Arc;
 const MOST_RESOURCES: usize = 64;
 
 /// Amounts in the order in which they are asked for; pods seldom ask for more than four.
-pub(super) type Amounts = SmallVec<[i64; 4]>;
+pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
 /// Capacity of a node for members.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct NodeCapacity {
+pub(crate) struct NodeCapacity {
     /// Why it is infeasible whatever runs there; `None` if it is not.
-    pub(super) refusal: Option<Box<Refusal>>,
+    pub(crate) refusal: Option<Box<Refusal>>,
     /// Whether it is large enough for one pod when it is empty.
-    pub(super) large: bool,
+    pub(crate) large: bool,
     /// Whether a pod there and the members exclude each other by anti-affinity.
-    pub(super) blocked: bool,
+    pub(crate) blocked: bool,
     /// Whether a pod there is leaving.
-    pub(super) vacating: bool,
+    pub(crate) vacating: bool,
     /// How many fit now.
-    pub(super) now: u32,
+    pub(crate) now: u32,
     /// How many fit after the pods that are leaving anyway have terminated.
-    pub(super) then: u32,
+    pub(crate) then: u32,
     /// The resources that limit how many fit now, as bits in the order in which they are requested.
-    pub(super) lacks: u64,
+    pub(crate) lacks: u64,
     /// Additional capacity, priority by priority.
-    pub(super) steps: Vec<Step>,
+    pub(crate) steps: Vec<CapacityStep>,
     /// Pods that may be evicted.
-    pub(super) movable: u32,
+    pub(crate) movable: u32,
     /// The requests of these pods, in the order of `Scale::ids`.
-    pub(super) freed: Amounts,
+    pub(crate) freed: Amounts,
 }
 
 /// How many fit without the units up to a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) priority: i32,
+pub(crate) struct CapacityStep {
+    pub(crate) priority: i32,
     /// Without all of these units.
-    pub(super) all: u32,
+    pub(crate) all: u32,
     /// Without these units except those whose budgets would be violated if all of lower priority were evicted.
-    pub(super) mild: u32,
+    pub(crate) mild: u32,
     /// Without these units except those that violate a budget by themselves: no plan without budget violations lets more members fit.
-    pub(super) lawful: u32,
+    pub(crate) lawful: u32,
 }
 
 impl NodeCapacity {
     /// Returns how many fit without all units of a priority up to `ceiling`.
-    pub(super) fn up_to(&self, ceiling: i32) -> u32 {
+    pub(crate) fn up_to(&self, ceiling: i32) -> u32 {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
     /// By priority: how many more fit after the eviction of its units that violate no budget.
-    pub(super) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
+    pub(crate) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
             let gain = step.mild.saturating_sub(before);
@@ -74,7 +74,7 @@ impl NodeCapacity {
     }
 
     /// By priority: how many more fit at most after evictions up to it, all of them or only those without budget violations.
-    pub(super) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
+    pub(crate) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
             let now = if lawful { step.lawful } else { step.all };
@@ -85,26 +85,26 @@ impl NodeCapacity {
     }
 
     /// Returns the lowest priority whose eviction lets more members fit.
-    pub(super) fn first_gain(&self) -> Option<i32> {
+    pub(crate) fn first_gain(&self) -> Option<i32> {
         self.steps.first().map(|step| step.priority)
     }
 
     /// Returns how many fit without all units that may be evicted.
-    pub(super) fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         self.steps.last().map_or(self.then, |step| step.all)
     }
 }
 
 /// The requests of pods of one class, and the amounts of the same resources that evicting pods of other classes frees.
 #[derive(Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// In an order that does not depend on when resources were first seen.
-    pub(super) ids: Vec<ResourceId>,
-    pub(super) each: Vec<i64>,
+    pub(crate) ids: Vec<ResourceId>,
+    pub(crate) each: Vec<i64>,
     /// By class, and resource.
     amounts: Vec<i64>,
     /// Maximum number of members per node.
-    pub(super) cap: u32,
+    pub(crate) cap: u32,
 }
 
 /// A request that is larger than any free amount.
@@ -123,7 +123,7 @@ fn narrow(amount: i128) -> Option<i64> {
 
 impl Scale {
     /// `apart`: no two of them may be on one node. `None` if the requests cannot be represented.
-    pub(super) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
+    pub(crate) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
         let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
         if ids.len() > MOST_RESOURCES {
             return None;
@@ -136,12 +136,12 @@ impl Scale {
     }
 
     /// Whether a request is so large that what all nodes together offer matters.
-    pub(super) fn depends_on_nodes(&self) -> bool {
+    pub(crate) fn depends_on_nodes(&self) -> bool {
         self.each.contains(&NOWHERE)
     }
 
     /// Stores what evicting a pod of a class frees.
-    pub(super) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
+    pub(crate) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
         let Some(class) = cluster.class(id) else { return };
         let width = self.ids.len();
         let start = id as usize * width;
@@ -153,13 +153,13 @@ impl Scale {
     }
 
     /// What a pod of a class frees.
-    pub(super) fn of(&self, class: ClassId) -> &[i64] {
+    pub(crate) fn of(&self, class: ClassId) -> &[i64] {
         let start = class as usize * self.ids.len();
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
     }
 
     /// Whether a node is large enough for one of them when it is empty.
-    pub(super) fn large(&self, node: &Node) -> bool {
+    pub(crate) fn large(&self, node: &Node) -> bool {
         self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
     }
 
@@ -185,7 +185,7 @@ impl Scale {
 }
 
 /// What is free on a node, in `scale`'s order.
-pub(super) fn free_now(
+pub(crate) fn free_now(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     rank: Rank,
@@ -200,23 +200,23 @@ pub(super) fn free_now(
     free
 }
 
-pub(super) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
+pub(crate) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
     free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
 }
 
 /// Computes the capacity of nodes for preemptors of one priority.
-pub(super) struct Reader<'s> {
-    pub(super) cluster: &'s Cluster,
-    pub(super) nodes: &'s Nodes<'s>,
-    pub(super) scale: &'s Scale,
-    pub(super) in_flight: &'s InFlight,
-    pub(super) class: &'s Arc<EquivalenceClass>,
-    pub(super) priority: i32,
+pub(crate) struct Reader<'s> {
+    pub(crate) cluster: &'s Cluster,
+    pub(crate) nodes: &'s Nodes<'s>,
+    pub(crate) scale: &'s Scale,
+    pub(crate) in_flight: &'s InFlight,
+    pub(crate) class: &'s Arc<EquivalenceClass>,
+    pub(crate) priority: i32,
     /// The nodes that differ from the model in this decision.
-    pub(super) patched: &'s BTreeMap<Rank, Difference>,
-    pub(super) at_risk: AtRisk<'s>,
+    pub(crate) patched: &'s BTreeMap<Rank, Difference>,
+    pub(crate) at_risk: AtRisk<'s>,
     /// Buffer that is reused for every node whose pods are read.
-    pub(super) own: OwnSums,
+    pub(crate) own: OwnSums,
 }
 
 /// What evictions free on a node, in columns by priority, in which each entry is a sum over the pods up to this priority.
@@ -236,7 +236,7 @@ impl Freed<'_> {
 
 /// Sums over pods that were read one by one.
 #[derive(Default)]
-pub(super) struct OwnSums {
+pub(crate) struct OwnSums {
     pods: Vec<(i32, ClassId)>,
     priorities: Vec<i32>,
     sums: Vec<i64>,
@@ -266,7 +266,7 @@ impl OwnSums {
 
 impl Reader<'_> {
     /// Computes the capacity of a node.
-    pub(super) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
+    pub(crate) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));
         let mut free = free_now(cluster, self.nodes, rank, scale, self.in_flight);
         let now = scale.fit(&free);
@@ -339,7 +339,7 @@ fn steps(
     below: usize,
     mut at_risk: &[PodAtRisk],
     (then, most): (u32, u32),
-) -> Vec<Step> {
+) -> Vec<CapacityStep> {
     let is_scarce = |at: usize| scale.each[at].checked_mul(i64::from(most)).is_none_or(|wanted| free[at] < wanted);
     let scarce: SmallVec<[usize; 4]> = (0..free.len()).filter(|at| is_scarce(*at)).collect();
     let fit_from = |known: u32, amount: &dyn Fn(usize) -> i64| {
@@ -355,7 +355,7 @@ fn steps(
     let (mut together, mut alone) = (Amounts::from_elem(0, free.len()), Amounts::from_elem(0, free.len()));
     let mut risky = false;
     let mut steps = Vec::new();
-    let mut step = Step { priority: 0, all: then, mild: then, lawful: then };
+    let mut step = CapacityStep { priority: 0, all: then, mild: then, lawful: then };
     for level in 0..below {
         let before = step;
         step.priority = freed.priorities[level];

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 
 /// Whether the eviction of a unit violates a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Risk {
+pub(crate) enum Risk {
     /// It does not if all units of lower priority than the preemptor's are evicted, the most important first.
     Nothing,
     /// It does then.
@@ -23,7 +23,7 @@ pub(super) enum Risk {
 
 /// The units that would violate a budget.
 #[derive(Debug, Default)]
-pub(super) struct Violations {
+pub(crate) struct Violations {
     /// By budget: the units that would violate it, sorted by reference, and whether by themselves.
     by_budget: Vec<Vec<(UnitRef, bool)>>,
     /// By pod and by group: how many budgets they would violate, and how many of them by themselves.
@@ -35,7 +35,7 @@ pub(super) struct Violations {
 
 impl Violations {
     /// Whether a unit would violate a budget.
-    pub(super) fn risk(&self, unit: UnitRef) -> Risk {
+    pub(crate) fn risk(&self, unit: UnitRef) -> Risk {
         let count = match unit {
             UnitRef::Pod(index) => self.pods.get(index as usize),
             UnitRef::Group(index) => self.groups.get(index as usize),
@@ -48,19 +48,19 @@ impl Violations {
     }
 
     /// Returns all units that would violate a budget, and whether they do by themselves.
-    pub(super) fn all(&self) -> impl Iterator<Item = (UnitRef, Risk)> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (UnitRef, Risk)> + '_ {
         let pods = (0u32..).zip(&self.pods).filter(|(_, count)| count.0 > 0).map(|(index, _)| UnitRef::Pod(index));
         let groups = (0u32..).zip(&self.groups).filter(|(_, count)| count.0 > 0).map(|(at, _)| UnitRef::Group(at));
         pods.chain(groups).map(|unit| (unit, self.risk(unit)))
     }
 
     /// Returns how many units would violate a budget.
-    pub(super) fn units(&self) -> usize {
+    pub(crate) fn units(&self) -> usize {
         self.units
     }
 
     /// Evaluates a budget again. Returns the units whose risk by it changed.
-    pub(super) fn renew(
+    pub(crate) fn renew(
         &mut self,
         cluster: &Cluster,
         in_flight: &InFlight,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Every layer, from the first, which uses no other, to the last.
-const LAYERS: [&str; 7] = ["model", "api", "filters", "problem", "search", "incremental", "answer"];
+const LAYERS: [&str; 7] = ["model", "api", "filters", "problem", "search", "index", "answer"];
 
 fn sources(folder: &Path, list: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -61,8 +61,8 @@ fn what_a_layer_must_not_name_is_found() {
     let search = LAYERS.iter().position(|layer| *layer == "search").unwrap();
     assert_eq!(violations(search, "use crate::model::Pod;\nuse crate::search::found::Found;"), Vec::<String>::new());
     assert_eq!(violations(search, "use crate::answer::plan;"), ["answer"]);
-    assert_eq!(violations(search, "use crate::{model::Pod, incremental::Kept};"), ["incremental"]);
-    assert_eq!(violations(search, "let kept = crate::incremental::decide();"), ["incremental"]);
+    assert_eq!(violations(search, "use crate::{model::Pod, index::Kept};"), ["index"]);
+    assert_eq!(violations(search, "let kept = crate::index::decide();"), ["index"]);
     assert_eq!(violations(search, "use crate::plan;"), ["plan"], "the crate itself is below all layers");
 }
 

@@ -1,38 +1,21 @@
 //! Decisions for members of one class without inter-pod constraints (other than anti-affinity to each other), from cached capacities of
-//! every node ([`capacities`]): most decisions need only sums that are known already. A search covers the few relevant nodes, with the same
+//! every node ([`crate::index`]): most decisions need only sums that are known already. A search covers the few relevant nodes, with the same
 //! strategies as elsewhere; what cannot be decided this way is left to the general algorithm.
 
-mod at_risk;
-mod best_node;
-#[cfg(test)]
-mod best_node_tests;
-mod capacities;
-#[cfg(test)]
-mod capacities_tests;
-mod kept;
-mod node_capacity;
-mod prospects;
 mod shortfall;
-mod violations;
 
+use super::assembly;
 use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
+use crate::index::{BestNode, Capacities, Kept, NodeChoice, Risk, Searched, bound, outline};
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, fill_rest, greedy_matrix, kep5710, least_cost};
-use best_node::{BestNode, Choice, Searched, bound, outline};
-use capacities::Capacities;
 use giveway_crds::policy::PreemptionPolicy;
-use kept::Kept;
-pub(crate) use prospects::{Prospects, When};
 use std::sync::Arc;
-use violations::Risk;
-
-/// Turns the result of a search into a decision with its explanation.
-pub(crate) type Assemble = fn(&Problem<'_>, Occupancy<'_>, Found) -> Decision;
 
 /// Decides; `None` if the general algorithm must decide.
-pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, assemble: Assemble) -> Option<Decision> {
+pub(super) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Option<Decision> {
     let first = *demand.members.first()?;
     let (id, example) = (cluster.row(first).class, cluster.pod_at(first)?);
     let class = cluster.class(id)?;
@@ -60,16 +43,15 @@ pub(crate) fn decide(cluster: &Cluster, demand: &Demand, context: &Context, asse
     let leaving = in_flight.leaving(cluster, &nodes);
     let elsewhere = &Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
     let (nodes, in_flight) = (&nodes, &in_flight);
-    let question = Question { cluster, demand, context, assemble, nodes, in_flight, elsewhere, example, class };
-    cluster.memory().with(|kept: &mut Kept| from_kept(kept, &question))
+    let alike = Alike { cluster, demand, context, nodes, in_flight, elsewhere, example, class };
+    cluster.memory().with(|kept: &mut Kept| from_kept(kept, &alike))
 }
 
-/// A preemption request that cached capacities can answer.
-struct Question<'d> {
+/// A preemption request for members that are alike, which cached capacities can answer.
+struct Alike<'d> {
     cluster: &'d Cluster,
     demand: &'d Demand,
     context: &'d Context,
-    assemble: Assemble,
     nodes: &'d Nodes<'d>,
     in_flight: &'d InFlight,
     elsewhere: &'d Elsewhere<'d>,
@@ -78,15 +60,15 @@ struct Question<'d> {
     class: &'d Arc<EquivalenceClass>,
 }
 
-fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
-    let &Question { cluster, demand, nodes, in_flight, example, class, .. } = question;
+fn from_kept(kept: &mut Kept, alike: &Alike<'_>) -> Option<Decision> {
+    let &Alike { cluster, demand, nodes, in_flight, example, class, .. } = alike;
     let apart = !class.constraints.anti_affinity.is_empty();
     let respect = in_flight.reserved.respect;
     let mut capacities = kept.take(cluster, class, demand.priority, apart, respect)?;
     capacities.catch_up(cluster, nodes, example, in_flight)?;
     let counts = !apart || (capacities.domains_are_nodes && capacities.totals.blocked == 0);
     let decision = if counts {
-        Incremental { question, capacities: &mut capacities, effort: Effort::of_decision() }.decide()
+        FromCapacities { alike, capacities: &mut capacities, effort: Effort::of_decision() }.decide()
     } else {
         None
     };
@@ -95,55 +77,55 @@ fn from_kept(kept: &mut Kept, question: &Question<'_>) -> Option<Decision> {
 }
 
 /// A decision, with its cached capacities.
-struct Incremental<'d> {
-    question: &'d Question<'d>,
+struct FromCapacities<'d> {
+    alike: &'d Alike<'d>,
     capacities: &'d mut Capacities,
     effort: Effort,
 }
 
-impl Incremental<'_> {
+impl FromCapacities<'_> {
     fn decide(&mut self) -> Option<Decision> {
-        let need = self.question.demand.need as u64;
+        let need = self.alike.demand.need as u64;
         let (now, then) = (self.capacities.totals.now, self.capacities.totals.then);
         if now >= need {
             let open = self.capacities.open.iter().map(|(_, fit, rank)| (*rank, *fit));
             let placed = self.fill(open);
-            let left = self.question.demand.members.len() - placed.len();
+            let left = self.alike.demand.members.len() - placed.len();
             return Some(Decision::Fits {
-                placements: placements(self.question.cluster, self.question.nodes, &placed),
+                placements: placements(self.alike.cluster, self.alike.nodes, &placed),
                 left,
                 domain: None,
             });
         }
-        let preempts = self.question.demand.policy != PreemptionPolicy::Never;
-        if then >= need && (preempts || self.question.context.waits) {
+        let preempts = self.alike.demand.policy != PreemptionPolicy::Never;
+        if then >= need && (preempts || self.alike.context.waits) {
             return Some(self.wait());
         }
         if !preempts || self.capacities.totals.most < need {
             return self.shortfall();
         }
-        if self.question.demand.single { self.single() } else { self.gang() }
+        if self.alike.demand.single { self.single() } else { self.gang() }
     }
 
     /// Places the members on nodes with capacity for these numbers.
     fn fill(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
         let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
-        self.question.demand.members.iter().copied().zip(places).collect()
+        self.alike.demand.members.iter().copied().zip(places).collect()
     }
 
     /// Returns the preemption problem on some of the nodes, without potential victims.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
-        let room = of_amounts(self.question.cluster, nodes, self.question.in_flight);
+        let room = of_amounts(self.alike.cluster, nodes, self.alike.in_flight);
         let problem = Problem::new(
-            self.question.cluster,
+            self.alike.cluster,
             nodes,
-            self.question.demand,
-            self.question.context,
-            self.question.in_flight,
+            self.alike.demand,
+            self.alike.context,
+            self.alike.in_flight,
             room,
             &self.effort,
         );
-        Problem { elsewhere: Some(self.question.elsewhere), ..problem }
+        Problem { elsewhere: Some(self.alike.elsewhere), ..problem }
     }
 
     /// Returns the decision for members that fit after the pods that are leaving anyway have terminated.
@@ -158,22 +140,22 @@ impl Incremental<'_> {
         let mut places: Vec<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
         places.sort_unstable();
         places.dedup();
-        let nodes = Nodes::suitable(self.question.cluster, places);
+        let nodes = Nodes::suitable(self.alike.cluster, places);
         let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
         let room = problem.room_then();
-        (self.question.assemble)(&problem, room, Found::by_waiting(placed))
+        assembly::decision(&problem, room, Found::by_waiting(placed))
     }
 
     /// Searches victims on the nodes where members fit without the units up to the lowest sufficient priority (step 7). If units have to be
     /// evicted whose budgets would be violated, it leaves the decision to the general algorithm.
     fn gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
-        let members = self.question.demand.wanted;
+        let members = self.alike.demand.wanted;
         let most = usize::try_from(totals.most).unwrap_or(usize::MAX).min(members);
         let ceiling = totals.ceiling(&totals.gains, most as u64);
         let least = totals.ceiling(&totals.lawful_gains, most as u64);
-        if self.question.context.strategy == Strategy::LeastCost
+        if self.alike.context.strategy == Strategy::LeastCost
             && let Some(least) = least.filter(|least| ceiling.is_none_or(|ceiling| *least < ceiling))
         {
             // Anti-affinity among the members is counted here, and the search must not put several of them on a node.
@@ -209,9 +191,9 @@ impl Incremental<'_> {
         problem.consider_victims(ceiling);
         let room = problem.room_then();
         let mut trace = vec![kep5710::reach_in_words(
-            self.question.demand,
+            self.alike.demand,
             most,
-            self.question.cluster.units_below(self.question.demand.priority),
+            self.alike.cluster.units_below(self.alike.demand.priority),
         )];
         if self.capacities.violations.units() > 0 {
             trace.push(kep5710::spared_in_words(self.capacities.violations.units()));
@@ -222,11 +204,11 @@ impl Incremental<'_> {
         let units: Vec<UnitIndex> = (0..available.len()).collect();
         let mut matrix = Matrix::new(&problem, &room, &units, most, self.capacities.scale.cap as usize)?;
         let first = greedy_matrix::find(&problem, &mut matrix, &available, trace);
-        let mut found = match self.question.context.strategy {
+        let mut found = match self.alike.context.strategy {
             Strategy::LeastCost => least_cost::improve(&problem, &room, first, Some(matrix)),
             Strategy::Kep5710 => first,
         };
-        found.tell_outcome(self.question.context.strategy);
+        found.tell_outcome(self.alike.context.strategy);
         Some(self.with_the_rest(&problem, room, found))
     }
 
@@ -236,28 +218,28 @@ impl Incremental<'_> {
         if !self.capacities.apart {
             found.placed = fill_rest(problem, &room, found.placed, &found.victims);
         }
-        (self.question.assemble)(problem, room, found)
+        assembly::decision(problem, room, found)
     }
 
     /// The nodes where members fit without the units up to a priority.
     fn useful_nodes(&self, ceiling: i32) -> Nodes<'_> {
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
-        Nodes::suitable(self.question.cluster, places)
+        Nodes::suitable(self.alike.cluster, places)
     }
 
     /// Decides for a single pod: searches the best node. What the victims lose depends on other nodes, so that it is not kept: it is counted
     /// for the first of the nodes that are equal before.
     fn single(&mut self) -> Option<Decision> {
-        let question = self.question;
-        let &Question { cluster, context, assemble, nodes, in_flight, .. } = question;
+        let alike = self.alike;
+        let &Alike { cluster, context, nodes, in_flight, .. } = alike;
         let at = usize::from(context.strategy == Strategy::Kep5710);
         let Capacities { nodes: answers, scale, best_nodes, .. } = &mut *self.capacities;
         let best_nodes = best_nodes[at].get_or_insert_with(|| BestNode::new(nodes.len()));
         let search = |rank| {
             let effort = Effort::of_node();
             let before = effort.left();
-            let choice = on_one_node(question, None, &effort, rank, |_, _, choice, _| choice);
+            let choice = on_one_node(alike, None, &effort, rank, |_, _, choice, _| choice);
             Searched { choice, looks: LOOKS_AT_A_NODE + before - effort.left() }
         };
         let best = best_nodes.best(
@@ -268,19 +250,19 @@ impl Incremental<'_> {
         );
         let best = best?;
         let candidates = self.capacities.totals.candidates;
-        let elsewhere = Some(question.elsewhere);
+        let elsewhere = Some(alike.elsewhere);
         let cost = |rank: &Rank| {
-            on_one_node(question, elsewhere, &Effort::of_node(), *rank, |_, _, choice, _| (choice.cost, *rank))
+            on_one_node(alike, elsewhere, &Effort::of_node(), *rank, |_, _, choice, _| (choice.cost, *rank))
         };
         let rank = match best.ranks.as_slice() {
             [only] => *only,
             several => several.iter().filter_map(cost).min()?.1,
         };
-        on_one_node(question, elsewhere, &Effort::of_node(), rank, |problem, found, choice, room| {
+        on_one_node(alike, elsewhere, &Effort::of_node(), rank, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(rank).name, &choice.cost);
             let mut found = Found { trace, least: best.least, ..found };
             found.tell_outcome(context.strategy);
-            assemble(problem, room, found)
+            assembly::decision(problem, room, found)
         })
     }
 }
@@ -296,13 +278,13 @@ const LOOKS_AT_A_NODE: usize = 200;
 
 /// Returns what a strategy chooses on one node; `None` if there is no choice. Without `elsewhere`, the choice depends on the node alone.
 fn on_one_node<T>(
-    question: &Question<'_>,
+    alike: &Alike<'_>,
     elsewhere: Option<&Elsewhere<'_>>,
     effort: &Effort,
     rank: Rank,
-    then: impl FnOnce(&Problem<'_>, Found, Choice, Occupancy<'_>) -> T,
+    then: impl FnOnce(&Problem<'_>, Found, NodeChoice, Occupancy<'_>) -> T,
 ) -> Option<T> {
-    let &Question { cluster, demand, context, in_flight, .. } = question;
+    let &Question { cluster, demand, context, in_flight, .. } = alike;
     let nodes = Nodes::suitable(cluster, vec![rank]);
     let room = of_amounts(cluster, &nodes, in_flight);
     let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, room, effort);
@@ -314,6 +296,6 @@ fn on_one_node<T>(
         Strategy::LeastCost => least_cost::one_pod(&problem, &room, first)?,
         Strategy::Kep5710 => first?,
     };
-    let choice = Choice { cost: found.cost, proven: found.is_proven() };
+    let choice = NodeChoice { cost: found.cost, proven: found.is_proven() };
     Some(then(&problem, found, choice, room))
 }

@@ -1,14 +1,14 @@
 //! Explains from the sums over all nodes why not enough members fit.
 
-use super::Incremental;
+use super::FromCapacities;
 use crate::api::{Decision, Help, Missing, Shortfall};
 use giveway_crds::policy::PreemptionPolicy;
 
-impl Incremental<'_> {
+impl FromCapacities<'_> {
     /// Explains why not enough members fit; `None`, which leaves it to the general algorithm, if no node is large enough for one of them,
     /// or if at most one fits on a node.
     pub(super) fn shortfall(&self) -> Option<Decision> {
-        let (demand, totals, scale) = (self.question.demand, &self.capacities.totals, &self.capacities.scale);
+        let (demand, totals, scale) = (self.alike.demand, &self.capacities.totals, &self.capacities.scale);
         if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {
             return None;
         }
@@ -19,7 +19,7 @@ impl Incremental<'_> {
         let lacking = totals.lacks.keys().filter(|lacks| Some(lacks.count_ones()) == fewest);
         let lacking = lacking.fold(0, |all, lacks| all | lacks);
         let missing = (0..scale.ids.len()).filter(|at| lacking & (1 << at) != 0).map(|at| Missing {
-            resource: self.question.cluster.resource_name(scale.ids[at]).to_owned(),
+            resource: self.alike.cluster.resource_name(scale.ids[at]).to_owned(),
             amount: short * i128::from(scale.each[at]),
             freed: if never { 0 } else { totals.freed.get(at).copied().unwrap_or(0) },
         });
@@ -30,23 +30,23 @@ impl Incremental<'_> {
         } else if totals.movable > 0 {
             Help::NotEnough(usize::try_from(totals.most).unwrap_or(usize::MAX).min(demand.need))
         } else {
-            Help::without_victims(self.question.cluster, demand.priority)
+            Help::without_victims(self.alike.cluster, demand.priority)
         };
         Some(Decision::Unschedulable(Shortfall {
             needed: demand.need,
             fit_now,
             missing: missing.collect(),
             refusals,
-            nodes: self.question.nodes.len(),
+            nodes: self.alike.nodes.len(),
             too_small: false,
             priority: demand.priority,
             help,
             // Not enough members fit even with all evictions: no budget is the reason.
             withheld: 0,
             guaranteed: Box::default(),
-            protected: if never { 0 } else { self.question.cluster.protected_below(demand.priority) },
-            critical: if never { 0 } else { self.question.cluster.critical_below(demand.priority) },
-            barred: if never { 0 } else { self.question.cluster.barred_below(demand.priority) },
+            protected: if never { 0 } else { self.alike.cluster.protected_below(demand.priority) },
+            critical: if never { 0 } else { self.alike.cluster.critical_below(demand.priority) },
+            barred: if never { 0 } else { self.alike.cluster.barred_below(demand.priority) },
             domain: None,
             cut_short: false,
             flaw: None,
