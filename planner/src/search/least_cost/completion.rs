@@ -31,7 +31,11 @@ pub(super) fn complete(
 }
 
 /// The same by amounts, for units of `matrix`, of which none is removed.
-pub(super) fn complete_matrix(problem: &Problem<'_>, matrix: &mut Matrix, victims: &[UnitIndex]) -> Option<CandidatePlan> {
+pub(super) fn complete_matrix(
+    problem: &Problem<'_>,
+    matrix: &mut Matrix,
+    victims: &[UnitIndex],
+) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
     if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
