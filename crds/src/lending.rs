@@ -15,7 +15,7 @@ pub fn counting(own: i32, group: i32) -> i32 {
 
 /// The priority of a group, from the PodGroup or from the template it will be created from.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestedPriority<'a> {
     /// Name of the group.
     pub group: &'a str,
     /// The class that it names.
@@ -24,7 +24,7 @@ pub struct Asked<'a> {
     pub priority: i32,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestedPriority<'a> {
     /// Returns the group's priority. `stated` is `spec.priority` of the group; without it (a template, or a group that
     /// admission did not process) the value of its class counts. Returns `None` if the class does not exist: the group
     /// then has no priority.
@@ -119,8 +119,8 @@ mod tests {
         classes
     }
 
-    fn asked<'a>(class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> Asked<'a> {
-        Asked::of("train", class_name, stated, classes).unwrap()
+    fn asked<'a>(class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> RequestedPriority<'a> {
+        RequestedPriority::of("train", class_name, stated, classes).unwrap()
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_group_of_an_unknown_class_has_no_priority() {
-        assert!(Asked::of("train", Some("missing"), None, &classes(&[])).is_none());
+        assert!(RequestedPriority::of("train", Some("missing"), None, &classes(&[])).is_none());
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl SchedulerConfig {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let value: Value = serde_yaml_ng::from_str(text)
             .map_err(|error| ConfigError(format!("is no {KIND} in YAML or JSON: {error}")))?;
-        let root = Field { path: String::new(), value: &value };
+        let root = ConfigField { path: String::new(), value: &value };
         root.get("apiVersion").must_be(VERSION)?;
         root.get("kind").must_be(KIND)?;
         let mut profiles = BTreeMap::new();
@@ -93,7 +93,7 @@ impl SchedulerConfig {
 }
 
 /// Returns the resources of which an extender says that kube-scheduler ignores them.
-fn ignored_for_extenders(root: &Field<'_>) -> Result<BTreeSet<String>, ConfigError> {
+fn ignored_for_extenders(root: &ConfigField<'_>) -> Result<BTreeSet<String>, ConfigError> {
     let mut ignored = BTreeSet::new();
     for extender in root.get("extenders").items()? {
         for resource in extender.get("managedResources").items()? {
@@ -107,7 +107,7 @@ fn ignored_for_extenders(root: &Field<'_>) -> Result<BTreeSet<String>, ConfigErr
 }
 
 impl Profile {
-    fn of(profile: &Field<'_>) -> Result<Self, ConfigError> {
+    fn of(profile: &ConfigField<'_>) -> Result<Self, ConfigError> {
         let (mut read, mut known) = (Self::default(), BTreeSet::new());
         for config in profile.get("pluginConfig").items()? {
             let (field, args) = (config.get("name"), config.get("args"));
@@ -138,7 +138,7 @@ impl Profile {
 }
 
 /// Returns the required part of an added affinity; what is only preferred makes no node infeasible.
-fn added_affinity(added: &Field<'_>) -> Result<Option<NodeSelector>, ConfigError> {
+fn added_affinity(added: &ConfigField<'_>) -> Result<Option<NodeSelector>, ConfigError> {
     let required = added.get("requiredDuringSchedulingIgnoredDuringExecution");
     if required.value.is_null() {
         return Ok(None);
@@ -163,7 +163,7 @@ fn added_affinity(added: &Field<'_>) -> Result<Option<NodeSelector>, ConfigError
 
 /// Returns true if pods without topology spread constraints get some that must hold. The constraints that kube-scheduler has by itself
 /// (`System`) need not hold.
-fn spreads_by_default(args: &Field<'_>) -> Result<bool, ConfigError> {
+fn spreads_by_default(args: &ConfigField<'_>) -> Result<bool, ConfigError> {
     let (field, constraints) = (args.get("defaultingType"), args.get("defaultConstraints").items()?);
     let defaulting = if field.value.is_null() { "System" } else { field.one_of(&["List", "System"])? };
     if defaulting == "System" && !constraints.is_empty() {
@@ -178,12 +178,12 @@ fn spreads_by_default(args: &Field<'_>) -> Result<bool, ConfigError> {
 }
 
 /// A value of the file, with its path.
-struct Field<'v> {
+struct ConfigField<'v> {
     path: String,
     value: &'v Value,
 }
 
-impl<'v> Field<'v> {
+impl<'v> ConfigField<'v> {
     fn get(&self, name: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { path: format!("{}{dot}{name}", self.path), value: self.value.get(name).unwrap_or(&NULL) }

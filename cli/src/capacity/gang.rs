@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use std::collections::BTreeMap;
 
 /// A PodGroup with all or some of its pending pods.
-pub(super) struct Gang {
+pub(super) struct PendingGang {
     /// The cluster with the first pods of the group.
     pub(super) world: World,
     key: ObjectKey,
@@ -24,7 +24,7 @@ pub(super) struct Gang {
     known: BTreeMap<usize, Option<Fit>>,
 }
 
-impl Gang {
+impl PendingGang {
     /// Returns the gang of a group with all of its pods.
     pub(super) fn new(world: World, key: &ObjectKey) -> Self {
         let (cluster, key) = (&world.cluster, key.clone());
@@ -55,7 +55,7 @@ impl Gang {
     /// Returns the decision for one member more than fit; `None` if all of them fit.
     ///
     /// # Errors
-    /// As of [`Gang::largest`].
+    /// As of [`PendingGang::largest`].
     pub(super) fn decide_one_more(&mut self, fit: usize) -> Result<Option<DecisionOutcome>, CliError> {
         (fit < self.pods.len()).then(|| self.decide(fit + 1)).transpose()
     }

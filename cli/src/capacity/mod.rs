@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::world::World;
 use crate::{files, submit};
 use answer::{CapacityAnswer, Fit, Limit};
-use gang::Gang;
+use gang::PendingGang;
 use giveway_planner::{Preemptor, Strategy};
 
 /// Finds the numbers and prints them.
@@ -41,7 +41,7 @@ fn capacity(world: World, preemptors: Vec<Preemptor>, max_victims: Option<usize>
     };
     match preemptors.as_slice() {
         [Preemptor::Group(key)] if !world.is_unserved(&preemptors[0]) => {
-            let mut gang = Gang::new(world, key);
+            let mut gang = PendingGang::new(world, key);
             answer.fill(max_victims, |limit| gang.largest(limit))?;
             if let Some(more) = gang.decide_one_more(answer.at_all.members)? {
                 answer.explain(&gang.world, &more);

@@ -1,6 +1,6 @@
 //! The view *Cluster*: capacity by resource, class and domain, and the critical add-ons.
 
-use super::map::{Marks, NodeMap, ZONE};
+use super::map::{NodeMap, PlanOnNodes, ZONE};
 use super::state::Snapshot;
 use super::usage::{Capacity, NodeUsage, UsageLine, total};
 use crate::world::World;
@@ -17,7 +17,7 @@ const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
 /// The view.
 #[derive(Debug, Serialize)]
-pub(super) struct ClusterView<'s> {
+pub(super) struct CapacityPage<'s> {
     /// Priority of the preemptor for which capacity could be freed.
     priority: i32,
     resources: Vec<ResourceRow<'s>>,
@@ -70,15 +70,15 @@ struct AddonRow<'s> {
 
 /// Returns the view. Capacity could be freed for a preemptor of `priority`; without it, of the highest priority that is pending or that
 /// users have a class for.
-pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority: Option<i32>) -> ClusterView<'s> {
+pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority: Option<i32>) -> CapacityPage<'s> {
     let world = &snapshot.world;
     let priority = priority.unwrap_or_else(|| highest(snapshot));
     let capacity = Capacity::of(&world.cluster, priority);
     let chosen = capacity.chosen(resource);
-    ClusterView {
+    CapacityPage {
         priority,
         domains: chosen.map(|chosen| domains(world, &capacity.nodes, chosen.id)).unwrap_or_default(),
-        map: chosen.map(|chosen| NodeMap::of(world, &capacity, chosen, None, &Marks::default())),
+        map: chosen.map(|chosen| NodeMap::of(world, &capacity, chosen, None, &PlanOnNodes::default())),
         resources: capacity
             .resources
             .iter()

@@ -13,7 +13,7 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What a plan does on each node.
 #[derive(Debug, Default)]
-pub(super) struct Marks<'p> {
+pub(super) struct PlanOnNodes<'p> {
     /// Number of placed pods, by node.
     pub(super) placed: BTreeMap<&'p str, usize>,
     /// Number of victims, by node.
@@ -29,12 +29,12 @@ pub(super) struct NodeMap {
     resource: String,
     /// Names of all resources.
     resources: Vec<String>,
-    cells: Vec<Cell>,
+    cells: Vec<MapCell>,
 }
 
 /// A cell.
 #[derive(Debug, Serialize)]
-pub(super) struct Cell {
+pub(super) struct MapCell {
     name: String,
     /// Number of nodes.
     nodes: usize,
@@ -113,7 +113,7 @@ impl NodeMap {
         capacity: &Capacity<'_>,
         resource: &Resource<'_>,
         preferred: Option<&str>,
-        marks: &Marks<'_>,
+        marks: &PlanOnNodes<'_>,
     ) -> Self {
         let grouping = Grouping::of(world, preferred);
         let cells = grouping.cells(&capacity.nodes).into_iter().map(|(name, nodes)| {
@@ -121,7 +121,7 @@ impl NodeMap {
             let count = |marked: &BTreeMap<&str, usize>| -> usize {
                 nodes.iter().filter_map(|one| marked.get(one.node.name.as_str())).sum()
             };
-            Cell {
+            MapCell {
                 name,
                 nodes: nodes.len(),
                 cordoned: nodes.iter().filter(|one| one.node.unschedulable).count(),
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     /// Returns the map of the CPU.
-    fn map(snapshot: &Snapshot, marks: &Marks<'_>) -> NodeMap {
+    fn map(snapshot: &Snapshot, marks: &PlanOnNodes<'_>) -> NodeMap {
         let capacity = Capacity::of(&snapshot.world.cluster, 0);
         NodeMap::of(&snapshot.world, &capacity, capacity.chosen(Some("cpu")).unwrap(), None, marks)
     }
@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn a_cell_has_the_shares_of_each_priority_and_what_the_plan_does_there() {
         let snapshot = samples::snapshot();
-        let marks = Marks { placed: BTreeMap::from([("n1", 2)]), victims: BTreeMap::from([("n1", 1), ("n2", 3)]) };
+        let marks =
+            PlanOnNodes { placed: BTreeMap::from([("n1", 2)]), victims: BTreeMap::from([("n1", 1), ("n2", 3)]) };
         let map = serde_json::to_value(map(&snapshot, &marks)).unwrap();
         let full = json!({"name": "n1", "nodes": 1, "cordoned": 0, "levels": [[10, 1000]], "placed": 2, "victims": 1});
         let half = json!({"name": "n2", "nodes": 1, "cordoned": 1, "levels": [[10, 500]], "placed": 0, "victims": 3});
@@ -174,7 +175,7 @@ mod tests {
         };
         let drawn = |labelled: bool| {
             let nodes = (0..4500).map(|number| node(number, labelled.then_some(number))).collect();
-            map(&Snapshot::of(nodes, Vec::new()), &Marks::default())
+            map(&Snapshot::of(nodes, Vec::new()), &PlanOnNodes::default())
         };
         let by_zone = drawn(true);
         assert_eq!((by_zone.by.as_str(), by_zone.cells.len()), (ZONE, 7));

@@ -16,8 +16,8 @@ mod assets;
 mod cluster;
 mod history;
 mod map;
+mod page_error;
 mod plan;
-mod problem;
 mod query;
 mod queue;
 mod reader;
@@ -32,7 +32,7 @@ use crate::args::ui::UiArgs;
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output;
-use server::Page;
+use server::PageServer;
 use session::Session;
 use state::{Snapshot, State};
 use std::net::Ipv4Addr;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), C
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), secret()?, secret()?);
         let url = session.url().unwrap_or_default();
         let (questions, asked) = mpsc::channel(QUESTIONS);
-        let page = Arc::new(Page::new(session, Arc::clone(&state), questions));
+        let page = Arc::new(PageServer::new(session, Arc::clone(&state), questions));
         output::show(&format!("{url}\nThe page is served until this command is interrupted (Ctrl+C).\n"))?;
         if !args.no_open {
             open(&url);

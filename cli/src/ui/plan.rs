@@ -1,7 +1,7 @@
 //! The view *Plan*: what the operator does or would do for a pending group or pod, or for manifests that are not submitted.
 
-use super::map::{Marks, NodeMap};
-use super::problem::Problem;
+use super::map::{NodeMap, PlanOnNodes};
+use super::page_error::PageError;
 use super::state::Snapshot;
 use super::usage::Capacity;
 use crate::answer::PlanAnswer;
@@ -81,18 +81,18 @@ pub(super) fn of_existing<'s>(
     snapshot: &'s Snapshot,
     target: &Preemptor,
     resource: Option<&str>,
-) -> Result<PlanView<'s>, Problem> {
+) -> Result<PlanView<'s>, PageError> {
     let world = &snapshot.world;
     let preemptor = now::preemptor(world, target);
     let stored = world.last_plan(&preemptor);
     if !world.has(&preemptor) && stored.is_none() {
-        return Err(Problem::new(StatusCode::NOT_FOUND, format!("{preemptor} does not exist.")));
+        return Err(PageError::new(StatusCode::NOT_FOUND, format!("{preemptor} does not exist.")));
     }
     let current = now::decide(world, target);
     let marks = match (&current.answer, stored.filter(|plan| plan.state.in_flight())) {
-        (Some(answer), _) => Marks::of_answer(answer),
-        (None, Some(plan)) => Marks::of_stored(plan),
-        (None, None) => Marks::default(),
+        (Some(answer), _) => PlanOnNodes::of_answer(answer),
+        (None, Some(plan)) => PlanOnNodes::of_stored(plan),
+        (None, None) => PlanOnNodes::default(),
     };
     let domain = stored.and_then(|plan| plan.domain.as_ref()).map(|domain| domain.key.as_str());
     let domain =
@@ -114,9 +114,9 @@ pub(super) fn of_text(
     text: String,
     namespace: Option<&str>,
     resource: Option<&str>,
-) -> Result<PlanView<'static>, Problem> {
+) -> Result<PlanView<'static>, PageError> {
     if snapshot.world.blind {
-        return Err(Problem::new(StatusCode::FORBIDDEN, BLIND));
+        return Err(PageError::new(StatusCode::FORBIDDEN, BLIND));
     }
     let mut world = snapshot.world.clone();
     let (files, strategy) = ([(PASTED.to_owned(), text)], Strategy::default());
@@ -126,16 +126,16 @@ pub(super) fn of_text(
     let changes = waits.map(|outcome| changes::of(&world, outcome, strategy)).unwrap_or_default();
     let answer = planned.answer;
     let domain = answer.domain.as_ref().map(|domain| domain.key.as_str());
-    let map = map(&world, resource, domain, &Marks::of_answer(&answer));
+    let map = map(&world, resource, domain, &PlanOnNodes::of_answer(&answer));
     Ok(PlanView { preemptor: answer.preemptor.clone(), stored: None, changes, hidden: None, map, answer: Some(answer) })
 }
 
-fn map(world: &World, resource: Option<&str>, domain: Option<&str>, marks: &Marks<'_>) -> Option<NodeMap> {
+fn map(world: &World, resource: Option<&str>, domain: Option<&str>, marks: &PlanOnNodes<'_>) -> Option<NodeMap> {
     let capacity = Capacity::of(&world.cluster, i32::MIN);
     Some(NodeMap::of(world, &capacity, capacity.chosen(resource)?, domain, marks))
 }
 
-impl<'p> Marks<'p> {
+impl<'p> PlanOnNodes<'p> {
     fn of_answer(answer: &'p PlanAnswer) -> Self {
         let mut marks = Self::default();
         for placement in &answer.placements {

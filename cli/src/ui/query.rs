@@ -1,6 +1,6 @@
 //! Parameters of a request. Only names of Kubernetes are expected, which need no encoding: nothing is decoded.
 
-use super::problem::Problem;
+use super::page_error::PageError;
 use crate::names;
 use giveway_planner::{ObjectKey, Preemptor};
 use http::StatusCode;
@@ -22,19 +22,19 @@ impl<'q> Query<'q> {
     }
 
     /// Returns the parameter `name`: the name of an object.
-    pub(super) fn name(&self) -> Result<String, Problem> {
+    pub(super) fn name(&self) -> Result<String, PageError> {
         let name = names::subdomain(self.get("name").unwrap_or_default());
         name.map_err(|problem| Self::invalid("name", &problem))
     }
 
     /// Returns the parameter `namespace`, if there is one.
-    pub(super) fn namespace(&self) -> Result<Option<String>, Problem> {
+    pub(super) fn namespace(&self) -> Result<Option<String>, PageError> {
         let namespace = self.get("namespace").map(names::label).transpose();
         namespace.map_err(|problem| Self::invalid("namespace", &problem))
     }
 
     /// Returns the parameters `namespace` and `name`.
-    pub(super) fn key(&self) -> Result<ObjectKey, Problem> {
+    pub(super) fn key(&self) -> Result<ObjectKey, PageError> {
         match self.namespace()? {
             Some(namespace) => Ok(ObjectKey::new(namespace, self.name()?)),
             None => Err(Self::invalid("namespace", "is required")),
@@ -42,7 +42,7 @@ impl<'q> Query<'q> {
     }
 
     /// Returns the group or pod that the parameters name, if they name one.
-    pub(super) fn preemptor(&self) -> Result<Option<Preemptor>, Problem> {
+    pub(super) fn preemptor(&self) -> Result<Option<Preemptor>, PageError> {
         match self.get("kind") {
             None => Ok(None),
             Some("podgroup") => Ok(Some(Preemptor::Group(self.key()?))),
@@ -52,14 +52,14 @@ impl<'q> Query<'q> {
     }
 
     /// Returns the parameter `priority`, if there is one.
-    pub(super) fn priority(&self) -> Result<Option<i32>, Problem> {
+    pub(super) fn priority(&self) -> Result<Option<i32>, PageError> {
         let priority = self.get("priority").map(str::parse).transpose();
         priority.map_err(|_| Self::invalid("priority", "must be a whole number"))
     }
 
     /// Creates the problem of an invalid parameter.
-    pub(super) fn invalid(parameter: &str, problem: &str) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
+    pub(super) fn invalid(parameter: &str, problem: &str) -> PageError {
+        PageError::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
     }
 }
 

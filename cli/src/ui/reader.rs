@@ -1,7 +1,7 @@
 //! Everything that the page asks of the API server. One task sends the requests: it reads the cluster again while the page is open,
 //! and answers the questions that no snapshot answers.
 
-use super::problem::{Problem, json};
+use super::page_error::{PageError, json};
 use super::query::Query;
 use super::state::{Snapshot, State};
 use crate::connect::{Api, Got};
@@ -21,7 +21,7 @@ const TIMES: u32 = 9;
 
 /// A question for the API server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum PageRequest {
     /// The checks of the installation.
     Check,
     /// The YAML of the object at this path.
@@ -29,10 +29,10 @@ pub(super) enum Question {
 }
 
 /// Body of an answer.
-pub(super) type Body = Result<Vec<u8>, Problem>;
+pub(super) type Body = Result<Vec<u8>, PageError>;
 
 /// A question, and where its answer is expected.
-pub(super) type Asked = (Question, oneshot::Sender<Body>);
+pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
 
 /// Reads the cluster repeatedly, while requests arrive.
 pub(super) async fn refresh(api: &Api, state: &State) {
@@ -47,11 +47,11 @@ pub(super) async fn refresh(api: &Api, state: &State) {
 }
 
 /// Answers questions one after the other.
-pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<Asked>) {
+pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) {
     while let Some((question, reply)) = asked.recv().await {
         let body = match question {
-            Question::Check => check::report(api).await.map_err(Problem::from).and_then(|report| json(&report)),
-            Question::Object(path) => object(api, &path).await,
+            PageRequest::Check => check::report(api).await.map_err(PageError::from).and_then(|report| json(&report)),
+            PageRequest::Object(path) => object(api, &path).await,
         };
         // A page that was closed expects no answer.
         let _ = reply.send(body);
@@ -61,14 +61,14 @@ pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<Asked>) {
 async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
         Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
-        Got::Missing => Err(Problem::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
-        Got::Forbidden(said) => Err(Problem::new(StatusCode::FORBIDDEN, ChartRole::Planner.explain(&said))),
+        Got::Missing => Err(PageError::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
+        Got::Forbidden(said) => Err(PageError::new(StatusCode::FORBIDDEN, ChartRole::Planner.explain(&said))),
     }
 }
 
-impl Question {
+impl PageRequest {
     /// Returns the question for an object that a query names.
-    pub(super) fn object(query: &Query<'_>) -> Result<Self, Problem> {
+    pub(super) fn object(query: &Query<'_>) -> Result<Self, PageError> {
         let path = match query.get("kind") {
             Some("preemption") => {
                 format!("/apis/scheduling.giveway.dev/v1alpha1/preemptions/{}", query.name()?)
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn only_objects_of_three_kinds_with_valid_names_are_read() {
-        let path = |query: &str| Question::object(&Query::of(Some(query))).map_err(|problem| problem.message);
-        let read = |text: &str| Ok(Question::Object(text.to_owned()));
+        let path = |query: &str| PageRequest::object(&Query::of(Some(query))).map_err(|problem| problem.message);
+        let read = |text: &str| Ok(PageRequest::Object(text.to_owned()));
         assert_eq!(path("kind=pod&namespace=ml&name=train-0"), read("/api/v1/namespaces/ml/pods/train-0"));
         assert_eq!(
             path("kind=preemption&name=5f0c-1"),

@@ -1,9 +1,9 @@
 //! The HTTP server of the page, at 127.0.0.1 only. Every response forbids other scripts, frames and addresses than those of the page.
 
-use super::problem::{Problem, json};
+use super::page_error::{PageError, json};
 use super::query::Query;
-use super::reader::{Asked, Body, Question};
-use super::session::{Admission, Session};
+use super::reader::{AwaitedAnswer, Body, PageRequest};
+use super::session::{Session, SessionVerdict};
 use super::state::{Snapshot, State};
 use super::{assets, cluster, history, plan, queue};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
@@ -50,16 +50,16 @@ const ENTRANCE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf
 type Answer = Response<Full<Bytes>>;
 
 /// What all requests share.
-pub(super) struct Page {
+pub(super) struct PageServer {
     session: Mutex<Session>,
     state: Arc<State>,
-    questions: mpsc::Sender<Asked>,
+    questions: mpsc::Sender<AwaitedAnswer>,
     /// One view is computed at a time.
     turn: Arc<Semaphore>,
 }
 
 /// Accepts connections for ever.
-pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) {
+pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         match listener.accept().await {
@@ -76,7 +76,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) {
     }
 }
 
-async fn converse(stream: TcpStream, page: Arc<Page>) {
+async fn converse(stream: TcpStream, page: Arc<PageServer>) {
     let service = service_fn(move |request| {
         let page = Arc::clone(&page);
         async move { Ok::<_, Infallible>(page.answer(request).await) }
@@ -87,18 +87,18 @@ async fn converse(stream: TcpStream, page: Arc<Page>) {
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
-impl Page {
+impl PageServer {
     /// Creates the page of a session.
-    pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<Asked>) -> Self {
+    pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<AwaitedAnswer>) -> Self {
         Self { session: Mutex::new(session), state, questions, turn: Arc::new(Semaphore::new(1)) }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
         match self.admit(&head) {
-            Admission::Granted => {}
-            Admission::Exchanged(cookie) => return entrance(&cookie),
-            Admission::Denied(status, why) => return text(status, why),
+            SessionVerdict::Granted => {}
+            SessionVerdict::Exchanged(cookie) => return entrance(&cookie),
+            SessionVerdict::Denied(status, why) => return text(status, why),
         }
         if let Some((content_type, file)) = assets::find(head.uri.path()).filter(|_| head.method == http::Method::GET) {
             return respond(StatusCode::OK, content_type, file);
@@ -109,8 +109,8 @@ impl Page {
                 Ok(manifest) => (JSON, self.view(&head, Some(manifest)).await),
                 Err(problem) => (JSON, Err(problem)),
             },
-            ("POST", "/api/check") => (JSON, self.ask(Question::Check).await),
-            ("GET", "/api/object") => match Question::object(&Query::of(head.uri.query())) {
+            ("POST", "/api/check") => (JSON, self.ask(PageRequest::Check).await),
+            ("GET", "/api/object") => match PageRequest::object(&Query::of(head.uri.query())) {
                 Ok(question) => (TEXT, self.ask(question).await),
                 Err(problem) => (TEXT, Err(problem)),
             },
@@ -123,13 +123,13 @@ impl Page {
         }
     }
 
-    fn admit(&self, head: &Parts) -> Admission {
+    fn admit(&self, head: &Parts) -> SessionVerdict {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).admit(head)
     }
 
     /// Computes a view of the last snapshot, on a thread of its own: a plan may take seconds.
     async fn view(&self, head: &Parts, manifest: Option<String>) -> Body {
-        let failed = |what: &str| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, what);
+        let failed = |what: &str| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, what);
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| failed("The page is closing."))?;
         let (snapshot, path) = (self.state.current(), head.uri.path().to_owned());
         let query = head.uri.query().map(str::to_owned);
@@ -143,8 +143,8 @@ impl Page {
     }
 
     /// Asks the API server.
-    async fn ask(&self, question: Question) -> Body {
-        let closing = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "The page is closing.");
+    async fn ask(&self, question: PageRequest) -> Body {
+        let closing = || PageError::new(StatusCode::SERVICE_UNAVAILABLE, "The page is closing.");
         let (reply, answered) = oneshot::channel();
         self.questions.send((question, reply)).await.map_err(|_| closing())?;
         answered.await.map_err(|_| closing())?
@@ -165,21 +165,21 @@ fn compute(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<
         ("/api/queue", None) => json(&queue::view(snapshot)),
         ("/api/history", None) => json(&history::view(snapshot)),
         ("/api/cluster", None) => json(&cluster::view(snapshot, resource, query.priority()?)),
-        _ => Err(Problem::new(StatusCode::NOT_FOUND, "There is no such page.")),
+        _ => Err(PageError::new(StatusCode::NOT_FOUND, "There is no such page.")),
     }
 }
 
 /// Reads a manifest.
-async fn collect(body: Incoming) -> Result<String, Problem> {
+async fn collect(body: Incoming) -> Result<String, PageError> {
     let read = Limited::new(body, LARGEST).collect();
     let bytes = match tokio::time::timeout(PATIENCE, read).await {
         Ok(Ok(body)) => body.to_bytes(),
         _ => {
             let why = format!("The manifest must arrive within {PATIENCE:?} and have no more than {LARGEST} bytes.");
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+            return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, why));
         }
     };
-    String::from_utf8(bytes.to_vec()).map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "The manifest is not UTF-8."))
+    String::from_utf8(bytes.to_vec()).map_err(|_| PageError::new(StatusCode::BAD_REQUEST, "The manifest is not UTF-8."))
 }
 
 const JSON: &str = "application/json";
@@ -274,8 +274,8 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let session = Session::new(port, "70cen".to_owned(), "c00k1e".to_owned());
-        let (questions, mut asked) = mpsc::channel::<Asked>(1);
-        let page = Arc::new(Page::new(session, Arc::new(State::new(samples::snapshot())), questions));
+        let (questions, mut asked) = mpsc::channel::<AwaitedAnswer>(1);
+        let page = Arc::new(PageServer::new(session, Arc::new(State::new(samples::snapshot())), questions));
         tokio::spawn(serve(listener, page));
         tokio::spawn(async move {
             while let Some((question, reply)) = asked.recv().await {

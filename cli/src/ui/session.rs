@@ -18,7 +18,7 @@ pub(super) struct Session {
 
 /// Whether a request is answered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum SessionVerdict {
     /// It is.
     Granted,
     /// It has the token: the answer sets this cookie.
@@ -39,32 +39,32 @@ impl Session {
     }
 
     /// Decides about a request by its head. The token can be exchanged once.
-    pub(super) fn admit(&mut self, head: &Parts) -> Admission {
+    pub(super) fn admit(&mut self, head: &Parts) -> SessionVerdict {
         if !self.is_for_this_server(head) {
-            return Admission::Denied(StatusCode::MISDIRECTED_REQUEST, "This server has another name.");
+            return SessionVerdict::Denied(StatusCode::MISDIRECTED_REQUEST, "This server has another name.");
         }
         if let Some(offered) = offered_token(head)
             && self.token.as_deref().is_some_and(|token| equal(token, offered))
         {
             self.token = None;
             let (name, value) = (self.cookie_name(), &self.cookie);
-            return Admission::Exchanged(format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict"));
+            return SessionVerdict::Exchanged(format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict"));
         }
         if !self.has_cookie(head) {
             let why = "This browser has no session. Open the URL that `kubectl giveway ui` printed. It can be opened once: if it was, \
                        run the command again.";
-            return Admission::Denied(StatusCode::FORBIDDEN, why);
+            return SessionVerdict::Denied(StatusCode::FORBIDDEN, why);
         }
         let named = |name: &str| self.is_named(name);
         let own = match head.method {
             Method::GET => only(head, "sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none"),
             Method::POST => only(head, "origin").and_then(|origin| origin.strip_prefix("http://")).is_some_and(named),
-            _ => return Admission::Denied(StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are answered."),
+            _ => return SessionVerdict::Denied(StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are answered."),
         };
         if own {
-            Admission::Granted
+            SessionVerdict::Granted
         } else {
-            Admission::Denied(StatusCode::FORBIDDEN, "The request is from another page.")
+            SessionVerdict::Denied(StatusCode::FORBIDDEN, "The request is from another page.")
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
     /// Returns the status with which a request is rejected, or `None`.
     fn denied(head: &Parts) -> Option<u16> {
         match session().admit(head) {
-            Admission::Denied(status, _) => Some(status.as_u16()),
+            SessionVerdict::Denied(status, _) => Some(status.as_u16()),
             _ => None,
         }
     }
@@ -142,16 +142,16 @@ mod tests {
         assert_eq!(session.url().as_deref(), Some("http://127.0.0.1:4711/?token=70cen"));
         let host = [("host", "127.0.0.1:4711")];
         for wrong in ["/?token=", "/?token=70ce", "/?token=70cen0", "/?x=70cen", "/api/queue?token=70cen", "/"] {
-            assert!(matches!(session.admit(&head("GET", wrong, &host)), Admission::Denied(..)), "{wrong}");
+            assert!(matches!(session.admit(&head("GET", wrong, &host)), SessionVerdict::Denied(..)), "{wrong}");
         }
-        assert!(matches!(session.admit(&head("POST", "/?token=70cen", &host)), Admission::Denied(..)));
+        assert!(matches!(session.admit(&head("POST", "/?token=70cen", &host)), SessionVerdict::Denied(..)));
         let url = head("GET", "/?token=70cen", &[("host", "127.0.0.1:4711"), ("sec-fetch-site", "cross-site")]);
         let cookie = format!("{COOKIE_VALUE}; Path=/; HttpOnly; SameSite=Strict");
-        assert_eq!(session.admit(&url), Admission::Exchanged(cookie), "also from a terminal in a browser");
+        assert_eq!(session.admit(&url), SessionVerdict::Exchanged(cookie), "also from a terminal in a browser");
         assert_eq!(session.url(), None);
-        assert!(matches!(session.admit(&url), Admission::Denied(StatusCode::FORBIDDEN, _)));
+        assert!(matches!(session.admit(&url), SessionVerdict::Denied(StatusCode::FORBIDDEN, _)));
         let again = head("GET", "/?token=70cen", &[host[0], ("cookie", COOKIE_VALUE)]);
-        assert_eq!(session.admit(&again), Admission::Granted, "the same browser may load the URL again");
+        assert_eq!(session.admit(&again), SessionVerdict::Granted, "the same browser may load the URL again");
     }
 
     #[test]

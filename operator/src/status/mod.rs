@@ -12,7 +12,7 @@ use crate::model::{GroupRecord, Model};
 use crate::plans::{Flight, within};
 use crate::speaker::words::{Names, Sentence, agree, counted, part_of, pods};
 use giveway_crds::condition::{self, Reason, types};
-use giveway_crds::lending::Asked;
+use giveway_crds::lending::RequestedPriority;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::{PodCounts, PreemptedPod};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
@@ -504,7 +504,8 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
-        let remedy = Asked { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
+        let remedy =
+            RequestedPriority { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
         parts.push(format!(
             "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a group lends \
              none. To start, {remedy}."

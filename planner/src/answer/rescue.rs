@@ -13,7 +13,7 @@ use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
 use crate::problem::Effort;
 use crate::problem::{Budgets, Demand, Elsewhere, InFlight, PotentialVictims, Problem};
 use crate::search::Found;
-use crate::search::rescue::{Choice, Search};
+use crate::search::rescue::{Choice, VictimSearch};
 use giveway_crds::critical;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::wording::counted;
@@ -77,7 +77,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let fates = fates(&problem, pod, terms, only_node);
     let elsewhere = Elsewhere::new(cluster, &all, in_flight.held(cluster), Vec::new());
     let mut effort = Effort::of_search();
-    let mut search = Search {
+    let mut search = VictimSearch {
         problem: &problem,
         pod,
         member,

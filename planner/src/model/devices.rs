@@ -168,7 +168,7 @@ impl Claim {
 
 /// A claim of devices that a pod names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum DeviceClaim {
+pub(super) enum DeviceClaimRef {
     /// One that other pods may name, too.
     Shared,
     /// One that is made for the pod: its name, once it exists.
@@ -176,16 +176,16 @@ pub(super) enum DeviceClaim {
 }
 
 /// Returns the claims of devices of a pod that has no node.
-pub(super) fn claims(spec: &PodSpec, status: &PodStatus) -> Box<[DeviceClaim]> {
+pub(super) fn claims(spec: &PodSpec, status: &PodStatus) -> Box<[DeviceClaimRef]> {
     let made = status.resource_claim_statuses.as_deref().unwrap_or_default();
     let claims = spec.resource_claims.iter().flatten().filter_map(|claim| {
         if claim.resource_claim_template_name.is_none() {
-            return Some(DeviceClaim::Shared);
+            return Some(DeviceClaimRef::Shared);
         }
         match made.iter().find(|made| made.name == claim.name) {
-            None => Some(DeviceClaim::Own(None)),
+            None => Some(DeviceClaimRef::Own(None)),
             // Without a name no claim was necessary.
-            Some(made) => made.resource_claim_name.as_deref().map(|name| DeviceClaim::Own(Some(name.into()))),
+            Some(made) => made.resource_claim_name.as_deref().map(|name| DeviceClaimRef::Own(Some(name.into()))),
         }
     });
     claims.collect()

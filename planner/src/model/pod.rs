@@ -1,7 +1,7 @@
 //! A pod, as far as it matters for decisions.
 
 use super::constraints::Constraints;
-use super::devices::{self, DeviceClaim};
+use super::devices::{self, DeviceClaimRef};
 use super::equivalence::EquivalenceClass;
 use super::error::ModelError;
 use super::features;
@@ -69,7 +69,7 @@ pub struct Pod {
     /// The claims of its volumes.
     pub(super) claims: Box<[PodClaim]>,
     /// The claims of devices that it names, while it has no node.
-    pub(super) device_claims: Box<[DeviceClaim]>,
+    pub(super) device_claims: Box<[DeviceClaimRef]>,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
     pub unknown: Vec<String>,
     /// What it shares with the pods of its owner.

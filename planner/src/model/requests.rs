@@ -46,7 +46,7 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts
     let status = pod.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let pending = conditions.iter().find(|c| c.type_ == "PodResizePending");
-    let counted = Counted {
+    let counted = CountedContainers {
         spec,
         statuses: status.and_then(|s| s.container_statuses.as_deref()).unwrap_or_default(),
         init_statuses: status.and_then(|s| s.init_container_statuses.as_deref()).unwrap_or_default(),
@@ -100,14 +100,14 @@ enum Which {
 }
 
 /// The containers of a pod, and what their statuses say.
-struct Counted<'a> {
+struct CountedContainers<'a> {
     spec: &'a PodSpec,
     statuses: &'a [ContainerStatus],
     init_statuses: &'a [ContainerStatus],
     infeasible: bool,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountedContainers<'a> {
     /// Returns the requests of a container according to its status; `None` if the spec decides.
     fn reported(&self, container: &Container, which: Which) -> Option<&'a Quantities> {
         if which == Which::Asked {
@@ -195,7 +195,7 @@ impl<'a> RequestReader<'a> {
     /// is resized the largest amount counts of what is asked for, what was granted, and what is in force (KEP-5419).
     fn pod_level<'q>(
         &self,
-        counted: &Counted<'q>,
+        counted: &CountedContainers<'q>,
         status: Option<&'q PodStatus>,
         total: &mut Amounts<'q>,
     ) -> Result<(), ModelError> {

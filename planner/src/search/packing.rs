@@ -25,7 +25,7 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
     }
     let members: Vec<(PodIndex, &MemberClass)> =
         problem.classes.iter().flat_map(|class| class.members.iter().map(move |member| (*member, class))).collect();
-    let mut attempt = Attempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: TRIES };
+    let mut attempt = PackingAttempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: TRIES };
     if attempt.place(&members) {
         return Some(attempt.placed);
     }
@@ -59,7 +59,7 @@ pub(crate) fn greedy_is_exact(problem: &Problem<'_>) -> bool {
     problem.classes.len() == 1 && !problem.now.looks_around()
 }
 
-struct Attempt<'p, 'a> {
+struct PackingAttempt<'p, 'a> {
     problem: &'p Problem<'a>,
     room: Occupancy<'a>,
     goal: usize,
@@ -67,7 +67,7 @@ struct Attempt<'p, 'a> {
     tries: usize,
 }
 
-impl<'p> Attempt<'p, '_> {
+impl<'p> PackingAttempt<'p, '_> {
     /// Places the first of `members` on each node in turn, or leaves it unplaced.
     fn place(&mut self, members: &[(PodIndex, &MemberClass)]) -> bool {
         if self.placed.len() >= self.goal {

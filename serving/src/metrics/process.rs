@@ -40,14 +40,14 @@ pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
     let info: Family<BuildLabels, Gauge> = Family::default();
     info.get_or_create(&BuildLabels { version }).set(1);
     build.register(registry, info);
-    registry.register_collector(Box::new(Usage));
+    registry.register_collector(Box::new(ProcessCollector));
 }
 
 /// Reads `/proc/self` at each scrape; without it, as on other systems than Linux, these metrics are missing.
 #[derive(Debug)]
-struct Usage;
+struct ProcessCollector;
 
-impl Usage {
+impl ProcessCollector {
     #[allow(clippy::cast_precision_loss)]
     fn read() -> Option<[(About, f64); 7]> {
         let process = Process::myself().ok()?;
@@ -70,7 +70,7 @@ impl Usage {
     }
 }
 
-impl Collector for Usage {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         for (about, value) in Self::read().into_iter().flatten() {
             let kind = if about.kind == MetricKind::Counter { MetricType::Counter } else { MetricType::Gauge };

@@ -36,7 +36,7 @@ const ATTEMPTS: usize = 10;
 
 /// Result of a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Claim {
+pub enum LedgerAnswer {
     /// This claim counts the pod as disrupted.
     Made,
     /// The pod is already counted as disrupted, or the budget does not count it.
@@ -47,7 +47,7 @@ pub enum Claim {
     Failed(String),
 }
 
-impl Claim {
+impl LedgerAnswer {
     /// Returns the name in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ pub trait Ledger: Send + Sync + 'static {
         pod: &BoundPod,
         guaranteed: bool,
         deadline: Deadline,
-    ) -> impl Future<Output = Claim> + Send;
+    ) -> impl Future<Output = LedgerAnswer> + Send;
 
     /// Releases a claim.
     fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) -> impl Future<Output = ()> + Send;
@@ -96,18 +96,18 @@ pub trait Ledger: Send + Sync + 'static {
 }
 
 /// Changes the status so that it counts the pod as disrupted. The object is changed only if the claim is made.
-pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bool, now: Timestamp) -> Claim {
-    let Some(allowance) = Allowance::from_object(object) else { return Claim::NotNeeded };
+pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bool, now: Timestamp) -> LedgerAnswer {
+    let Some(allowance) = Allowance::from_object(object) else { return LedgerAnswer::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
-        return Claim::NotNeeded;
+        return LedgerAnswer::NotNeeded;
     }
     if guaranteed && allowance.allowed() == 0 {
-        return Claim::Spent(Box::new(allowance));
+        return LedgerAnswer::Spent(Box::new(allowance));
     }
     let status = object.status.get_or_insert_default();
     status.disruptions_allowed = (status.disruptions_allowed - 1).max(0);
     status.disrupted_pods.get_or_insert_default().insert(pod.name.clone(), Time(now));
-    Claim::Made
+    LedgerAnswer::Made
 }
 
 /// Stores claims in the budgets' status.
@@ -176,17 +176,17 @@ impl Ledger for ApiLedger {
         pod: &BoundPod,
         guaranteed: bool,
         deadline: Deadline,
-    ) -> Claim {
+    ) -> LedgerAnswer {
         let change =
             self.change(namespace, budget, |object| match claim_on(object, pod, guaranteed, Timestamp::now()) {
-                Claim::Made => Ok(()),
+                LedgerAnswer::Made => Ok(()),
                 other => Err(other),
             });
         match bounded(deadline).limit(change).await {
-            Some(Ok(Ok(()))) => Claim::Made,
+            Some(Ok(Ok(()))) => LedgerAnswer::Made,
             Some(Ok(Err(other))) => other,
-            Some(Err(error)) => Claim::Failed(error),
-            None => Claim::Failed(TOO_LATE.to_owned()),
+            Some(Err(error)) => LedgerAnswer::Failed(error),
+            None => LedgerAnswer::Failed(TOO_LATE.to_owned()),
         }
     }
 
@@ -230,19 +230,22 @@ mod tests {
     #[test]
     fn a_claim_lowers_the_allowance_and_names_the_pod_once() {
         let mut object = budget("api", 1, json!({}));
-        assert_eq!(claim_on(&mut object, &pod(), true, now()), Claim::Made);
+        assert_eq!(claim_on(&mut object, &pod(), true, now()), LedgerAnswer::Made);
         let status = object.status.clone().unwrap();
         assert_eq!(status.disruptions_allowed, 0);
         assert_eq!(status.disrupted_pods.unwrap()["api-1"].0, now());
-        assert_eq!(claim_on(&mut object, &pod(), true, now()), Claim::NotNeeded, "the same victim once more");
+        assert_eq!(claim_on(&mut object, &pod(), true, now()), LedgerAnswer::NotNeeded, "the same victim once more");
         let other = asked(running("api-2", json!({}))).victim;
-        assert!(matches!(claim_on(&mut object, &other, true, now()), Claim::Spent(_)), "another one finds it spent");
+        assert!(
+            matches!(claim_on(&mut object, &other, true, now()), LedgerAnswer::Spent(_)),
+            "another one finds it spent"
+        );
     }
 
     #[test]
     fn a_budget_without_a_guarantee_counts_the_pod_and_rejects_no_preemption() {
         let mut object = budget("api", 0, json!({}));
-        assert_eq!(claim_on(&mut object, &pod(), false, now()), Claim::Made);
+        assert_eq!(claim_on(&mut object, &pod(), false, now()), LedgerAnswer::Made);
         let status = object.status.unwrap();
         assert_eq!((status.disruptions_allowed, status.disrupted_pods.unwrap().len()), (0, 1));
     }
@@ -263,7 +266,7 @@ mod tests {
     fn a_pod_that_a_budget_does_not_count_is_not_claimed() {
         let mut object = budget("api", 0, json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}}));
         let before = object.clone();
-        assert_eq!(claim_on(&mut object, &pod(), true, now()), Claim::NotNeeded);
+        assert_eq!(claim_on(&mut object, &pod(), true, now()), LedgerAnswer::NotNeeded);
         assert_eq!(object, before);
     }
 }

@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::review::{self, ReviewResponse};
 use crate::watch::SharedView;
 use bytes::Bytes;
-use claim::{Claim, Ledger};
+use claim::{Ledger, LedgerAnswer};
 use giveway_admission::notice::EventDraft;
 use giveway_admission::rules::guard::decide::{
     self, GuardDecision, GuardRequest, GuardStep, Permit, PossiblePreemptors, Rejection, decide,
@@ -280,17 +280,19 @@ impl<L: Ledger> Guard<L> {
             let claim = self.ledger.claim(namespace, budget, victim, permit.guaranteed.is_some(), deadline).await;
             self.metrics.guard.claimed(claim.as_str());
             let rejection = match (&claim, &permit.guaranteed) {
-                (Claim::Made, _) => {
+                (LedgerAnswer::Made, _) => {
                     made.push(budget.clone());
                     continue;
                 }
-                (Claim::Spent(budget), Some(guarantee)) => guarantee.refuse(&*self.view.read(), asked, budget, 1),
-                (Claim::Failed(error), Some(guarantee)) => {
+                (LedgerAnswer::Spent(budget), Some(guarantee)) => {
+                    guarantee.refuse(&*self.view.read(), asked, budget, 1)
+                }
+                (LedgerAnswer::Failed(error), Some(guarantee)) => {
                     let cause = format!("budget {namespace}/{budget} cannot be updated ({error})");
                     let cause = Sentence::default().detail(namespace, cause, "its budget cannot be updated");
                     guarantee.refuse_because(&*self.view.read(), asked, cause)
                 }
-                (Claim::Failed(error), None) => {
+                (LedgerAnswer::Failed(error), None) => {
                     tracing::warn!(
                         namespace,
                         budget,
@@ -299,7 +301,7 @@ impl<L: Ledger> Guard<L> {
                     );
                     continue;
                 }
-                (Claim::NotNeeded | Claim::Spent(_), _) => continue,
+                (LedgerAnswer::NotNeeded | LedgerAnswer::Spent(_), _) => continue,
             };
             self.release(asked, made);
             return Err(rejection);

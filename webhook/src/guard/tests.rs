@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct Scripted {
     /// The pod as it is stored.
     stored: Result<Option<Value>, String>,
-    answers: Vec<(&'static str, Claim)>,
+    answers: Vec<(&'static str, LedgerAnswer)>,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
@@ -26,11 +26,18 @@ impl Ledger for Scripted {
         Ok(stored.map(|stored| serde_json::from_value(stored).unwrap()))
     }
 
-    async fn claim(&self, namespace: &str, budget: &str, pod: &BoundPod, guaranteed: bool, _: Deadline) -> Claim {
+    async fn claim(
+        &self,
+        namespace: &str,
+        budget: &str,
+        pod: &BoundPod,
+        guaranteed: bool,
+        _: Deadline,
+    ) -> LedgerAnswer {
         let call = format!("claim {namespace}/{budget} for {} guaranteed={guaranteed}", pod.name);
         self.calls.lock().unwrap().push(call);
         let answer = self.answers.iter().find(|(name, _)| *name == budget);
-        answer.map_or(Claim::Made, |(_, claim)| claim.clone())
+        answer.map_or(LedgerAnswer::Made, |(_, claim)| claim.clone())
     }
 
     async fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) {
@@ -60,7 +67,7 @@ fn victim() -> Value {
     merged(running("api-1", threshold("5000")), announced())
 }
 
-fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, Claim)>) -> Scene {
+fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, LedgerAnswer)>) -> Scene {
     scene_of(Ok(Some(victim())), cluster, hold, most, answers)
 }
 
@@ -69,7 +76,7 @@ fn scene_of(
     cluster: Cluster,
     hold: Duration,
     most: usize,
-    answers: Vec<(&'static str, Claim)>,
+    answers: Vec<(&'static str, LedgerAnswer)>,
 ) -> Scene {
     let (metrics, end, view) =
         (Arc::new(Metrics::default()), CancellationToken::new(), Arc::new(SharedView::complete(cluster.0)));
@@ -190,7 +197,7 @@ async fn a_permitted_victim_is_claimed_and_answered_without_a_delay() {
 async fn if_one_budget_has_no_allowance_left_the_claims_of_the_others_are_released() {
     let cluster = permitting().budget("z", 1, json!({}));
     let spent = Allowance::from_object(&super::testing::budget("z", 0, json!({}))).unwrap();
-    let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", Claim::Spent(Box::new(spent)))]);
+    let scene = scene(cluster, Duration::from_millis(50), 10, vec![("z", LedgerAnswer::Spent(Box::new(spent)))]);
     let answer = scene.ask(review("DELETE", json!({}))).await;
     assert!(message(&answer).contains("budget web/z allows 0 more disruptions to preemptors below 5000"), "{answer}");
     let calls = [
@@ -217,7 +224,7 @@ async fn at_most_eight_budgets_of_a_victim_are_written() {
 
 #[tokio::test]
 async fn a_failed_claim_rejects_only_preemptions_of_guarded_victims() {
-    let failed = || vec![("api", Claim::Failed("the API server is down".to_owned()))];
+    let failed = || vec![("api", LedgerAnswer::Failed("the API server is down".to_owned()))];
     let guarded = scene(permitting(), Duration::from_millis(50), 10, failed());
     let answer = guarded.ask(review("DELETE", json!({}))).await;
     assert!(message(&answer).contains("budget web/api cannot be updated (the API server is down)"), "{answer}");

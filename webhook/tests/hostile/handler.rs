@@ -9,7 +9,7 @@ use giveway_crds::priority::Class;
 use giveway_webhook::admission::Admission;
 use giveway_webhook::deadline::Deadline;
 use giveway_webhook::guard::Guard;
-use giveway_webhook::guard::claim::{Claim, Ledger};
+use giveway_webhook::guard::claim::{Ledger, LedgerAnswer};
 use giveway_webhook::guard::hold::Holds;
 use giveway_webhook::lookup::NoLookup;
 use giveway_webhook::metrics::Metrics;
@@ -32,8 +32,8 @@ impl Ledger for NoLedger {
         Ok(None)
     }
 
-    async fn claim(&self, _: &str, _: &str, _: &BoundPod, _: bool, _: Deadline) -> Claim {
-        Claim::Made
+    async fn claim(&self, _: &str, _: &str, _: &BoundPod, _: bool, _: Deadline) -> LedgerAnswer {
+        LedgerAnswer::Made
     }
 
     async fn release(&self, _: &str, _: &str, _: &BoundPod) {}

@@ -22,7 +22,7 @@ pub(crate) struct Choice<'a> {
 }
 
 /// The search for the evictions of least weight.
-pub(crate) struct Search<'p, 'a> {
+pub(crate) struct VictimSearch<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     pub(crate) pod: &'a Pod,
     pub(crate) member: PodIndex,
@@ -38,7 +38,7 @@ pub(crate) struct Search<'p, 'a> {
     /// By class of pods: their requests, as a share.
     pub(crate) shares: BTreeMap<ClassId, i128>,
     /// Groups that are disrupted together, whose pods are read once.
-    pub(crate) groups: BTreeMap<UnitIndex, Group>,
+    pub(crate) groups: BTreeMap<UnitIndex, DisruptedGroup>,
 }
 
 /// Cost of the eviction of a unit, on whichever node it is needed.
@@ -51,7 +51,7 @@ struct UnitPrice {
 }
 
 /// Cached properties of a group that is disrupted together.
-pub(crate) struct Group {
+pub(crate) struct DisruptedGroup {
     price: UnitPrice,
     /// By rank: what it frees there, by resource that the add-on asks for.
     freed: BTreeMap<Rank, Vec<i128>>,
@@ -66,7 +66,7 @@ struct NodeBound<'a> {
 /// A unit of the current node that may be evicted.
 struct Candidate {
     unit: UnitIndex,
-    class: Class,
+    class: UnitClass,
     /// What it frees on the node, by resource that the add-on asks for.
     freed: Vec<i128>,
     /// The first step in which it can be evicted.
@@ -75,7 +75,7 @@ struct Candidate {
 
 /// Equivalence class of units: any of them can be evicted instead of another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Class {
+struct UnitClass {
     /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
     tangled: usize,
     shortened: usize,
@@ -115,7 +115,7 @@ struct OnNode {
     most: Vec<Vec<i128>>,
 }
 
-impl<'a> Search<'_, 'a> {
+impl<'a> VictimSearch<'_, 'a> {
     /// Searches the nodes of the problem. Returns how many of those that could help were looked at, and how many there are.
     pub(crate) fn run(&mut self) -> (usize, usize) {
         let mut bounds: Vec<(Weight<'a>, Vec<i128>)> = Vec::new();
@@ -273,7 +273,7 @@ impl<'a> Search<'_, 'a> {
         UnitPrice { step: Step::needed(usize::from(held || tangled), shortened), requests }
     }
 
-    fn group(&mut self, unit: UnitIndex) -> &Group {
+    fn group(&mut self, unit: UnitIndex) -> &DisruptedGroup {
         if !self.groups.contains_key(&unit) {
             let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();
             for pod in &self.problem.potential.units[unit].pods {
@@ -283,7 +283,7 @@ impl<'a> Search<'_, 'a> {
                 sums.iter_mut().zip(asks).for_each(|(sum, amount)| *sum += amount);
             }
             let price = self.read_price(unit);
-            self.groups.insert(unit, Group { price, freed });
+            self.groups.insert(unit, DisruptedGroup { price, freed });
         }
         &self.groups[&unit]
     }
@@ -327,7 +327,7 @@ impl<'a> Search<'_, 'a> {
         let found = &problem.potential.units[unit];
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
         self.effort.take(2 * found.pods.len());
-        let mut class = Class {
+        let mut class = UnitClass {
             tangled: 0,
             shortened: 0,
             pods: found.pods.len(),

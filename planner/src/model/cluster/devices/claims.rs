@@ -4,7 +4,7 @@ use super::PoolKey;
 use crate::model::cluster::Cluster;
 use crate::model::cluster::counted::Counted;
 use crate::model::cluster::storage::Required;
-use crate::model::devices::{Claim, DeviceClaim, Selected};
+use crate::model::devices::{Claim, DeviceClaimRef, Selected};
 use crate::model::{ObjectKey, Pod};
 use giveway_crds::devices::ResourceClaim;
 use smol_str::SmolStr;
@@ -63,8 +63,8 @@ impl Cluster {
     }
 
     /// Returns how many devices of which drivers a pod without a node needs for a claim.
-    fn devices_for(&self, pod: &Pod, claim: &DeviceClaim) -> Result<Vec<(SmolStr, i128)>, Uncounted> {
-        let DeviceClaim::Own(name) = claim else { return Err(Uncounted::Unknown) };
+    fn devices_for(&self, pod: &Pod, claim: &DeviceClaimRef) -> Result<Vec<(SmolStr, i128)>, Uncounted> {
+        let DeviceClaimRef::Own(name) = claim else { return Err(Uncounted::Unknown) };
         let made = name.as_ref().map(|name| ObjectKey::new(&pod.key.namespace, name));
         let Some(claim) = made.and_then(|key| self.devices.claims.get(&key)) else {
             return Err(if self.devices.are_read() {

@@ -6,21 +6,21 @@ use serde::Serialize;
 
 /// A status and a sentence.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct PageError {
     /// Status of the response.
     pub(super) status: StatusCode,
     /// The sentence.
     pub(super) message: String,
 }
 
-impl Problem {
+impl PageError {
     /// Creates a problem.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 }
 
-impl From<CliError> for Problem {
+impl From<CliError> for PageError {
     fn from(error: CliError) -> Self {
         let status = if error.exit_status() == 2 { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_GATEWAY };
         Self::new(status, error.to_string())
@@ -28,6 +28,6 @@ impl From<CliError> for Problem {
 }
 
 /// Returns a value as JSON.
-pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
-    serde_json::to_vec(value).map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, PageError> {
+    serde_json::to_vec(value).map_err(|error| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
