@@ -284,7 +284,7 @@ fn on_one_node<T>(
     rank: Rank,
     then: impl FnOnce(&Problem<'_>, Found, NodeChoice, Occupancy<'_>) -> T,
 ) -> Option<T> {
-    let &Question { cluster, demand, context, in_flight, .. } = alike;
+    let &Alike { cluster, demand, context, in_flight, .. } = alike;
     let nodes = Nodes::suitable(cluster, vec![rank]);
     let room = of_amounts(cluster, &nodes, in_flight);
     let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, room, effort);
