@@ -4,7 +4,7 @@
 use crate::simulation::breakers::is_stopped_by_breaker;
 use crate::simulation::object::Kind;
 use crate::simulation::server::time_of;
-use crate::simulation::world::World;
+use crate::simulation::world::{DeletedPlan, World};
 use giveway_crds::plan::{Cause, StoredPlan};
 use giveway_tests::audit::preemptors::{Outcome, outcomes};
 use giveway_tests::audit::{BreachKind, History, OPERATOR, PlanRecord, PodRecord, Removal, SCHEDULER};
@@ -64,7 +64,7 @@ impl Excuses {
         let unbound = judged(world, history).into_iter().filter(|(_, reason)| reason.is_some());
         let unbound = unbound.map(|(outcome, _)| outcome.name).collect();
         let mut excuses = Self { unbound, ..Self::default() };
-        excuses.without_a_leader(world);
+        excuses.without_a_leader(world, history);
         excuses.cancelled_departures(world, history);
         excuses.removed_by_others(history);
         excuses.partially_scheduled_gangs(world, history);
@@ -98,12 +98,16 @@ impl Excuses {
         self.partial.push((group.to_owned(), at, at.saturating_add(UNDER_WAY).unwrap_or(at)));
     }
 
-    /// Excuses deletions of the `Preemption` of a plan in flight that no leader observed: the next leader cannot know them, and the PodGroup
-    /// stays partially disrupted. An eviction without a response may be carried out after the deletion.
-    fn without_a_leader(&mut self, world: &World) {
+    /// Excuses deletions of the `Preemption` of a plan in flight if a leader ended within a minute. Promise 2 holds across leader changes because
+    /// every eviction is stored before it is made, and because the leader stores the rest of a disrupted PodGroup again when it observes that
+    /// the `Preemption` was deleted (design, section 5, "One engine"). If it ends before, nothing shows the next leader which pods were evicted:
+    /// every PodGroup of the plan may stay partially disrupted, also one of which the first pod was evicted after the deletion, by a request
+    /// that the leader made before it observed the deletion.
+    fn without_a_leader(&mut self, world: &World, history: &History) {
         let near = |at: u64| world.ended.iter().any(|ended| ended.abs_diff(at) < NEAR);
         for plan in world.deleted.iter().filter(|plan| near(plan.at)) {
-            self.partial.extend(plan.groups.iter().map(|group| (group.clone(), plan.planned, time_of(plan.at))));
+            let until = evicts_until(history, plan);
+            self.partial.extend(plan.groups.iter().map(|group| (group.clone(), plan.planned, until)));
         }
         let failed = |pods: &[String]| pods.iter().any(|pod| world.thwarted.contains_key(pod));
         let in_transit = world.deleted.iter().filter(|plan| plan.unheard || failed(&plan.pods));
@@ -184,6 +188,15 @@ impl Excuses {
             }
         }
     }
+}
+
+/// Returns the time of the last eviction for a plan whose `Preemption` was deleted, or of the deletion if there was none later. Evictions that
+/// are requested although the leader must have observed the deletion do not count.
+fn evicts_until(history: &History, plan: &DeletedPlan) -> Timestamp {
+    let observed = time_of(plan.at + UNHEARD.unsigned_abs());
+    let is_for_plan = |removal: &&Removal| history.plan_of(removal).is_some_and(|record| record.plan.id == plan.name);
+    let evicted = history.evicted().into_iter().filter(|removal| removal.at <= observed).filter(is_for_plan);
+    evicted.map(|removal| removal.at).fold(time_of(plan.at), Ord::max)
 }
 
 /// Returns all preemptors for which pods were evicted, with the reason for which one may stay unbound.
@@ -287,6 +300,10 @@ pub fn overtaken(history: &History, plan: &PlanRecord, during: impl Fn(Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::object::uid;
+    use crate::simulation::server::Server;
+    use giveway_tests::audit::{ADMIN, unanswered};
+    use serde_json::json;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -303,6 +320,39 @@ mod tests {
         assert!(covered("low", 100) && covered("low", 101));
         assert!(!covered("high", 100), "another PodGroup");
         assert!(!covered("low", 98) && !covered("low", 102), "another time");
+    }
+
+    fn evict(server: &mut Server, at: u64, name: &str, plan: &str) {
+        server.now = at;
+        let insisted = uid(server.get(Kind::Pod, name).unwrap()).to_owned();
+        server.evict(OPERATOR, (name, &insisted, None), None, Some(plan), false).unwrap();
+    }
+
+    #[test]
+    fn a_plan_evicts_until_the_leader_observes_the_deletion_of_its_preemption() {
+        let mut server = Server::default();
+        let mut pods = Vec::new();
+        for name in ["low-0", "low-1", "low-2"] {
+            let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": "n1"},
+                "status": {"phase": "Running", "conditions": []}});
+            server.create(OPERATOR, Kind::Pod, pod).unwrap();
+            pods.push(json!({"name": name, "uid": uid(server.get(Kind::Pod, name).unwrap()), "node": "n1"}));
+        }
+        let unit = json!({"kind": "PodGroup", "namespace": "default", "name": "low", "priority": 10, "pods": pods});
+        let plan = json!({"metadata": {"name": "plan"}, "spec": {"victims": [unit]}});
+        server.create(OPERATOR, Kind::Preemption, plan).unwrap();
+        server.now = 10_000;
+        server.delete(ADMIN, Kind::Preemption, "plan");
+        let (name, groups, planned) = ("plan".to_owned(), vec!["low".to_owned()], time_of(0));
+        let plan = DeletedPlan { name, groups, pods: Vec::new(), unheard: false, planned, at: 10_000 };
+        let until = |server: &Server| evicts_until(&unanswered::history_of(&server.audit), &plan);
+        assert_eq!(until(&server), time_of(10_000), "no pod was evicted");
+        evict(&mut server, 10_028, "low-0", "plan");
+        assert_eq!(until(&server), time_of(10_028), "the leader had not observed the deletion");
+        evict(&mut server, 11_000, "low-1", "other");
+        assert_eq!(until(&server), time_of(10_028), "for another plan");
+        evict(&mut server, 40_000, "low-2", "plan");
+        assert_eq!(until(&server), time_of(10_028), "the leader must have observed the deletion");
     }
 
     #[test]
