@@ -135,14 +135,14 @@ impl Departures {
         Some(group)
     }
 
-    /// Completes the resumption of all departures: the members of one are no pods that were bound after another one began.
+    /// Completes the resumption of all departures: a pod that was bound when one of them began is none that was bound after another one began.
     pub fn resumed(&mut self) {
-        let mut members: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
+        let mut bound: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
         for ((group, _), departure) in &self.all {
-            members.entry(group.clone()).or_default().extend(departure.members.keys().cloned());
+            bound.entry(group.clone()).or_default().extend(departure.bound.iter().cloned());
         }
         for ((group, _), departure) in &mut self.all {
-            departure.bound.extend(members.get(group).into_iter().flatten().cloned());
+            departure.bound.extend(bound.get(group).into_iter().flatten().cloned());
         }
     }
 

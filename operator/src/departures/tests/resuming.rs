@@ -44,3 +44,18 @@ fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
     next.departures.resumed();
     assert!(next.pass(&world, now).ended.is_empty());
 }
+
+/// Another pod of the gang is bound while no operator leads: the gang may still become complete.
+#[test]
+fn a_new_leader_ends_the_departure_of_a_partially_scheduled_gang_of_which_another_pod_was_bound() {
+    let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
+    world.group("low", 5, 10, "PodGroup");
+    world.pod(TestPod::new("l4", 10).of("low").created(100).unschedulable());
+    run.gang(&world, now).unwrap();
+    let plan = run.departures.all.values().next().unwrap().plan.clone();
+    world.pod(member("l4"));
+    let mut next = Run::of_next_leader(&world, plan, now);
+    next.departures.resumed();
+    assert_eq!(next.pass(&world, now).ended, [world.key("low")]);
+    assert_eq!(next.stored(now), ["Cancelled: No pod was evicted, because pod default/l4 has been bound."]);
+}
