@@ -75,8 +75,13 @@ impl Halves {
                 half.insert(name.to_owned(), members.bound);
             }
         }
-        let over = self.since.keys().filter(|group| !half.contains_key(*group));
-        self.until.extend(over.map(|group| (group.clone(), now)));
+        for (group, (_, since, _)) in self.since.iter().filter(|(group, _)| !half.contains_key(*group)) {
+            self.until.insert(group.clone(), now);
+            // Another plan may evict the bound members while the `Preemption` of the gang is being stored.
+            if now - since >= TIMEOUT && !self.had_enough.contains_key(group) {
+                self.may_go.extend(members(server, group).map(|pod| (pod.uid().to_owned(), group.clone())));
+            }
+        }
         self.since.retain(|group, _| half.contains_key(group));
         for (group, bound) in half {
             let known = self.since.entry(group).or_insert((bound, now, now));
@@ -193,20 +198,27 @@ mod tests {
     use giveway_tests::audit::{ADMIN, OPERATOR};
     use serde_json::json;
 
-    /// Returns the API server after a gang of two pods was bound, one of them was evicted, and another leader began. `written`: the status
-    /// was written. `plan`: the state of the stored plan that placed both pods.
-    fn after_a_loss(written: bool, plan: &str) -> (Server, Halves) {
+    fn pod(name: &str, node: Option<&str>) -> Value {
+        let labels = json!({keys::LABEL_POD_GROUP: "high"});
+        json!({"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+    }
+
+    /// Returns the API server with a gang of two pods, the second of which has this node.
+    fn gang(node: Option<&str>) -> (Server, Halves) {
         let (mut server, mut halves) = (Server::default(), Halves::default());
         let gang = json!({"metadata": {"name": "high"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}});
         server.create(ADMIN, Kind::Group, gang).unwrap();
-        let pod = |name: &str, node: Option<&str>| {
-            let labels = json!({keys::LABEL_POD_GROUP: "high"});
-            json!({"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
-        };
-        for name in ["high-0", "high-1"] {
-            server.create(ADMIN, Kind::Pod, pod(name, Some("n1"))).unwrap();
+        for (name, node) in [("high-0", Some("n1")), ("high-1", node)] {
+            server.create(ADMIN, Kind::Pod, pod(name, node)).unwrap();
         }
         halves.note(&server, 0);
+        (server, halves)
+    }
+
+    /// Returns the API server after a gang of two pods was bound, one of them was evicted, and another leader began. `written`: the status
+    /// was written. `plan`: the state of the stored plan that placed both pods.
+    fn after_a_loss(written: bool, plan: &str) -> (Server, Halves) {
+        let (mut server, mut halves) = gang(Some("n1"));
         let uid_of = |name: &str| text(server.get(Kind::Pod, name).unwrap(), "/metadata/uid").to_owned();
         let placements = ["high-0", "high-1"].map(|name| json!({"pod": name, "uid": uid_of(name), "node": "n1"}));
         let plan = json!({"metadata": {"name": "plan"}, "status": {"state": plan},
@@ -222,6 +234,18 @@ mod tests {
         halves.note(&server, 0);
         halves.begin_term(&server);
         (server, halves)
+    }
+
+    #[test]
+    fn pending_pods_may_be_evicted_if_the_bound_ones_were_evicted_after_the_time_limit() {
+        for (evicted, permitted) in [(TIMEOUT - 1, false), (TIMEOUT, true)] {
+            let (mut server, mut halves) = gang(None);
+            server.remove(Kind::Pod, "high-0");
+            halves.note(&server, evicted);
+            let uid = text(server.get(Kind::Pod, "high-1").unwrap(), "/metadata/uid");
+            let breach = halves.ask(&server, "high", uid, 2 * TIMEOUT);
+            assert_eq!(breach.is_none(), permitted, "after {evicted} ms: {breach:?}");
+        }
     }
 
     #[test]

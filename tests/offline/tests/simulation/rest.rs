@@ -32,7 +32,7 @@ pub fn broken(world: &World, history: &History) -> Vec<String> {
 /// Liveness: returns a message for each pending preemptor for which the planner has a placement or a plan at rest.
 fn something_to_do(world: &World) -> Vec<String> {
     let model = model(&world.server);
-    let (mut broken, unbound) = (Vec::new(), &world.scheduler.unbound);
+    let mut broken = Vec::new();
     for preemptor in Candidates::all(&model).preemptors(&model, &Flights::default(), &world.config.scheduler_names) {
         let context = Context { lingering: model.overdue().clone(), ..Context::default() };
         match giveway_planner::plan(&model.cluster, &preemptor, &context) {
@@ -45,9 +45,8 @@ fn something_to_do(world: &World) -> Vec<String> {
             // kube-scheduler did not bind one of the members, or a pod of the same controller: no pod is evicted for it in the next hour,
             // on that node or, after a second one, on any node.
             Decision::Preempt(plan)
-                if plan.placements.iter().any(|placement| {
-                    unbound.contains(placement.uid.as_str()) || is_of_refused_owner(world, &placement.pod.name)
-                }) || had_no_effect(world, &preemptor)
+                if plan.placements.iter().any(|placement| is_of_refused_owner(world, &placement.pod.name))
+                    || had_no_effect(world, &preemptor)
                     || is_stopped_by_breaker(world, &preemptor.key().name)
                     || is_kept_by_denial(world, &plan) =>
             {
@@ -65,9 +64,12 @@ fn something_to_do(world: &World) -> Vec<String> {
     broken
 }
 
-/// Returns true if kube-scheduler does not bind a pod of this pod's owner.
+/// Returns true if kube-scheduler does not bind a pod of this pod's owner, or did not bind one before: the ban is about all pods of a
+/// template, also about the replacement pods. A plan that evicts no pod learns it, too, and is not stored.
 fn is_of_refused_owner(world: &World, pod: &str) -> bool {
-    world.server.get(Kind::Pod, pod).is_some_and(|pod| world.scheduler.refused.contains(Pod(pod).owner()))
+    let Some(pod) = world.server.get(Kind::Pod, pod) else { return false };
+    let (owner, scheduler) = (Pod(pod).owner(), &world.scheduler);
+    scheduler.refused.contains(owner) || scheduler.unbound.values().any(|of| of == owner)
 }
 
 /// Returns true if pods were evicted for a preemptor and kube-scheduler did not bind it afterwards, for example because a pod on its

@@ -8,7 +8,7 @@ use giveway_tests::audit::SCHEDULER;
 use giveway_tests::random::Random;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The simulated scheduler.
@@ -16,13 +16,13 @@ pub struct Scheduler {
     random: Random,
     /// The owners with a pod that is not bound, for a reason unknown to the planner.
     pub refused: BTreeSet<String>,
-    /// The pods that were not bound for that reason, by UID.
-    pub unbound: BTreeSet<String>,
+    /// The pods that were not bound for that reason, by UID, with their owners.
+    pub unbound: BTreeMap<String, String>,
 }
 
 impl Scheduler {
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed, 3, 0), refused: BTreeSet::new(), unbound: BTreeSet::new() }
+        Self { random: Random::new(seed, 3, 0), refused: BTreeSet::new(), unbound: BTreeMap::new() }
     }
 
     /// Schedules every pending pod. Returns the messages for the trace.
@@ -44,7 +44,7 @@ impl Scheduler {
             let name = Pod(pod).name();
             let refused = !fitting.is_empty() && self.refuses(&pods, Pod(pod));
             if refused {
-                self.unbound.insert(Pod(pod).uid().to_owned());
+                self.unbound.insert(Pod(pod).uid().to_owned(), Pod(pod).owner().to_owned());
             }
             if fitting.is_empty() || refused {
                 if Pod(pod).condition("PodScheduled") != Some("False") {

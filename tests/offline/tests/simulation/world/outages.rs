@@ -152,7 +152,7 @@ fn excuse(world: &World, history: &History, plan: &PlanRecord, at: Timestamp) ->
     let for_it = |removal: &&Removal| removal.plan.as_ref() == Some(&record.id) && removal.at <= at;
     let refused = history.removals.iter().filter(for_it).any(|removal| !removal.accepted);
     let failed = plan.pods().any(|pod| world.thwarted.contains_key(&pod.uid));
-    let unbound = record.placements.iter().any(|placement| world.scheduler.unbound.contains(&placement.uid));
+    let unbound = record.placements.iter().any(|placement| world.scheduler.unbound.contains_key(&placement.uid));
     if refused || failed || unbound {
         return Some("a call failed".to_owned());
     }
