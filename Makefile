@@ -122,7 +122,7 @@ chart-check: controlplane
 		--set webhook.url=https://127.0.0.1:9443 --set webhook.caBundle=Y2E= >target/chart-local.yaml
 	@! grep -qE '^kind: (Deployment|Service|Secret|Job)$$' target/chart-local.yaml || { \
 		echo "the chart renders Deployments, Services, Secrets or Jobs although deployments.enabled=false"; exit 1; }
-	@for mode in "" "--set criticalAddons.enabled=false" "--set webhook.certManager.enabled=true" "--set metrics.monitor=ServiceMonitor,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
+	@for mode in "" "--set criticalAddons.enabled=true" "--set webhook.certManager.enabled=true" "--set metrics.monitor=ServiceMonitor,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true" "--set webhook.certificate.secretName=mine --set webhook.caBundle=Y2E="; do \
 		for run in 1 2; do \
 			$(HELM) template giveway helm --namespace giveway-system $$mode >target/chart-$$run.yaml || exit 1; done; \
 		cmp target/chart-1.yaml target/chart-2.yaml || { echo "two renders of the chart differ ($$mode)"; exit 1; }; done

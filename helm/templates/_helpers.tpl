@@ -58,6 +58,25 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
+{{/*
+true if critical add-ons are on in the release that this upgrade replaces, otherwise nothing: only with them the chart has the policy
+giveway-nodes. For helm template, which reads no cluster, and for a new installation it is nothing.
+*/}}
+{{- define "giveway.hadCriticalAddons" -}}
+{{- if and .Release.IsUpgrade (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "giveway-nodes") -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* true if critical add-ons are on, otherwise nothing. If the value is not set, they stay as they are: off for a new installation. */}}
+{{- define "giveway.criticalAddons" -}}
+{{- if kindIs "invalid" .Values.criticalAddons.enabled -}}
+{{- include "giveway.hadCriticalAddons" . }}
+{{- else if .Values.criticalAddons.enabled -}}
+true
+{{- end }}
+{{- end }}
+
 {{/* User name of the operator, as the API server sees it. */}}
 {{- define "giveway.operatorUser" -}}
 system:serviceaccount:{{ .Release.Namespace }}:giveway-operator

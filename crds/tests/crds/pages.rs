@@ -203,7 +203,7 @@ fn pages_agree_with_the_chart_and_with_what_is_published() {
     let add_ons = values.split_once("\ncriticalAddons:").unwrap().1;
     let default = add_ons.lines().find_map(|line| line.strip_prefix("  enabled: ")).unwrap();
     let installed = read("docs/install.md");
-    assert_eq!(installed.contains("From now on, Giveway evicts pods for [critical add-ons]"), default == "true");
+    assert_eq!(installed.contains("only after you turn that on"), default != "true", "critical add-ons");
 }
 
 #[test]

@@ -3,8 +3,12 @@
 use crate::paths;
 use std::path::PathBuf;
 
+/// `--set` value that turns on critical add-ons, which are off by default.
+pub const CRITICAL_ADDONS: &str = "criticalAddons.enabled=true";
+
 /// `--set` values for almost every option of the chart.
 pub const EVERY_VALUE: &[&str] = &[
+    CRITICAL_ADDONS,
     "image.digests.operator=sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
     "image.pullSecrets[0].name=registry",
     "victims.protectedNamespaces={kube-system,billing}",

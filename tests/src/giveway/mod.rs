@@ -107,7 +107,9 @@ impl Giveway {
         let (https, webhook_metrics, operator_metrics) =
             (ports.webhook(), ports.webhook_metrics(), ports.operator_metrics());
         let url = format!("https://127.0.0.1:{https}");
-        let mut values = vec![format!("webhook.url={url}")];
+        // Critical add-ons are off in the chart's defaults. Every world turns them on, also those of `make up` and of the demonstrations:
+        // both daemons have them on unless a test passes another flag, and need the rights for them.
+        let mut values = vec![format!("webhook.url={url}"), chart::CRITICAL_ADDONS.to_owned()];
         let mut operator_flags = vec![format!("--metrics-address=127.0.0.1:{operator_metrics}")];
         let certificate = match settings.certificates {
             Certificates::Fixed => {

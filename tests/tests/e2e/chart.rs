@@ -2,7 +2,7 @@
 
 use crate::MINUTE;
 use giveway_tests::giveway::NAMESPACE;
-use giveway_tests::giveway::chart::{EVERY_VALUE, PLATFORMS, TEST_NAMESPACE, values_file};
+use giveway_tests::giveway::chart::{CRITICAL_ADDONS, EVERY_VALUE, PLATFORMS, TEST_NAMESPACE, values_file};
 use giveway_tests::giveway::kubectl;
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
@@ -37,10 +37,8 @@ async fn the_api_server_accepts_the_chart_and_its_policies_pass_type_checking() 
     let asked = world.plane().directory().join("asked.yaml");
     std::fs::write(&asked, rendered(&world, EVERY_VALUE).await).unwrap();
     world.kubectl(&["apply", "--dry-run=server", "-f", &asked.display().to_string()]).await.unwrap();
-    world
-        .apply(&rendered(&world, &["guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"]).await)
-        .await
-        .unwrap();
+    let values = [CRITICAL_ADDONS, "guard.failurePolicy=Fail", "networkPolicy.apiServers={10.0.0.2/32}"];
+    world.apply(&rendered(&world, &values).await).await.unwrap();
     // kube-controller-manager reports type errors of the expressions as warnings in the status.
     let path = "jsonpath={range .items[*]}{.metadata.name} {.metadata.generation} {.status.observedGeneration} {.status.typeChecking}{\"\\n\"}{end}";
     let policies = wait_for("kube-controller-manager has checked the policies", MINUTE, async || {

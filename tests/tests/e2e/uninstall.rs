@@ -3,10 +3,11 @@
 
 use crate::MINUTE;
 use crate::cli::giveway as cli;
-use giveway_crds::keys::{FINALIZER_PROTECTION, GATE, LABEL_POD_GROUP, TAINT_CRITICAL};
+use giveway_crds::keys::{ANNOTATION_CRITICAL, FINALIZER_PROTECTION, GATE, LABEL_POD_GROUP, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::control_plane::kubeconfig;
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use giveway_tests::giveway::{self, NAMESPACE};
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
@@ -22,6 +23,7 @@ use tokio::process::{Child, Command};
 pub fn tests() -> Vec<Test> {
     tests![
         own:
+            critical_add_ons_are_off_in_a_new_installation_and_an_upgrade_leaves_them_on,
             taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
             a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays,
             uninstall_removes_nothing_while_an_operator_leads,
@@ -66,11 +68,71 @@ async fn taint(admin: &Client, foreign: &Value) {
     Call::merge(NODE, &body).allowed(admin, "a taint").await;
 }
 
+/// Returns a client with the rights that the chart gives to the operator.
+async fn with_rights_of_the_operator(world: &mut World) -> Client {
+    let token = world.kubectl(&["create", "token", "giveway-operator", "-n", NAMESPACE]).await.unwrap();
+    let config = world.plane().kubeconfig_with_token("operator", token.trim());
+    kubeconfig::impatient_client(config).await.unwrap()
+}
+
+/// The message with which the API server denies a patch of a node without the right to it.
+const NO_RIGHT: &str = "cannot patch resource \"nodes\"";
+
+/// Only the second of three upgrades sets the value `criticalAddons.enabled`. An upgrade that ran the Job which removes taints would not
+/// end, because no kubelet starts its program.
+async fn critical_add_ons_are_off_in_a_new_installation_and_an_upgrade_leaves_them_on() {
+    let mut world = World::bare().await;
+    world.nodes(1).create().await;
+    let admin = world.client();
+    let account = Call::get("/api/v1/namespaces/kube-system/serviceaccounts/default");
+    wait_for("kube-system has its default ServiceAccount", MINUTE, async || account.make(&admin).await).await;
+    let chart = paths::repository().join("helm").display().to_string();
+    let expect_flag = async |world: &World, flag: &str| {
+        let args = "jsonpath={.spec.template.spec.containers[0].args}";
+        for daemon in ["giveway-operator", "giveway-webhook"] {
+            let get = ["get", "deployment", daemon, "-n", NAMESPACE, "-o", args];
+            let said = world.kubectl(&get).await.unwrap();
+            assert!(said.contains(&format!("\"{flag}\"")), "{daemon}: {flag} is not in {said}");
+        }
+    };
+    let (again, upgrade) = (Call::merge(NODE, &json!({})), ["upgrade", "giveway", &chart, "--reset-values"]);
+
+    succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
+    expect_flag(&world, "--critical-addons=false").await;
+    let operator = with_rights_of_the_operator(&mut world).await;
+    again.refused(&operator, "a taint", NO_RIGHT).await;
+    succeeds(helm(&mut world, &upgrade)).await;
+    expect_flag(&world, "--critical-addons=false").await;
+    again.refused(&operator, "a taint after an upgrade", NO_RIGHT).await;
+    // Tenants may not annotate pods meanwhile, because the annotation would have its effect as soon as add-ons are turned on.
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "annotations": {ANNOTATION_CRITICAL: "true"}},
+        "spec": {"containers": [{"name": "web", "image": "web"}]}
+    });
+    let create = |namespace: &str| Call::post(&format!("/api/v1/namespaces/{namespace}/pods"), &pod).dry();
+    wait_for("the annotation is denied", MINUTE, async || match create("default").make(&admin).await {
+        Err(said) if said.contains("a pod is made a critical add-on only in kube-system: ") => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    })
+    .await;
+    create("kube-system").allowed(&admin, "an annotated pod of kube-system").await;
+
+    succeeds(helm(&mut world, &[&upgrade[..], &["--set", CRITICAL_ADDONS]].concat())).await;
+    wait_for("the operator may taint", MINUTE, async || again.make(&operator).await).await;
+    succeeds(helm(&mut world, &upgrade)).await;
+    expect_flag(&world, "--critical-addons=true").await;
+    for policy in ["giveway-nodes", "giveway-webhook-nodes", "giveway-kept-nodes"] {
+        world.kubectl(&["get", "validatingadmissionpolicy", policy]).await.unwrap();
+    }
+    again.allowed(&operator, "a taint after an upgrade that does not set the value").await;
+}
+
 async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled() {
     let mut world = World::bare().await;
     world.nodes(2).create().await;
     let chart = paths::repository().join("helm").display().to_string();
-    succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
+    let install = ["install", "giveway", &chart, "--create-namespace", "--set", CRITICAL_ADDONS];
+    succeeds(helm(&mut world, &install)).await;
 
     world.kubectl(&["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.unwrap();
 
@@ -86,36 +148,47 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
     let preemptions = "/apis/scheduling.giveway.dev/v1alpha1/preemptions";
     let operator = world.client_of(OPERATOR).await;
     Call::post(preemptions, &plan).allowed(&operator, "a plan").await;
-    let token = world.kubectl(&["create", "token", "giveway-operator", "-n", NAMESPACE]).await.unwrap();
-    let config = world.plane().kubeconfig_with_token("operator", token.trim());
-    let operator = kubeconfig::impatient_client(config).await.unwrap();
+    let operator = with_rights_of_the_operator(&mut world).await;
     let again = Call::merge(NODE, &json!({}));
     wait_for("the operator may taint", MINUTE, async || again.make(&operator).await).await;
 
     let foreign = json!({"key": TAINT_CRITICAL, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
     let removed = format!("node/node-000: taint CriticalAddonsOnly={UID}:NoSchedule removed\n");
-    let no_right = "cannot patch resource \"nodes\"";
     let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/giveway-taints");
     let off = "criticalAddons.enabled=false";
-    let on = "criticalAddons.enabled=true";
     taint(&admin, &foreign).await;
     let upgrade = helm(&mut world, &["upgrade", "giveway", &chart, "--set", off]);
     assert_eq!(run_hook(&mut world, "giveway-taints").await, removed);
-    again.refused(&operator, "a taint after the upgrade", no_right).await;
+    again.refused(&operator, "a taint after the upgrade", NO_RIGHT).await;
     succeeds(upgrade).await;
     let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
     Call::get(&account).refused(&admin, "the hook's ServiceAccount", "not found").await;
 
+    // The next upgrade leaves critical add-ons off, and runs the Job only if one of an earlier upgrade failed and is still there.
+    let next = ["upgrade", "giveway", &chart, "--reset-values"];
+    succeeds(helm(&mut world, &next)).await;
+    again.refused(&operator, "a taint after another upgrade", NO_RIGHT).await;
+    let failed = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "giveway-taints", "namespace": NAMESPACE},
+        "spec": {"suspend": true, "template": {
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "taints", "image": "taints"}]}
+        }}
+    });
+    world.apply(&failed.to_string()).await.unwrap();
+    let retry = helm(&mut world, &next);
+    assert_eq!(run_hook(&mut world, "giveway-taints").await, "No node has a taint of Giveway's.\n");
+    succeeds(retry).await;
+
     // An upgrade that enables critical add-ons runs no Job.
-    succeeds(helm(&mut world, &["upgrade", "giveway", &chart, "--set", on])).await;
+    succeeds(helm(&mut world, &["upgrade", "giveway", &chart, "--set", CRITICAL_ADDONS])).await;
     wait_for("the operator may taint", MINUTE, async || again.make(&operator).await).await;
     taint(&admin, &foreign).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     assert_eq!(run_hook(&mut world, "giveway-uninstall").await, "No PriorityClass is managed.\n");
     assert!(run_hook(&mut world, "giveway-rest").await.starts_with(&removed));
     let said = again.make(&operator).await.unwrap_err();
-    assert!(said.contains(no_right) || said == "Unauthorized", "{said}");
+    assert!(said.contains(NO_RIGHT) || said == "Unauthorized", "{said}");
     succeeds(uninstall).await;
     let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
@@ -351,6 +424,7 @@ async fn uninstall_lists_all_objects_that_helm_deletes_and_taints_of_unknown_ori
     let chart = paths::repository().join("helm").display().to_string();
     let mut install = vec!["install", "giveway", &chart, "--create-namespace"];
     for value in [
+        CRITICAL_ADDONS,
         "crds.keep=false",
         "priorityClassQuota.enabled=true",
         "webhook.certManager.enabled=true",

@@ -6,6 +6,7 @@ use giveway_tests::World;
 use giveway_tests::audit::SCHEDULER;
 use giveway_tests::cluster::Shaped as _;
 use giveway_tests::giveway::NAMESPACE;
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use giveway_tests::paths;
 
 /// Kinds of the objects that the chart creates.
@@ -48,7 +49,7 @@ pub async fn uninstall(world: &mut World) {
 }
 
 /// Returns the chart values with which this world was installed.
-async fn values(world: &World) -> [String; 3] {
+async fn values(world: &World) -> [String; 4] {
     let read = async |field: &str| {
         let path = format!("jsonpath={{.webhooks[0].clientConfig.{field}}}");
         world.kubectl(&["get", "mutatingwebhookconfiguration", "giveway", "-o", &path]).await.unwrap()
@@ -58,6 +59,7 @@ async fn values(world: &World) -> [String; 3] {
     let authority = read("caBundle").await;
     [
         "deployments.enabled=false".to_owned(),
+        CRITICAL_ADDONS.to_owned(),
         format!("webhook.url=https://{address}"),
         format!("webhook.caBundle={authority}"),
     ]

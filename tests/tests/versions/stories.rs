@@ -8,6 +8,7 @@ use giveway_tests::World;
 use giveway_tests::audit::{How, SCHEDULER};
 use giveway_tests::cluster::{PodHandle, Shaped as _, scheduling_gates};
 use giveway_tests::control_plane::Version;
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use giveway_tests::giveway::{self, NAMESPACE};
 use giveway_tests::paths;
 use giveway_tests::wait::wait_for;
@@ -15,21 +16,22 @@ use giveway_tests::wait::wait_for;
 /// Number of other pods whose binding makes kube-scheduler retry the denied preemptor.
 const ROUNDS: usize = 20;
 
-/// Checks that the API server has this version and accepts the rendered chart without warnings and unknown fields, and that
-/// `kubectl giveway check` passes.
+/// Checks that the API server has this version and accepts the rendered chart with critical add-ons without warnings and unknown
+/// fields, and that `kubectl giveway check` passes.
 pub async fn install(world: &mut World, version: Version) {
     let reported = world.kubectl(&["get", "--raw", "/version"]).await.unwrap();
     assert!(reported.contains(&format!("\"gitVersion\": \"v{version}.")), "{reported}");
     let chart = paths::repository().join("helm").display().to_string();
-    let default = world.helm(&["template", "giveway", &chart, "--namespace", NAMESPACE, "--no-hooks"]).await.unwrap();
-    let file = world.plane().directory().join("default.yaml");
-    std::fs::write(&file, &default).unwrap();
+    let template = ["template", "giveway", &chart, "--namespace", NAMESPACE, "--no-hooks", "--set", CRITICAL_ADDONS];
+    let rendered = world.helm(&template).await.unwrap();
+    let file = world.plane().directory().join("rendered.yaml");
+    std::fs::write(&file, &rendered).unwrap();
     let file = file.display().to_string();
     let args = ["apply", "--dry-run=server", "--validate=strict", "-f", &file];
     let output = giveway::kubectl(&world.plane().kubeconfig(), &args).await.unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{err}");
-    let documents = default.lines().filter(|line| line.starts_with("kind: ")).count();
+    let documents = rendered.lines().filter(|line| line.starts_with("kind: ")).count();
     assert_eq!(out.lines().filter(|line| line.ends_with("(server dry run)")).count(), documents, "{out}");
     let check = cli(world, &["check"]).await;
     assert!(check.contains("\n0 failed, "), "{check}");

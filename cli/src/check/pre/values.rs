@@ -86,7 +86,8 @@ impl Values {
         self.is_true("/priorityClassQuota/enabled")
     }
 
-    /// Returns the Lease of kube-scheduler, NAMESPACE/NAME, if the operator reads it.
+    /// Returns the Lease of kube-scheduler, NAMESPACE/NAME, if the operator reads it: only for critical add-ons, which are off in a new
+    /// installation unless the value is true.
     pub(super) fn scheduler_lease(&self) -> Option<&str> {
         self.is_true("/criticalAddons/enabled").then(|| self.text("/criticalAddons/schedulerLease"))
     }
@@ -150,6 +151,13 @@ pub(super) mod tests {
         read(&[folder.join(format!("values-{name}.yaml"))]).unwrap()
     }
 
+    /// Returns the defaults of the chart with critical add-ons on.
+    pub(in super::super) fn with_critical_addons() -> Values {
+        let mut values = read(&[]).unwrap();
+        values.0["criticalAddons"]["enabled"] = true.into();
+        values
+    }
+
     #[test]
     fn a_file_overrides_single_values_and_keeps_the_others() {
         let (defaults, gke) = (read(&[]).unwrap(), of_platform("gke"));
@@ -157,10 +165,11 @@ pub(super) mod tests {
         assert_eq!((gke.port(), gke.quota()), (10_250, true));
         for values in [defaults, gke] {
             assert_eq!(values.classes(), BTreeSet::from(["system-cluster-critical"]));
-            assert_eq!(values.scheduler_lease(), Some("kube-system/kube-scheduler"));
+            assert_eq!(values.scheduler_lease(), None, "critical add-ons are off unless a file turns them on");
             assert_eq!((values.url(), values.provisioning(), values.user()), ("", None, None));
         }
         assert!(of_platform("eks").host_network() && of_platform("aks").enforcer_disabled());
+        assert_eq!(with_critical_addons().scheduler_lease(), Some("kube-system/kube-scheduler"));
     }
 
     #[test]
@@ -171,10 +180,19 @@ pub(super) mod tests {
             std::fs::write(&path, text).unwrap();
             path
         };
-        let first = file("first.yaml", "webhook: {port: 8443, certManager: {enabled: true}}");
-        let second = file("second.yaml", "webhook: {port: 8444}\ncriticalAddons: {enabled: false}\n");
-        let values = read(&[first, second, file("empty.yaml", "{}\n")]).unwrap();
-        assert_eq!((values.port(), values.scheduler_lease()), (8444, None));
+        let first = file(
+            "first.yaml",
+            "webhook: {port: 8443, certManager: {enabled: true}}\ncriticalAddons: {enabled: true, schedulerLease: control/own}\n",
+        );
+        let second = file("second.yaml", "webhook: {port: 8444}\n");
+        let files = [first, second, file("empty.yaml", "{}\n")];
+        let values = read(&files).unwrap();
+        assert_eq!((values.port(), values.scheduler_lease()), (8444, Some("control/own")));
+        for (name, unset) in [("false.yaml", "false"), ("null.yaml", "null")] {
+            let last = file(name, &format!("criticalAddons: {{enabled: {unset}}}\n"));
+            let values = read(&[&files[..], &[last]].concat()).unwrap();
+            assert_eq!(values.scheduler_lease(), None, "{unset}");
+        }
         assert!(values.apis().contains(&("/apis/cert-manager.io/v1", "certificates")));
         assert!(!read(&[]).unwrap().apis().contains(&("/apis/cert-manager.io/v1", "certificates")));
         let error = read(&[file("wrong.yaml", "webhook: {")]).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 use crate::helm::{document, object, rejects, rendered};
 use giveway_crds::keys;
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use serde_json::{Value, json};
 
 #[test]
@@ -51,7 +52,7 @@ fn policies_about_own_updates(manifests: &str) -> Vec<(String, Vec<(String, Stri
 
 #[test]
 fn in_its_own_updates_giveway_allows_what_another_plugin_adds_to_metadata() {
-    let policies = policies_about_own_updates(&rendered(&[]));
+    let policies = policies_about_own_updates(&rendered(&[CRITICAL_ADDONS]));
     let names: Vec<&str> = policies.iter().map(|(name, _)| name.as_str()).collect();
     let expected = [
         "giveway-nodes",
@@ -123,9 +124,9 @@ fn policies_check_rights_that_exist_in_rbac_only_and_that_one_role_for_users_gra
 #[test]
 fn a_kept_node_is_open_to_namespaces_of_critical_add_ons_and_to_the_uid_of_its_add_on() {
     for (values, namespaces) in [
-        (&[][..], r#"["kube-system"]"#),
-        (&["criticalAddons.namespaces={monitoring}"][..], r#"["kube-system","monitoring"]"#),
-        (&["criticalAddons.namespaces={kube-system,monitoring}"][..], r#"["kube-system","monitoring"]"#),
+        (&[CRITICAL_ADDONS][..], r#"["kube-system"]"#),
+        (&[CRITICAL_ADDONS, "criticalAddons.namespaces={monitoring}"], r#"["kube-system","monitoring"]"#),
+        (&[CRITICAL_ADDONS, "criticalAddons.namespaces={kube-system,monitoring}"], r#"["kube-system","monitoring"]"#),
     ] {
         let policy = object(&rendered(values), "ValidatingAdmissionPolicy", "giveway-kept-nodes");
         let condition = &policy["spec"]["matchConditions"][2];

@@ -3,11 +3,13 @@
 use crate::helm::{document, has_flags, object, pod_template, rejects, rendered};
 use giveway_crds::keys;
 use giveway_crds::scheduler_config::SchedulerConfig;
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 
+/// Without a cluster the chart cannot know what an upgrade replaces, so a value that is not set is false.
 #[test]
-fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
-    let usual = rendered(&[]);
-    let operator = document(&usual, "Deployment", "giveway-operator");
+fn critical_add_ons_are_off_by_default_with_their_flags_rules_and_policies() {
+    let on = rendered(&[CRITICAL_ADDONS]);
+    let operator = document(&on, "Deployment", "giveway-operator");
     let flags = [
         "--critical-addons=true",
         "--critical-addons-namespaces=kube-system",
@@ -17,17 +19,18 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     assert!(!operator.contains("--critical-addons-stranded"), "{operator}");
     let on_nodes = "resources: [nodes]\n    verbs: [get, patch]\n";
     for role in ["giveway-operator", "giveway-webhook"] {
-        assert!(document(&usual, "ClusterRole", role).contains(on_nodes), "{role}");
+        assert!(document(&on, "ClusterRole", role).contains(on_nodes), "{role}");
     }
-    has_flags(document(&usual, "Deployment", "giveway-webhook"), &["--critical-addons=true"]);
-    let lease = document(&usual, "Role", "giveway-operator-scheduler-lease");
+    has_flags(document(&on, "Deployment", "giveway-webhook"), &["--critical-addons=true"]);
+    let lease = document(&on, "Role", "giveway-operator-scheduler-lease");
     assert!(lease.contains("namespace: \"kube-system\"\n"), "{lease}");
     assert!(lease.contains("resourceNames: [\"kube-scheduler\"]\n    verbs: [get]\n"), "{lease}");
-    document(&usual, "RoleBinding", "giveway-operator-scheduler-lease");
-    let hook = document(&usual, "Job", "giveway-rest");
-    assert!(hook.contains("helm.sh/hook: post-delete\n"), "{hook}");
+    document(&on, "RoleBinding", "giveway-operator-scheduler-lease");
+    let hook = document(&on, "Job", "giveway-rest");
+    assert!(hook.contains("helm.sh/hook: post-delete\n") && !on.contains("giveway-taints"), "{hook}");
 
     let other = rendered(&[
+        CRITICAL_ADDONS,
         "criticalAddons.namespaces={kube-system,monitoring}",
         "criticalAddons.schedulerLease=control/my.scheduler",
     ]);
@@ -37,7 +40,10 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     let lease = document(&other, "Role", "giveway-operator-scheduler-lease");
     assert!(lease.contains("namespace: \"control\"\n") && lease.contains("[\"my.scheduler\"]"), "{lease}");
 
-    let off = rendered(&["criticalAddons.enabled=false"]);
+    let off = rendered(&[]);
+    for value in ["false", "null"] {
+        assert_eq!(rendered(&[&format!("criticalAddons.enabled={value}")]), off, "{value}");
+    }
     let operator = document(&off, "Deployment", "giveway-operator");
     assert!(operator.contains("            - --critical-addons=false\n"), "{operator}");
     assert!(!operator.contains("--critical-addons-") && !operator.contains("--scheduler-lease"), "{operator}");
@@ -51,12 +57,17 @@ fn disabling_critical_add_ons_removes_their_flags_rules_and_policies() {
     }
     for name in ["giveway-operator-scheduler-lease", "giveway-nodes", "giveway-webhook-nodes", "giveway-critical-pods"]
     {
-        assert!(usual.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
+        assert!(on.contains(&format!("name: {name}\n")) && !off.contains(&format!("name: {name}\n")), "{name}");
     }
-    // A tenant's annotation is still rejected, and a Job removes the existing taints.
+    // The plugin reads the namespaces in this annotation.
+    for (manifests, namespaces) in [(&on, "kube-system"), (&other, "kube-system,monitoring"), (&off, "")] {
+        let policy = object(manifests, "ValidatingAdmissionPolicy", "giveway-namespaces");
+        assert_eq!(policy["metadata"]["annotations"][keys::ANNOTATION_CRITICAL_NAMESPACES], namespaces);
+    }
+    // A tenant's annotation is still rejected. A rollback runs the Job that removes existing taints, whatever it replaces.
     document(&off, "ValidatingAdmissionPolicy", "giveway-critical-addons");
     let hook = document(&off, "Job", "giveway-taints");
-    assert!(hook.contains("helm.sh/hook: post-upgrade,post-rollback\n"), "{hook}");
+    assert!(hook.contains("helm.sh/hook: post-rollback\n"), "{hook}");
 
     for (value, words) in [
         ("criticalAddons.enabled=maybe", "enabled"),

@@ -1,7 +1,7 @@
 //! The namespaces in the rendered objects: of the release, of `helm test`, and in the notes.
 
 use crate::helm::{object, rendered, rendered_in};
-use giveway_tests::giveway::chart::TEST_NAMESPACE;
+use giveway_tests::giveway::chart::{CRITICAL_ADDONS, TEST_NAMESPACE};
 use giveway_tests::paths;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -57,7 +57,8 @@ fn fields(value: &Value, name: &str) -> Vec<Value> {
 
 #[test]
 fn a_numeric_namespace_is_rendered_as_a_string() {
-    for values in [&["criticalAddons.schedulerLease=123/kube-scheduler"][..], &["webhook.certManager.enabled=true"]] {
+    let lease = [CRITICAL_ADDONS, "criticalAddons.schedulerLease=123/kube-scheduler"];
+    for values in [&lease[..], &["webhook.certManager.enabled=true"]] {
         let manifests = rendered_in("123", values);
         let objects: Vec<Value> =
             manifests.split("\n---\n").map(|document| serde_yaml_ng::from_str(document).unwrap()).collect();
@@ -67,12 +68,20 @@ fn a_numeric_namespace_is_rendered_as_a_string() {
 }
 
 #[test]
-fn notes_name_the_namespace() {
-    let chart = paths::repository().join("helm").display().to_string();
-    let mut command = Command::new(paths::control_plane_program("helm").unwrap());
-    command.args(["install", "giveway", &chart, "--dry-run=client", "--namespace", "gw"]);
-    let output = command.env("KUBECONFIG", "/nowhere").output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+fn notes_name_the_namespace_and_say_whether_critical_add_ons_are_on() {
+    let notes = |values: &[&str]| {
+        let chart = paths::repository().join("helm").display().to_string();
+        let mut command = Command::new(paths::control_plane_program("helm").unwrap());
+        command.args(["install", "giveway", &chart, "--dry-run=client", "--namespace", "gw"]).args(values);
+        let output = command.env("KUBECONFIG", "/nowhere").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = notes(&[]);
+    let off = "Giveway evicts no pods for critical add-ons. criticalAddons.enabled=true turns that on";
+    let on = "Giveway evicts pods for a critical add-on that stays unschedulable: a pod in kube-system";
+    assert!(said.contains(off) && !said.contains(on), "{said}");
+    let with = notes(&["--set", CRITICAL_ADDONS]);
+    assert!(with.contains(on) && !with.contains(off), "{with}");
     for line in [
         "kubectl giveway check --giveway-namespace gw\n",
         "kubectl giveway adopt NAME --giveway-namespace gw\n",

@@ -47,7 +47,6 @@ fn pods_have_the_fields_in_the_values() {
 #[test]
 fn pods_of_jobs_have_the_pod_fields_of_the_operator() {
     let manifests = rendered(&[
-        "criticalAddons.enabled=false",
         "image.pullSecrets[0].name=registry",
         "pods.labels.team=platform",
         "pods.annotations.note=kept",

@@ -128,7 +128,7 @@ fn the_rules_reject_each_field_that_is_not_restricted() {
 #[test]
 fn restricted_v2_accepts_every_pod_of_the_chart() {
     let jobs = ["giveway-rest", "giveway-taints", "giveway-test", "giveway-uninstall"];
-    let everything = ["criticalAddons.enabled=false", "webhook.certManager.enabled=true"];
+    let everything = ["webhook.certManager.enabled=true"];
     let all: BTreeSet<String> = pods(&rendered(&everything)).into_iter().map(|(name, _)| name).collect();
     let expected = ["giveway-operator", "giveway-webhook"].into_iter().chain(jobs).map(str::to_owned);
     assert_eq!(all, expected.collect());
@@ -174,7 +174,7 @@ fn pods_have_a_user_only_if_the_values_have_one() {
 
 #[test]
 fn the_jobs_that_change_objects_may_delete_their_own_bindings_and_do_so() {
-    let manifests = rendered(&["criticalAddons.enabled=false"]);
+    let manifests = rendered(&[]);
     for (name, kinds) in [
         ("giveway-uninstall", &[("ClusterRole", "clusterrolebindings"), ("Role", "rolebindings")][..]),
         ("giveway-rest", &[("ClusterRole", "clusterrolebindings"), ("Role", "rolebindings")]),

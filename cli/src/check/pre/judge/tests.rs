@@ -1,7 +1,7 @@
 //! Tests: what each platform needs is found, unless the values have it already.
 
 use super::super::values::read;
-use super::super::values::tests::of_platform;
+use super::super::values::tests::{of_platform, with_critical_addons};
 use super::*;
 use crate::check::facts::Lease;
 use crate::check::finding::Status;
@@ -55,11 +55,11 @@ fn finding(facts: &ClusterState, values: &Values, check: &str) -> Finding {
 fn a_plain_cluster_needs_an_open_port_only() {
     let found = all(&plain(), &values(""));
     let lines: Vec<(Status, &str)> = found.iter().map(|one| (one.status, one.message.as_str())).collect();
+    // The Lease of kube-scheduler is read only for critical add-ons, which are off.
     let expected = [
         (Status::Ok, "Kubernetes v1.33.4 is supported."),
         (Status::Ok, "The API server serves all APIs that the chart needs."),
         (Status::Ok, "Namespace giveway-system accepts pods of priority class system-cluster-critical (dry run)."),
-        (Status::Ok, "Lease kube-system/kube-scheduler of kube-scheduler can be read; it was renewed 2 s ago."),
         (
             Status::Warn,
             "The API servers must reach TCP port 9443 of the webhook's pods from 10.0.0.2 (EndpointSlice default/kubernetes). \
@@ -68,6 +68,12 @@ fn a_plain_cluster_needs_an_open_port_only() {
         (Status::Ok, "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect."),
     ];
     assert_eq!(lines, expected);
+    let lease = finding(&plain(), &with_critical_addons(), "scheduler");
+    assert_eq!(lease.status, Status::Ok);
+    assert_eq!(
+        lease.message,
+        "Lease kube-system/kube-scheduler of kube-scheduler can be read; it was renewed 2 s ago."
+    );
 }
 
 #[test]
@@ -147,7 +153,7 @@ fn each_fault_is_one_line_with_its_weight() {
         ),
     ];
     for (facts, status, check, text) in rows {
-        let found = finding(&facts, &values(""), check);
+        let found = finding(&facts, &with_critical_addons(), check);
         assert!(found.message.contains(text), "{text} is not in {found:#?}");
         assert_eq!(found.status, status, "{found:#?}");
         assert!(!found.remedy.is_empty(), "{found:#?}");
