@@ -135,7 +135,11 @@ fn not_critical(world: &World, key: &ObjectKey) -> String {
     let Some(pod) = world.cluster.pod(key) else { return format!("pod/{key} does not exist") };
     let names: Vec<&str> = world.addons.namespaces.iter().map(String::as_str).collect();
     let places = match names.as_slice() {
-        [] => "no namespace".to_owned(),
+        [] => {
+            return format!(
+                "critical add-ons are off (chart value criticalAddons.enabled), so no pod is evicted for pod/{key} as one"
+            );
+        }
         [one] => format!("namespace {one}"),
         more => format!("namespaces {}", more.join(", ")),
     };

@@ -267,10 +267,11 @@ impl World {
         }
     }
 
-    /// Sets the namespaces of critical add-ons, separated by commas.
+    /// Sets the namespaces of critical add-ons, separated by commas; none while critical add-ons are off.
     fn set_critical_namespaces(&mut self, names: &str) {
         self.addons.namespaces = names_in(names).map(str::to_owned).collect();
-        self.cluster.spare_critical_addons(Some(self.addons.namespaces.clone()));
+        let are_on = !self.addons.namespaces.is_empty();
+        self.cluster.spare_critical_addons(are_on.then(|| self.addons.namespaces.clone()));
     }
 
     /// Reads the chart's protected namespaces, those of critical add-ons, those in which groups are served, and its configuration of

@@ -77,7 +77,8 @@ pub const ANNOTATION_PROTECTED: &str = "scheduling.giveway.dev/protected-namespa
 /// Annotation of the same policy: the LabelSelector of the namespaces in which groups are served, in JSON, for the command line; absent
 /// where they are served in all.
 pub const ANNOTATION_SERVED: &str = "scheduling.giveway.dev/served-namespaces";
-/// Annotation of the same policy: the namespaces of critical add-ons, separated by commas, for the command line.
+/// Annotation of the same policy: the namespaces of critical add-ons, separated by commas, for the command line; empty while no pod is
+/// evicted for critical add-ons.
 pub const ANNOTATION_CRITICAL_NAMESPACES: &str = "scheduling.giveway.dev/critical-namespaces";
 /// Annotation of the same policy: what Giveway reads of the configuration of kube-scheduler, in JSON, for the command line; absent where the
 /// chart has none.

@@ -135,6 +135,10 @@ fn a_pod_that_is_no_critical_add_on_is_rejected_with_the_missing_requirement() {
     );
     assert_eq!((elsewhere.status, elsewhere.err.trim_end()), (Some(2), words.as_str()));
     assert_eq!(planned("shop,kube-system").json()["criticalAddon"]["step"], 2);
+    // The chart lists no namespace while critical add-ons are off.
+    let off = planned("");
+    let words = "critical add-ons are off (chart value criticalAddons.enabled), so no pod is evicted for pod/shop/tenant as one";
+    assert_eq!((off.status, off.err.trim_end()), (Some(2), format!("error: standard input: {words}").as_str()));
 }
 
 #[test]
