@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub(super) struct QueueView<'s> {
     rows: Vec<QueueRow<'s>>,
     levels: Vec<QueueLevel>,
+    /// The sentence for a list without rows.
+    empty: &'static str,
 }
 
 /// A pending group or pod.
@@ -68,7 +70,8 @@ pub(super) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     });
     let rows = rows.collect();
     let levels = levels.into_iter().rev().map(|(priority, (pending, pods))| QueueLevel { priority, pending, pods });
-    QueueView { rows, levels: levels.collect() }
+    let empty = if world.blind { "Nothing that you may list is pending." } else { "Nothing is pending." };
+    QueueView { rows, levels: levels.collect(), empty }
 }
 
 fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {

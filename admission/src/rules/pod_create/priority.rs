@@ -7,7 +7,7 @@ use crate::patch::Changes;
 use crate::verdict::{Denial, Notes, Reference, shorten};
 use crate::view::{ClusterView, GroupView};
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
-use giveway_crds::lending::Asked;
+use giveway_crds::lending::RequestedPriority;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 
@@ -48,7 +48,7 @@ fn compare(
     view: &dyn ClusterView,
     notes: &mut Notes,
 ) -> Result<(), Denial> {
-    let asked = Asked::of(name, group.class_name.as_deref(), group.priority, view.classes());
+    let asked = RequestedPriority::of(name, group.class_name.as_deref(), group.priority, view.classes());
     let Some(asked) = asked else { return Ok(()) };
     let class_name = taken.map_or(own, |class| class.name.as_str());
     if let Some(detail) = asked.refusal(class_name, priority, view.classes()) {

@@ -6,7 +6,7 @@ export function createQueue(root) {
   const namespace = el("select", { change: () => draw() });
   const region = el("div", {});
   root.append(el("div", { class: "controls" }, labelled("Priority", priority), labelled("Namespace", namespace)), region);
-  let data = { rows: [], levels: [] };
+  let data = { rows: [], levels: [], empty: "" };
 
   function draw() {
     const shown = data.rows.filter(
@@ -24,7 +24,7 @@ export function createQueue(root) {
       yaml(row.kind, row.namespace, row.name, "YAML"),
     ]);
     const columns = [["Position", true], "Name", "Namespace", ["Priority", true], ["Pods", true], "State", "Waits for", ["Since", true], "Object"];
-    replace(region, table("Pending groups and pods, in the order of decisions", columns, rows, "Nothing is pending."));
+    replace(region, table("Pending groups and pods, in the order of decisions", columns, rows, data.empty));
   }
 
   const read = whenChanged((view) => {
