@@ -128,7 +128,7 @@ impl Denial {
         Self { code, message: limited(message.into()) }
     }
 
-    /// 400: the request is no admission review.
+    /// 400: the request is not an admission review.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }

@@ -456,7 +456,7 @@ pub(crate) enum ListFormat {
     Table,
     /// The table with more columns.
     Wide,
-    /// One KIND/NAME a line, for other commands.
+    /// One KIND/NAME per line, for other commands.
     Name,
     /// One JSON object.
     Json,
@@ -533,7 +533,7 @@ impl Target {
             }
             Some(row) => Err(match row.owner_link {
                 OwnerLink::ByChild(child) => {
-                    format!("a {} has no pod groups: name the {child} that it makes", row.kind)
+                    format!("a {} has no pod groups: name the {child} that it creates", row.kind)
                 }
                 _ => format!("a {} has several pod groups: name one as podgroup/NAME", row.kind),
             }),

@@ -126,7 +126,7 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
     }
     let others = world.plans.values().filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight());
     for other in others.map(preemptor_of).filter(|other| *other != Preemptor::Pod(pod.key.clone())) {
-        notes.push(format!("The operator helps one critical add-on at a time, and now {other}."));
+        notes.push(format!("The operator preempts for one critical add-on at a time, now for {other}."));
     }
     notes
 }
@@ -144,7 +144,7 @@ fn not_critical(world: &World, key: &ObjectKey) -> String {
         more => format!("namespaces {}", more.join(", ")),
     };
     if world.addons.is_critical(pod) {
-        return format!("pod/{key} is no critical add-on: its priority {} counts only in {places}", pod.priority);
+        return format!("pod/{key} is not a critical add-on: its priority {} counts only in {places}", pod.priority);
     }
     let annotation = format!("annotation {}: \"true\"", keys::ANNOTATION_CRITICAL);
     let lacks = match pod.asks_critical {
@@ -152,7 +152,7 @@ fn not_critical(world: &World, key: &ObjectKey) -> String {
         false => format!("it has no {annotation}, which counts in {places}"),
     };
     let (priority, critical) = (pod.priority, critical::PRIORITY);
-    format!("pod/{key} is no critical add-on: its priority {priority} is below {critical}, and {lacks}")
+    format!("pod/{key} is not a critical add-on: its priority {priority} is below {critical}, and {lacks}")
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
             decided(&world(all), "dns").get("notes").cloned().unwrap_or_default()
         };
         assert_eq!(notes("Completed", "plain", None), json!(null));
-        let other = "The operator helps one critical add-on at a time, and now pod/kube-system/plain.";
+        let other = "The operator preempts for one critical add-on at a time, now for pod/kube-system/plain.";
         assert_eq!(notes("Evicting", "plain", None), json!([other]));
         let own = "Preemption x-1 is in progress for it: the operator continues it.";
         assert_eq!(notes("Evicting", "dns", Some("n1")), json!([own]));

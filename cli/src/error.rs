@@ -48,7 +48,7 @@ pub(crate) enum CliError {
     OtherNamespace { file: String, kind: String, object: String, namespace: String, flag: String },
     #[error("{file}: {kind} {object}: {problem}")]
     Refused { file: String, kind: String, object: String, problem: String },
-    #[error("{0}: use '--yes' where standard input is no terminal")]
+    #[error("{0}: use '--yes' where standard input is not a terminal")]
     NoConfirmation(&'static str),
     #[error("the mode was not changed, because the answer was not yes")]
     NotConfirmed,

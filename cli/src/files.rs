@@ -324,7 +324,7 @@ mod tests {
             ),
             (
                 json!({"kind": "List", "items": [7]}).to_string(),
-                "file: is neither JSON nor YAML: an element of the list is no object",
+                "file: is neither JSON nor YAML: an element of the list is not an object",
             ),
             (
                 json!({"kind": "PodList", "items": []}).to_string(),

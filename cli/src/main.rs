@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match outcome {
         Ok(status) => status,
-        // If the reader of the output closes the pipe, as `head` does, that is no error for commands that only read.
+        // If the reader of the output closes the pipe, as `head` does, that is not an error for commands that only read.
         Err(error) if error.is_broken_pipe() && !args.command.writes() => 0,
         Err(error) => complain(&error),
     })

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8,
 /// Asks on the terminal whether Giveway is to be switched off.
 ///
 /// # Errors
-/// The answer is not yes, or standard input is no terminal.
+/// The answer is not yes, or standard input is not a terminal.
 fn confirm() -> Result<(), CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::NoConfirmation(CONSEQUENCE));

@@ -32,7 +32,7 @@ impl Scanner {
         if is_block_style && self.is_in_block(line) {
             return false;
         }
-        // The last byte that is no space, and the last byte; a line begins with a value or a key.
+        // The last byte that is not a space, and the last byte; a line begins with a value or a key.
         let (mut last, mut before, mut is_escaped) = (b',', b' ', false);
         for byte in line.iter().copied() {
             match (self.quote, byte) {

@@ -176,7 +176,7 @@ impl World {
     /// Reads a snapshot.
     ///
     /// # Errors
-    /// The file is no snapshot, or an object of it cannot be read.
+    /// The file is not a snapshot, or an object of it cannot be read.
     pub(crate) fn of_file(path: &Path) -> Result<Self, CliError> {
         let mut gathering = Gathering::new(files::title(path), false);
         files::each(path, |item| gathering.add(&item))?;

@@ -36,7 +36,7 @@ pub enum LogFormat {
 /// The filter is invalid, or another TLS provider is installed already.
 pub fn start(log: &LogOptions) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.log_level)
-        .with_context(|| format!("--log-level {:?} is no log filter", log.log_level))?;
+        .with_context(|| format!("--log-level {:?} is not a log filter", log.log_level))?;
     let provider = aws_lc_rs::default_provider().install_default();
     provider.map_err(|_| anyhow::anyhow!("another TLS provider is installed already"))?;
     let lines = tracing_subscriber::fmt()
@@ -93,6 +93,6 @@ mod tests {
     fn a_wrong_filter_is_an_error_that_names_the_flag() {
         let log = LogOptions { log_format: LogFormat::Text, log_level: "giveway_planner=loud".to_owned() };
         let error = start(&log).unwrap_err().to_string();
-        assert_eq!(error, "--log-level \"giveway_planner=loud\" is no log filter");
+        assert_eq!(error, "--log-level \"giveway_planner=loud\" is not a log filter");
     }
 }

@@ -33,7 +33,7 @@ pub struct Config {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tls_secret: Option<String>,
 
-    /// Giveway's own namespace. Nothing in it is touched, as in kube-system.
+    /// Giveway's own namespace. Admission ignores the objects in it and in kube-system.
     #[arg(long, default_value = "giveway-system", value_parser = NonEmptyStringValueParser::new())]
     pub namespace: String,
 
@@ -42,7 +42,7 @@ pub struct Config {
     #[arg(long)]
     pub manage_new_classes: bool,
 
-    /// Give Jobs of gangs a podFailurePolicy by which preemptions are no failures. Without it such Jobs get a warning.
+    /// Give Jobs of gangs a podFailurePolicy that does not count preemptions as failures. Without it such Jobs get a warning.
     #[arg(long)]
     pub default_pod_failure_policy: bool,
 
@@ -76,12 +76,12 @@ pub struct Config {
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
     pub guard_max_held: u32,
 
-    /// Open nodes that are kept for critical add-ons when their time has passed, if no operator runs that would do so.
+    /// Remove expired taints that reserve nodes for critical add-ons, while no operator runs that would remove them.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
     pub critical_addons: bool,
 
-    /// Seconds after which such a node is opened, from when this webhook first saw that it is kept. An operator opens it after ten
-    /// minutes at the latest.
+    /// Seconds after which such a taint is removed, counted from when this webhook first observed it. A running operator removes it
+    /// after ten minutes at the latest.
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub kept_node_seconds: u64,
 
@@ -90,7 +90,7 @@ pub struct Config {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=30), value_name = "SECONDS")]
     pub timeout_seconds: u64,
 
-    /// The same for reviews of the guard.
+    /// Maximum number of seconds in which a review of the guard arrives and is answered.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=30), value_name = "SECONDS")]
     pub guard_timeout_seconds: u64,
 

@@ -4,7 +4,7 @@
 //! view locked: `/healthz` does not answer then either, and the kubelet restarts the container.
 //!
 //! Ready means that the HTTPS port is: it is bound and not about to close, a certificate is loaded, every watch has
-//! listed its kind, and none has been broken for longer than [`BROKEN_FOR`]. A shorter break is no reason: what the
+//! listed its kind, and none has been broken for longer than [`BROKEN_FOR`]. A shorter break is not a reason: what the
 //! rules read changes rarely, and what they miss is looked up.
 
 use crate::metrics::Metrics;

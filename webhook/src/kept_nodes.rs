@@ -46,8 +46,10 @@ pub async fn open_late(client: Client, longest: Duration) {
         sleep(EVERY.min(longest)).await;
         match timeout(LIMIT, open_due(&client, &mut seen, longest)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "nodes that are kept for critical add-ons could not be checked"),
-            Err(_) => tracing::warn!("nodes that are kept for critical add-ons could not be checked in time"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "taints that reserve nodes for critical add-ons could not be checked")
+            }
+            Err(_) => tracing::warn!("taints that reserve nodes for critical add-ons could not be checked in time"),
         }
     }
 }
@@ -81,7 +83,7 @@ async fn open(client: &Client, preemptions: &Api<Preemption>, preemption: &Preem
     preemptions.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     tracing::warn!(
         preemption = name,
-        "no operator opened the node that was kept for a critical add-on; it is open now"
+        "no operator removed the expired taint that reserved the node for a critical add-on; the webhook removed it"
     );
     Ok(())
 }

@@ -68,7 +68,10 @@ async fn main() -> anyhow::Result<()> {
     tasks.start("the writer of events on owners", notice::write_on_owners(client.clone(), queue));
     if config.critical_addons {
         let longest = Duration::from_secs(config.kept_node_seconds);
-        tasks.start("the opening of kept nodes", kept_nodes::open_late(client.clone(), longest));
+        tasks.start(
+            "the removal of expired taints for critical add-ons",
+            kept_nodes::open_late(client.clone(), longest),
+        );
     }
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);
     let admission = Arc::new(admission);

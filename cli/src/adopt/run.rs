@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         if let (Some(record), false) = (&record, self.acted) {
             self.acted = true;
             note(&format!(
-                "an earlier `{}` of PriorityClass {} was interrupted, or another one is at work; finishing it",
+                "an earlier `{}` of PriorityClass {} was interrupted, or another one is running; finishing it",
                 record.change, self.name
             ));
         }
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.is_empty() {
             let list = finalizers.join(", ");
-            let problem = format!("its finalizers would hold its deletion up for an unknown time: remove {list} first");
+            let problem = format!("its finalizers would delay its deletion for an unknown time: remove {list} first");
             return Ok(AdoptProgress::Failed(self.problem(&problem)));
         }
         self.planned(class).await?;
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
     }
 
     fn terminating(&self, finalizers: &[String]) -> CliError {
-        self.problem(&format!("it is being deleted, and {} hold it", finalizers.join(", ")))
+        self.problem(&format!("it is being deleted, and its finalizers delay that: {}", finalizers.join(", ")))
     }
 
     fn record_name(&self) -> String {

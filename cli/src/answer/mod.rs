@@ -396,8 +396,7 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
     let pod = world.cluster.pod(key)?;
     if let Some(group) = pod.group.as_deref().and_then(native::own_name) {
         return Some(format!(
-            "The pod belongs to native pod group {group}: kube-scheduler preempts for the group by itself, where it does, \
-             and Giveway never."
+            "The pod belongs to native pod group {group}: kube-scheduler may preempt for that group, and Giveway does not."
         ));
     }
     if pod.annotation_policy.is_some() || pod.group.is_some() || pod.spec_policy == PreemptionPolicy::Never {
@@ -407,7 +406,7 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
         Some(name) => format!("Priority class {name} is not managed by Giveway"),
         None => "The pod has no priority class that Giveway manages".to_owned(),
     };
-    Some(format!("{class}: kube-scheduler preempts for it by itself, and may choose others."))
+    Some(format!("{class}: kube-scheduler preempts for it, and may choose other victims."))
 }
 
 /// Returns how many pending members have no placement.

@@ -38,7 +38,7 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
                 "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
                  cluster."
             ),
-            "Look at the directory of its flag --tls-directory.",
+            "Look at the directory that its flag --tls-directory names.",
         )),
         (Err(why), _) => found.push(Finding::unknown("certificate", "The webhook's own certificate", why)),
     }
@@ -132,7 +132,7 @@ impl Validity {
 fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
     let mut found = Vec::new();
     for part in Pem::iter_from_buffer(pem) {
-        let part = part.map_err(|error| format!("is no PEM: {error}"))?;
+        let part = part.map_err(|error| format!("is not in PEM format: {error}"))?;
         let certificate = part.parse_x509().map_err(|error| format!("has an unreadable certificate: {error}"))?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|error| error.to_string());
         let validity = certificate.validity();

@@ -68,7 +68,7 @@ fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
         0 if nameless => return None,
         0 => Finding::warn(
             "classes",
-            format!("{who} through kube-scheduler{although}: it knows no groups, and asks no threshold."),
+            format!("{who} through kube-scheduler{although}, which does not know pod groups and ignores thresholds."),
             remedy,
         ),
         count => {

@@ -67,8 +67,10 @@ impl Finding {
     /// Creates a warning that something is unknown, and why.
     pub(super) fn unknown(check: &'static str, what: &str, why: &str) -> Self {
         let remedy = match user_without_right(why) {
-            Some(user) => format!("Run it as an administrator, or give user {user} the right that is named here."),
-            None => "Remove what is named here, and run it again.".to_owned(),
+            Some(user) => {
+                format!("Run the command as an administrator, or give user {user} the right that is named here.")
+            }
+            None => "Fix the cause that is named here, and run the command again.".to_owned(),
         };
         Self::warn(check, format!("{what} is not known: {why}"), remedy)
     }
@@ -134,11 +136,11 @@ mod tests {
     fn a_forbidden_read_names_the_missing_right_and_other_errors_do_not() {
         let said =
             "leases is forbidden: User \"ann\" cannot list resource \"leases\" in API group \"coordination.k8s.io\"";
-        let found = Finding::unknown("operator", "Whether an operator leads", said);
-        assert_eq!(found.message, format!("Whether an operator leads is not known: {said}"));
-        assert_eq!(found.remedy, "Run it as an administrator, or give user ann the right that is named here.");
+        let found = Finding::unknown("operator", "Whether an operator is the leader", said);
+        assert_eq!(found.message, format!("Whether an operator is the leader is not known: {said}"));
+        assert_eq!(found.remedy, "Run the command as an administrator, or give user ann the right that is named here.");
         let taken =
             Finding::unknown("webhook", "Whether admission works", "a PriorityClass giveway-check-probe exists");
-        assert_eq!(taken.remedy, "Remove what is named here, and run it again.");
+        assert_eq!(taken.remedy, "Fix the cause that is named here, and run the command again.");
     }
 }

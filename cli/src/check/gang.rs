@@ -75,7 +75,7 @@ impl TestGang<'_> {
         let first: Value = self.api.send(Method::POST, &self.pods(), &pod(0, image)).await.map_err(said)?;
         if !is_gated(&first) {
             return Err(
-                "its first pod is not gated: the webhook was not asked, or does not know of the group".to_owned()
+                "its first pod is not gated: the API server did not call Giveway's webhook, or the webhook has not observed the PodGroup yet".to_owned()
             );
         }
         let start = Instant::now();

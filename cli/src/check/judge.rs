@@ -76,7 +76,7 @@ fn webhook(facts: &Installation) -> Vec<Finding> {
         match configuration {
             Ok(Some(_)) => {}
             Ok(None) => {
-                let message = format!("There is no {kind} giveway: nothing is filled in or checked.");
+                let message = format!("There is no {kind} giveway, so the API server does not call Giveway's webhook.");
                 found.push(Finding::fail("webhook", message, "Install the chart."));
             }
             Err(why) => found.push(Finding::unknown("webhook", &format!("{kind} giveway"), why)),
@@ -120,7 +120,10 @@ fn policies(facts: &Installation) -> Finding {
     let absent = POLICIES.into_iter().filter(|name| !known.contains_key(*name));
     let missing: Vec<&str> = idle.chain(absent).collect::<BTreeSet<_>>().into_iter().collect();
     match missing.is_empty() {
-        true => Finding::ok("policies", "What is Giveway's on pods and groups is protected by the chart's policies."),
+        true => Finding::ok(
+            "policies",
+            "The chart's policies protect Giveway's labels, annotations and scheduling gates on pods and groups.",
+        ),
         false => {
             let message = format!(
                 "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: {}. \
@@ -135,11 +138,11 @@ fn policies(facts: &Installation) -> Finding {
 fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => {
-            Finding::ok("guard", "kube-scheduler's own preemptions are asked for at the webhook.")
+            Finding::ok("guard", "The API server asks Giveway's webhook before kube-scheduler preempts a pod.")
         }
         Ok(_) => {
             let message =
-                "kube-scheduler's own preemptions are not guarded: no webhook is asked about deletions of pods.";
+                "kube-scheduler's own preemptions are not guarded: no webhook is called when they delete pods.";
             Finding::warn(
                 "guard",
                 message,
@@ -178,25 +181,33 @@ fn leader(facts: &Installation) -> Finding {
     let lease = match &facts.lease {
         Ok(Some(lease)) => lease,
         Ok(None) => {
-            let message = format!("No operator has ever led: there is no Lease in namespace {}.", facts.namespace);
+            let message =
+                format!("No operator has ever been the leader: there is no Lease in namespace {}.", facts.namespace);
             return Finding::fail("operator", message, remedy);
         }
-        Err(why) => return Finding::unknown("operator", "Whether an operator leads", why),
+        Err(why) => return Finding::unknown("operator", "Whether an operator is the leader", why),
     };
     let name = format!("{}/{}", facts.namespace, lease.name);
     let Some(renewed) = lease.renewed.filter(|_| !lease.holder.is_empty()) else {
-        return Finding::fail("operator", format!("No operator leads: the Lease {name} has no holder."), remedy);
+        return Finding::fail(
+            "operator",
+            format!("No operator is the leader: the Lease {name} has no holder."),
+            remedy,
+        );
     };
     let age = facts.now.as_second() - renewed.as_second();
     if age > i64::from(lease.seconds) + SLACK {
         let message = format!(
-            "No operator leads: {} has not renewed the Lease {name} for {age} s, by the clock of this machine; it is \
+            "No operator is the leader: {} has not renewed the Lease {name} for {age} s, by the clock of this machine; it is \
              valid for {} s.",
             lease.holder, lease.seconds
         );
         return Finding::fail("operator", message, remedy);
     }
-    Finding::ok("operator", format!("{} leads; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)))
+    Finding::ok(
+        "operator",
+        format!("{} is the leader; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)),
+    )
 }
 
 /// Returns the finding about Giveway's mode.
@@ -317,7 +328,7 @@ fn interrupted(facts: &Installation) -> Vec<Finding> {
             .iter()
             .map(|one| {
                 let message = format!(
-                    "`{} {}` was interrupted, or is at work now: the class may not exist.",
+                    "`{} {}` was interrupted, or is still running: the class may not exist.",
                     one.change, one.class
                 );
                 let remedy = format!("kubectl giveway {} {}", one.change, one.class);

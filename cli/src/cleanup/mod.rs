@@ -113,7 +113,9 @@ async fn leading_operator(api: &Api, namespace: &str) -> Result<Option<String>, 
         Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
     };
     Ok(leader(&found, Timestamp::now()).map(|(holder, age)| {
-        format!("{holder} leads; it renewed the Lease {namespace}/{LEASE} {age} s ago, by the clock of this machine")
+        format!(
+            "{holder} is the leader; it renewed the Lease {namespace}/{LEASE} {age} s ago, by the clock of this machine"
+        )
     }))
 }
 

@@ -128,7 +128,7 @@ impl Submission {
         }
     }
 
-    /// Admits an object that is not a pod, changes it as admission does, and adds it to the world if it is no owner of pods.
+    /// Admits an object that is not a pod, changes it as admission does, and adds it to the world if it is not an owner of pods.
     fn admit(&mut self, world: &mut World, manifest: &mut Manifest) -> Result<(), CliError> {
         let position = position(manifest);
         if position.is_some() {

@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn no_file_parses_texts_as_markup_or_code_or_names_another_server() {
-        // The name of the namespace of SVG elements is no address.
+        // The name of the namespace of SVG elements is not an address.
         let svg = "http://www.w3.org/2000/svg";
         for (path, _, text) in FILES {
             let text = text.replace(svg, "");

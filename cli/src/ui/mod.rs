@@ -73,7 +73,9 @@ pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), C
 fn secret() -> Result<String, CliError> {
     let mut bytes = [0_u8; 32];
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
-    random.fill(&mut bytes).map_err(|_| CliError::Page("the system gives no random numbers".to_owned()))?;
+    random
+        .fill(&mut bytes)
+        .map_err(|_| CliError::Page("the operating system provides no random numbers".to_owned()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

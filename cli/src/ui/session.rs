@@ -41,7 +41,10 @@ impl Session {
     /// Decides about a request by its head. The token can be exchanged once.
     pub(super) fn admit(&mut self, head: &Parts) -> SessionVerdict {
         if !self.is_for_this_server(head) {
-            return SessionVerdict::Denied(StatusCode::MISDIRECTED_REQUEST, "This server has another name.");
+            return SessionVerdict::Denied(
+                StatusCode::MISDIRECTED_REQUEST,
+                "The Host header must be 127.0.0.1 or localhost, with the port of this server.",
+            );
         }
         if let Some(offered) = offered_token(head)
             && self.token.as_deref().is_some_and(|token| equal(token, offered))
@@ -64,7 +67,7 @@ impl Session {
         if own {
             SessionVerdict::Granted
         } else {
-            SessionVerdict::Denied(StatusCode::FORBIDDEN, "The request is from another page.")
+            SessionVerdict::Denied(StatusCode::FORBIDDEN, "Only requests from this page are answered.")
         }
     }
 

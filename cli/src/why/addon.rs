@@ -237,8 +237,7 @@ mod tests {
         ] {
             let facts = facts(pod, &[], &[plan("Evicting", NOW), node(taints)]);
             let plan = facts.world.plans["a-1"].clone();
-            let step =
-                "Step 3: budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s.";
+            let step = "Step 3: PodDisruptionBudgets that are not guaranteed may be violated, and longer grace periods are shortened to 10 s.";
             let lines = [("For a critical add-on:", step.to_owned()), ("Kept:", format!("node n1, by {by}."))];
             assert_eq!(facts.rescue_lines(&plan), lines);
         }

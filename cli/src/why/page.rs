@@ -175,7 +175,9 @@ impl Page<'_> {
             let below = cluster.pod(self.facts.target.key()).is_some_and(|pod| cluster.is_below_group(pod));
             let text = match below {
                 true => {
-                    format!("podgroup/{group}, whose priority is above the pod's own: it gets nothing by the group.")
+                    format!(
+                        "podgroup/{group}, whose priority is above the pod's own: only the pod's own priority counts for it."
+                    )
                 }
                 false => format!("podgroup/{group}, which is decided as a whole."),
             };

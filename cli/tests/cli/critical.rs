@@ -27,7 +27,7 @@ fn a_table_has_victims_with_grace_periods_the_step_and_how_the_node_is_reserved(
         lines,
         [
             "pod/kube-system/dns (priority 0): It fits on node n2 once its victims have terminated: 1 pod of priority \
-             0 and below, 0 budget violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
+             0 and below, 0 budget violations. Step 2: no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s.",
             "",
             "VICTIM               PRIORITY  OWNER           LOSES       NODES  BUDGET  GRACE",
             "pod/shop/web-7d9f-a  0         Deployment/web  1 of 1 pod  n2     kept    3600 s, cut to 10 s",
@@ -37,8 +37,8 @@ fn a_table_has_victims_with_grace_periods_the_step_and_how_the_node_is_reserved(
             "n2    1     kube-system/dns",
             "",
             "How it was found (critical-addon)",
-            "  - 2 of 2 nodes could be freed by evictions; n2 weighs least: step 2, 1 pod of priority 0 and below, 0 budget \
-             violations, graces shortened: 1, pods that fit nowhere else: 1.",
+            "  - 2 of 2 nodes could be freed by evictions; n2 costs least: step 2, 1 pod of priority 0 and below, 0 budget \
+             violations, shortened grace periods: 1, evicted pods that fit on no other node: 1.",
             "  - pod/shop/web-7d9f-a: Its capacity is needed for a critical add-on.",
         ]
     );
@@ -49,7 +49,7 @@ fn the_same_in_json_yaml_and_as_a_graph() {
     let json = answer("dns");
     assert_eq!(
         json["criticalAddon"],
-        json!({"step": 2, "means": "budgets hold, and longer graces are shortened to 10 s", "taint": true,
+        json!({"step": 2, "means": "no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s", "taint": true,
             "kept": "Node n2 gets the taint CriticalAddonsOnly=u-dns:NoSchedule until it is bound.",
             "shortenedGraces": 1})
     );
@@ -78,7 +78,7 @@ fn a_third_step_violates_budgets_and_an_unprocessed_pod_has_a_note() {
     assert_eq!(
         json["message"],
         "It fits on node n1 once its victims have terminated: 2 pods of priority 0 and below, 2 budget violations. \
-         Step 3: budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s."
+         Step 3: PodDisruptionBudgets that are not guaranteed may be violated, and longer grace periods are shortened to 10 s."
     );
     assert_eq!((&json["budgetViolations"], &json["criticalAddon"]["step"]), (&json!(2), &json!(3)));
     assert_eq!(
@@ -103,7 +103,7 @@ fn if_no_node_can_be_freed_the_nearest_is_named_and_the_exit_status_is_0() {
     assert_eq!(
         json["message"],
         "No node can be freed for it, so no pod is evicted. The nearest is n2: without the 3 pods there that may be \
-         evicted it still lacks 1 cpu; 1 pod there stays. 1 node(s) had untolerated taint {team: secret}."
+         evicted it still lacks 1 cpu; 1 pod there cannot be evicted. 1 node(s) had untolerated taint {team: secret}."
     );
 }
 
@@ -117,7 +117,7 @@ fn with_namespaces(names: &str) -> String {
 
 #[test]
 fn a_pod_that_is_no_critical_add_on_is_rejected_with_the_missing_requirement() {
-    let critical = "is no critical add-on: its priority";
+    let critical = "is not a critical add-on: its priority";
     let annotation = "annotation scheduling.giveway.dev/critical-addon: \"true\"";
     refused(
         &["--for", "pod/web-7d9f-a", "-n", "shop"],
@@ -148,7 +148,7 @@ fn a_pod_of_a_system_class_in_another_namespace_is_refused() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod]}).to_string();
     let args = ["plan", "--critical", "--for", "pod/web", "-n", "shop", "--snapshot", "-"];
     let printed = crate::common::giveway_with(&args, None, &list);
-    let words = "pod/shop/web is no critical add-on: its priority 2000000000 counts only in namespace kube-system";
+    let words = "pod/shop/web is not a critical add-on: its priority 2000000000 counts only in namespace kube-system";
     assert_eq!(printed.status, Some(2));
     assert!(printed.err.contains(words), "{}", printed.err);
 }

@@ -160,7 +160,7 @@ fn flags_that_cannot_be_used() {
     let words = "a JobSet has several pod groups: name one as podgroup/NAME";
     assert!(several.contains(words), "{several}");
     let none = usage(&["why", "rayjob/p"]);
-    assert!(none.contains("a RayJob has no pod groups: name the RayCluster that it makes"), "{none}");
+    assert!(none.contains("a RayJob has no pod groups: name the RayCluster that it creates"), "{none}");
     let neither = usage(&["plan", "--snapshot", "cluster.yaml"]);
     assert!(neither.contains("--filename <FILE>|--for <KIND/NAME>"), "{neither}");
     let both = usage(&["plan", "--snapshot", "cluster.yaml", "-f", "training.yaml", "--for", "pod/p"]);
@@ -246,7 +246,7 @@ fn mode_off_needs_a_confirmation_and_cleanup_a_subject() {
         (&["mode", "pause"], "invalid value 'pause' for '<MODE>'\n  [possible values: enforce, observe, off, chart]"),
         (
             &["mode", "off"],
-            "the API server adds no gate to an existing pod: use '--yes' where standard input is no terminal",
+            "the API server adds no gate to an existing pod: use '--yes' where standard input is not a terminal",
         ),
         (&["cleanup", "taints", "--force"], "unexpected argument '--force' found"),
     ];

@@ -241,8 +241,8 @@ fn a_pod_of_a_class_that_is_not_managed_is_left_to_the_scheduler_and_the_plan_sa
   {name: c, resources: {requests: {cpu: '2'}}}]}}";
     let answer = giveway_with(&["plan", "-f", "-", "--snapshot", "cluster.yaml", "-o", "json"], None, pod).json();
     assert_eq!(answer["preemptionNeeded"], true);
-    let note = "Priority class plain is not managed by Giveway: kube-scheduler preempts for it by itself, and may \
-                choose others.";
+    let note =
+        "Priority class plain is not managed by Giveway: kube-scheduler preempts for it, and may choose other victims.";
     assert_eq!(answer["notes"], json!([note]));
 }
 
@@ -294,7 +294,7 @@ fn a_volume_of_a_snapshot_pins_its_pod_and_without_it_no_pod_is_evicted() {
     let left = "No pod is evicted for it; kube-scheduler places it.";
     let old = with_volumes("").json();
     let message =
-        format!("Where it can run depends on what is not known here: claim data, which was not found. {left}");
+        format!("Where it can run depends on what Giveway does not know: claim data, which was not found. {left}");
     assert_eq!((&old["schedulable"], &old["message"]), (&json!(false), &json!(message)));
     let rule = "{key: host, operator: In, values: [b]}";
     let volume = format!(

@@ -64,7 +64,7 @@ impl ListPage {
     /// Returns the next object, with the fields that the daemons read; `None` after the last one.
     ///
     /// # Errors
-    /// The response breaks off, or is no list.
+    /// The response breaks off, or is not a list.
     pub async fn next<K: TrimmedObject + Resource>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
         let text = self.text_of_next().await?.map(String::from_utf8).transpose().map_err(Error::FromUtf8)?;
         text.map(|text| Salvaged::decode(&text)).transpose().map_err(Error::SerdeError)
@@ -73,7 +73,7 @@ impl ListPage {
     /// Returns the next object, with the fields that the command line reads; `None` after the last one.
     ///
     /// # Errors
-    /// The response breaks off, or is no list.
+    /// The response breaks off, or is not a list.
     pub async fn next_value(&mut self, kind: &KindFields) -> Result<Option<Value>, Error> {
         let text = self.text_of_next().await?;
         text.map(|text| kind.decode(&text)).transpose().map_err(Error::SerdeError)

@@ -15,7 +15,7 @@ pub enum ListPart {
     Item(Vec<u8>),
 }
 
-/// Why a text is no list.
+/// Why a text is not a list.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NoList {
     /// The text ends before the list does.
@@ -27,8 +27,8 @@ pub enum NoList {
     /// The text is nested more deeply than the [limit](Splitter::limited).
     #[error("the list is nested too deeply")]
     TooDeep,
-    /// An element of `items` is no object.
-    #[error("an element of the list is no object")]
+    /// An element of `items` is not an object.
+    #[error("an element of the list is not an object")]
     NoObject,
     /// Another text follows the list.
     #[error("another text follows the list")]

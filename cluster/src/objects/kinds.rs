@@ -41,7 +41,7 @@ pub trait TrimmedObject: Sized {
     /// why the text is a `str` and implementations are inline: code for bytes, or in another crate, would be that of all types once more.
     ///
     /// # Errors
-    /// The text is no object of this type.
+    /// The text is not an object of this type.
     fn decode(text: &str) -> Result<Self, serde_json::Error>;
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn open(client: &Client, path: &str, params: &WatchParams, vers
 /// Reads a line; `None` for one whose end is missing, because the response ended there. The next watch begins with its event.
 ///
 /// # Errors
-/// The line is no event, or one that reports an error.
+/// The line is not an event, or one that reports an error.
 pub(super) fn read(line: &str) -> Result<Option<WatchLine<'_>>, Error> {
     #[derive(Deserialize)]
     struct WatchEventParts<'l> {

@@ -106,7 +106,7 @@ pub static KINDS: &[OwnerKind] = &[
         launcher: None,
         deadlines: &["spec.activeDeadlineSeconds"],
         traps: &[],
-        note: "The group is that of the RayCluster that it makes. The pod that submits the job is no member.",
+        note: "The group is that of the RayCluster that it creates. The pod that submits the job is not a member.",
     },
     OwnerKind {
         group: "trainer.kubeflow.org",
@@ -124,7 +124,7 @@ pub static KINDS: &[OwnerKind] = &[
         launcher: None,
         deadlines: &[],
         traps: &[],
-        note: "The groups are those of the JobSet that it makes, such as `train-node-0`. The label is passed on by spec.labels.",
+        note: "The groups are those of the JobSet that it creates, such as `train-node-0`. The label is passed on by spec.labels.",
     },
     OwnerKind {
         group: "kubeflow.org",

@@ -61,10 +61,10 @@ impl Arbiter {
             let uid = self.model.uid_of(preemptor).cloned().unwrap_or_default();
             let kind = if matches!(preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
             let note = Sentence::about(kind, preemptor.key(), &uid).text(format!(
-                " of priority {} waits: {} of {} would need pods of {guaranteed}.",
+                " of priority {} is pending: {} of {} would fit only after evictions of pods of {guaranteed}.",
                 shortfall.priority,
                 shortfall.withheld,
-                counted(shortfall.needed, "place", "places"),
+                counted(shortfall.needed, "pod", "pods"),
             ));
             self.tell_budget(&budget, &uid, Reason::GuaranteedBudget, note, now);
         }

@@ -172,7 +172,9 @@ impl Arbiter {
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
             match rescue {
                 Some(Some(rescue)) => flight = flight.rescuing(rescue),
-                Some(None) => flight.drop_plan(PlanState::Cancelled, "Critical add-ons are not helped any more."),
+                Some(None) => {
+                    flight.drop_plan(PlanState::Cancelled, "Giveway no longer preempts for critical add-ons.")
+                }
                 None => {}
             }
             flight.resumed = true;

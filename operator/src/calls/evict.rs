@@ -32,7 +32,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     if call.rehearsal {
         return match request(&pods, call, None).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
-            // A budget that the plan may violate is no obstacle. The dry-run DELETE finds out whether anything else
+            // A budget that the plan may violate is not an obstacle. The dry-run DELETE finds out whether anything else
             // rejects the deletion.
             Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget && call.may_force => {
                 delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))

@@ -41,7 +41,7 @@ pub struct Anchor {
 impl Anchor {
     fn read(der: &[u8]) -> Result<Self, Unusable> {
         let (rest, certificate) = x509_parser::parse_x509_certificate(der)
-            .map_err(|error| unusable(format!("is no certificate: {error}")))?;
+            .map_err(|error| unusable(format!("is not a certificate: {error}")))?;
         if !rest.is_empty() || !certificate.is_ca() {
             return Err(unusable("is not the certificate of an authority"));
         }
@@ -118,10 +118,11 @@ impl Authority {
     /// # Errors
     /// One of the two cannot be parsed, the certificate is not a CA certificate, or the key does not belong to it.
     pub fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
-        let part = pem::parse(certificate).map_err(|error| unusable(format!("its certificate is no PEM: {error}")))?;
+        let part = pem::parse(certificate)
+            .map_err(|error| unusable(format!("its certificate is not in PEM format: {error}")))?;
         let anchor = Anchor::read(part.contents()).map_err(|error| unusable(format!("its certificate {error}")))?;
         matching(vec![CertificateDer::from(anchor.der.clone())], key)?;
-        let key = String::from_utf8(key.to_vec()).map_err(|_| unusable("its key is no PEM"))?;
+        let key = String::from_utf8(key.to_vec()).map_err(|_| unusable("its key is not in PEM format"))?;
         Ok(Self { anchor, key })
     }
 
@@ -197,7 +198,8 @@ impl Leaf {
         verify_server_cert_signed_by_trust_anchor(&parsed, &authority.roots()?, intermediates, now, algorithms)
             .map_err(refused)?;
         for name in names {
-            let server = ServerName::try_from(name.as_str()).map_err(|_| unusable(format!("{name:?} is no name")))?;
+            let server =
+                ServerName::try_from(name.as_str()).map_err(|_| unusable(format!("{name:?} is not a name")))?;
             verify_server_name(&parsed, &server).map_err(|_| unusable(format!("it is not valid for {name}")))?;
         }
         Ok(())
@@ -220,15 +222,15 @@ impl Leaf {
         }
         let first = chain.first().ok_or_else(|| unusable("it has no certificate"))?;
         let (_, certificate) = x509_parser::parse_x509_certificate(first)
-            .map_err(|error| unusable(format!("it is no certificate: {error}")))?;
+            .map_err(|error| unusable(format!("it is not a certificate: {error}")))?;
         let renew_at = third_left(validity(&certificate)?);
-        if renew_at <= now { Err(unusable("less than a third of its life is left")) } else { Ok(renew_at) }
+        if renew_at <= now { Err(unusable("less than a third of its validity is left")) } else { Ok(renew_at) }
     }
 
     fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
         CertificateDer::pem_slice_iter(&self.chain)
             .collect::<Result<_, _>>()
-            .map_err(|error| unusable(format!("its certificate is no PEM: {error}")))
+            .map_err(|error| unusable(format!("its certificate is not in PEM format: {error}")))
     }
 
     /// Returns when it expires, or `None` if it cannot be parsed.
@@ -264,7 +266,8 @@ fn third_left((from, until): (Timestamp, Timestamp)) -> Timestamp {
 
 /// Checks that this key (PEM) belongs to the first certificate of the chain.
 fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusable> {
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(format!("its key is no PEM: {error}")))?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| unusable(format!("its key is not in PEM format: {error}")))?;
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
         .map_err(|error| unusable(format!("its certificate and its key cannot be used together: {error}")))?;
     Ok(())

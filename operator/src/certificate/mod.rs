@@ -211,12 +211,12 @@ impl CertificateKeeper {
         }
         match step {
             RotationStep::Found(why) => {
-                let note = format!("A certificate authority was made for the webhook: {why}.");
+                let note = format!("A certificate authority was created for the webhook: {why}.");
                 self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
             }
             RotationStep::Prepare(why) => {
                 let note = format!(
-                    "A new certificate authority was made for the webhook: {why}. It signs once API servers trust it, {} s after \
+                    "A new certificate authority was created for the webhook: {why}. It signs once API servers trust it, {} s after \
                      it was announced to them.",
                     self.policy.settle.as_secs()
                 );

@@ -135,11 +135,11 @@ pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationSte
     retired.drain(..retired.len().saturating_sub(RETIRED));
 
     match (&stored.current, &stored.next) {
-        (None, None) if retired.is_empty() => return RotationStep::Found("there is none that can be used".to_owned()),
-        (None, None) => return RotationStep::Prepare("there is none that can be used".to_owned()),
+        (None, None) if retired.is_empty() => return RotationStep::Found("there is no usable one".to_owned()),
+        (None, None) => return RotationStep::Prepare("there is no usable one".to_owned()),
         (None, Some(_)) if retired.is_empty() => return RotationStep::Promote,
         (Some(current), None) if current.renew_at() <= now => {
-            return RotationStep::Prepare("less than a third of its life is left".to_owned());
+            return RotationStep::Prepare("less than a third of its validity is left".to_owned());
         }
         (Some(current), _)
             if !retired.is_empty() && !anchors.iter().any(|anchors| anchors.contains(current.anchor())) =>

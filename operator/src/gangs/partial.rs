@@ -88,7 +88,7 @@ pub fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a
     model.cluster.members(group).filter(|pod| is_live(pod))
 }
 
-/// Returns true if a pod has not finished, is not terminating, and is no mirror pod.
+/// Returns true if a pod has not finished, is not terminating, and is not a mirror pod.
 pub fn is_live(pod: &Pod) -> bool {
     pod.live() && !pod.mirror
 }

@@ -2,7 +2,7 @@
 //! Pure: the caller passes the time, as wall-clock time, because bans outlast the leader that learned them.
 //!
 //! A ban of an eviction is about one pod, for every preemptor. It ends after ten minutes, or when the `Preemption` that has it is deleted. A
-//! refusal by a PodDisruptionBudget is no ban, because a budget changes by itself.
+//! refusal by a PodDisruptionBudget is not a ban, because a budget changes by itself.
 //!
 //! A ban of a placement is about one pod, or about all pods that a controller makes from one version of its template: the replacement of a
 //! pod that cannot be bound cannot be bound either. It is about one node, and about every node after a second one. It ends after an hour,

@@ -57,7 +57,7 @@ pub struct PodRecord {
 
 /// What kube-scheduler wrote into the condition `PodScheduled=False` of a pending pod, or of one that it could not bind. It writes the
 /// condition only when reason or message change, and keeps `lastTransitionTime` while the pod is pending: another attempt with the same
-/// result leaves no trace. While a pod has a scheduling gate, the API server has set the condition, which is no report.
+/// result leaves no trace. While a pod has a scheduling gate, the API server has set the condition, which is not a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerReport {
     /// Its message.

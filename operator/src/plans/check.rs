@@ -37,7 +37,7 @@ impl Flight {
     pub(super) fn taint_failure(&self) -> Option<Sentence> {
         let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
         rescue.add.exhausted().then(|| {
-            Sentence::from("Keeping a node by a taint for ").object("pod", &member.pod, &member.uid).text(format!(
+            Sentence::from("Reserving a node with a taint for ").object("pod", &member.pod, &member.uid).text(format!(
                 " failed {}; the operator's log has the answers of the API server.",
                 counted(rescue.add.tries(), "time", "times")
             ))
@@ -180,7 +180,7 @@ impl Flight {
             } else if cluster.is_critical_addon(pod) {
                 " is a critical add-on now."
             } else if pod.live() && !self.is_disrupted_with(cluster, pod, victim.unit) {
-                " is evicted with another unit now."
+                " now belongs to another PodGroup than in the plan, or to none."
             } else {
                 continue;
             };
@@ -248,7 +248,7 @@ impl Flight {
             return;
         };
         let what = match self.rescue {
-            Some(_) => "The plan does not hold any more: ",
+            Some(_) => "The plan is no longer valid: ",
             None => "The plan does not fit any more; no other pod is evicted: ",
         };
         self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
@@ -277,7 +277,7 @@ impl Flight {
         }
         let since = *self.depends_since.get_or_insert(clock.now);
         if clock.now.duration_since(since) >= LONGEST_WAIT {
-            let why = "Its members fit only after the evictions of another plan, whose rehearsal has not succeeded for a minute.";
+            let why = "Its members fit only after the evictions of another plan, whose dry run has not succeeded for a minute.";
             self.drop_plan(PlanState::Cancelled, why);
         }
         true

@@ -496,7 +496,7 @@ impl Flight {
         if self.ending.is_none()
             && let Some(why) = self.changed_preemptor(model)
         {
-            self.drop_plan(PlanState::Cancelled, format!("The plan does not hold any more: {why}"));
+            self.drop_plan(PlanState::Cancelled, format!("The plan is no longer valid: {why}"));
         }
         if self.ending.is_none()
             && let Some(why) = self.taint_failure()

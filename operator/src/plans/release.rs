@@ -49,21 +49,20 @@ impl WaitForScheduler {
     pub fn sentence(&self) -> String {
         match self.progress {
             SchedulerProgress::Down => {
-                "Waits for kube-scheduler, which does not renew its Lease and may be down; for ten minutes at most."
+                "The plan waits for at most ten minutes for kube-scheduler, which does not renew its Lease and may be down."
                     .to_owned()
             }
             SchedulerProgress::Idle => {
-                "Waits for kube-scheduler, which has decided about no pod since then; for ten minutes at most."
+                "The plan waits for at most ten minutes for kube-scheduler, which has decided about no pod since the pods were ungated."
                     .to_owned()
             }
             SchedulerProgress::Crowded => {
-                "Waits until the pods have terminated that other plans evict from the same nodes; for ten minutes at \
-                 most. Until then kube-scheduler has capacity for only some of the nominated pods."
+                "The plan waits for at most ten minutes until pods have terminated that other plans evict from the same nodes. Until then kube-scheduler has capacity for only some of the nominated pods."
                     .to_owned()
             }
             _ => {
                 let pods = crate::speaker::words::pods(usize::try_from(self.bindings_per_minute).unwrap_or(usize::MAX));
-                format!("Waits for kube-scheduler, which binds {pods} per minute.")
+                format!("The plan waits for kube-scheduler, which binds {pods} per minute.")
             }
         }
     }

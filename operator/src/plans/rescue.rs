@@ -201,7 +201,7 @@ impl Flight {
         let rescue = self.rescue.as_ref()?;
         let key = self.preemptor.key();
         if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.evicts_for(pod)) {
-            return Some(Sentence::default().object("pod", key, &pod.uid).text(" is no critical add-on any more."));
+            return Some(Sentence::default().object("pod", key, &pod.uid).text(" is not a critical add-on any more."));
         }
         let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
         let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;

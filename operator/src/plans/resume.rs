@@ -33,7 +33,7 @@ impl Flight {
         self.victims.retain(|victim| !unsound.contains(&victim.unit));
         self.drop_plan(
             PlanState::Cancelled,
-            Sentence::from("An earlier leader stored this plan, which does not hold any more: ").then(problem),
+            Sentence::from("An earlier leader stored this plan, which is no longer valid: ").then(problem),
         );
     }
 
@@ -107,7 +107,7 @@ impl Flight {
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !self.is_disrupted_with(cluster, pod, index) {
-                " is evicted with another unit now."
+                " now belongs to another PodGroup than in the plan, or to none."
             } else {
                 continue;
             };

@@ -106,7 +106,7 @@ impl Speaker {
             return Some(EventNotice::on("Pod", pod, true, reason, "Holding", message));
         };
         let (reason, message) = waits_for(group)?;
-        let note = format!("Pod group {} waits: {message}", group.name);
+        let note = format!("Pod group {} is pending: {message}", group.name);
         let mut gated = live.filter(|pod| pod.held);
         if let Some(owner) = gated.clone().find_map(|pod| pod.owner.as_ref())
             && self.is_first(&found.uid, &format!("owner {reason}"), QUEUED_QUIET, now)

@@ -212,7 +212,7 @@ fn initially_scheduled(
     }
     match facts.flight.is_none() && facts.wait_reason.is_none() {
         true => (true, Reason::Scheduled, format!("Was scheduled. Now {message}")),
-        false => (true, reason, format!("Was scheduled; is pending again. {message}")),
+        false => (true, reason, format!("The PodGroup was scheduled and is pending again. {message}")),
     }
 }
 
@@ -319,7 +319,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
                 (Reason::EvictionsLimited, format!("{message} {why}"))
             }
             None if flight.depends_since.is_some() => {
-                let why = "Its evictions begin when the rehearsal of another plan has succeeded, because it relies on that plan's evictions.";
+                let why = "Its evictions begin when the dry run of another plan has succeeded, because the pods fit only after that plan's evictions.";
                 (Reason::WaitingForPreemption, format!("{message} {why}"))
             }
             None => (Reason::WaitingForPreemption, message),
@@ -507,12 +507,13 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
         let remedy =
             RequestedPriority { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
         parts.push(format!(
-            "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a group lends \
-             none. To start, {remedy}."
+            "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a PodGroup does not raise the priority of its pods. To start, {remedy}."
         ));
     }
     if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run") {
-        parts.push(format!("{pods} with priority {range}, below the group's, {asked}, and can be evicted as such."));
+        parts.push(format!(
+            "{pods} with priority {range}, below the group's, {asked}; the lower priority counts for preemption."
+        ));
     }
     if let Some((pods, range)) = some(above, "pod has", "pods have") {
         parts.push(format!("{pods} priority {range}; the group's priority {asked} counts instead."));
@@ -555,7 +556,7 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
     let (reason, message) = match waits {
         Some((group, why)) => {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            (Reason::WaitingForPods, format!("{}. {} waits{why}.", groups_scheduled(counts), group.name))
+            (Reason::WaitingForPods, format!("{}. {} is pending{why}.", groups_scheduled(counts), group.name))
         }
         None if counts.total == 0 => {
             (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template creates it.".to_owned())

@@ -249,7 +249,7 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "True Unschedulable: Was scheduled; is pending again. 2 pods needed, 0 fit now."
+        "True Unschedulable: The PodGroup was scheduled and is pending again. 2 pods needed, 0 fit now."
     );
 }
 
@@ -375,9 +375,8 @@ fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
     let status = case.store();
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
-        "True PriorityMismatch: 2 pods are never ungated and not counted: priority -5 to 5 is below the group's, 100, and \
-         a group lends none. To start, delete them and create them again with class high or without a class. 1 pod runs \
-         with priority 99, below the group's, 100, and can be evicted as such. 1 pod has priority 101; the group's priority \
+        "True PriorityMismatch: 2 pods are never ungated and not counted: priority -5 to 5 is below the group's, 100, and a PodGroup does not raise the priority of its pods. To start, delete them and create them again with class high or without a class. 1 pod runs \
+         with priority 99, below the group's, 100; the lower priority counts for preemption. 1 pod has priority 101; the group's priority \
          100 counts instead."
     );
     assert_eq!(
@@ -491,7 +490,7 @@ fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_a
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has capacity.".into() });
     let status = case.store();
     assert_eq!(scheduled(&status), "False Unschedulable: No node has capacity.");
-    let ever = "True Unschedulable: Was scheduled; is pending again. No node has capacity.";
+    let ever = "True Unschedulable: The PodGroup was scheduled and is pending again. No node has capacity.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), ever);
     case.wait_reason = None;
     case.world.remove_pod("b").remove_pod("a");
@@ -532,7 +531,7 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     }
     let (counts, one) = found(&world);
     assert_eq!((counts.total, counts.scheduled, counts.pending), (2, 1, 1));
-    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b waits (Unschedulable).");
+    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b is pending (Unschedulable).");
 }
 
 #[test]

@@ -475,7 +475,7 @@ fn a_new_leader_finishes_only_the_partially_disrupted_group_if_the_preemptor_was
         driven.run(seconds(10));
         assert_eq!(driven.evicted(), ["a-0", "a-1"]);
         let stored = driven.stored();
-        let why = "Preemptor Cancelled: An earlier leader stored this plan, which does not hold any more: its preemptor was deleted.";
+        let why = "Preemptor Cancelled: An earlier leader stored this plan, which is no longer valid: its preemptor was deleted.";
         assert!(stored.contains(&why.to_owned()), "{stored:#?}");
         assert!(stored.iter().any(|plan| plan.starts_with("PartiallyDisrupted Completed: ")), "{stored:#?}");
         assert_eq!(driven.nominated(), Vec::<String>::new());

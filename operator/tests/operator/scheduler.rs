@@ -39,7 +39,7 @@ fn a_slow_scheduler_fails_no_plan() {
             message = driven.condition("train-39", SCHEDULED);
         }
     }
-    let waits = "Waits for kube-scheduler, which binds ";
+    let waits = "The plan waits for kube-scheduler, which binds ";
     assert!(message.starts_with("False Releasing: ") && message.contains(waits), "{message}");
     assert_eq!(states(&driven), vec![PlanState::Completed; GANGS], "{:#?}", driven.stored());
     assert_eq!(driven.evicted().len(), GANGS);

@@ -133,7 +133,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked:
     let shortened = pods.filter(|pod| is_shortened(pod)).count();
     let cost = Cost::of(problem, &units, &[]);
     let mut trace = vec![format!(
-        "{} of {} could be freed by evictions; {node} weighs least: step {}, {cost}, graces shortened: {shortened}, pods that fit nowhere else: {}.",
+        "{} of {} could be freed by evictions; {node} costs least: step {}, {cost}, shortened grace periods: {shortened}, evicted pods that fit on no other node: {}.",
         looked.1,
         counted(problem.nodes.len(), "node", "nodes"),
         weight.step.number(),

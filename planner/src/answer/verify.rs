@@ -33,7 +33,7 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
         for pod in &unit.pods {
             let row = cluster.row(*pod);
             if row.priority >= problem.demand.priority || problem.in_flight.unit_of(*pod, &row).is_none() {
-                return Err(format!("A pod of victim {name} may not go."));
+                return Err(format!("A pod of victim {name} must not be evicted."));
             }
         }
         let first = unit.pods.first().filter(|_| unit.kind == UnitKind::PodGroup);

@@ -83,7 +83,7 @@ impl fmt::Display for Nearest {
             let list: Vec<String> = self.guaranteed.iter().map(ToString::to_string).collect();
             write!(f, "it would fit, but too many of them belong to {}", list.join(", or of "))?;
         }
-        write!(f, "; {} there {}", pods(*stay), agree(*stay, "stays", "stay"))?;
+        write!(f, "; {} there cannot be evicted", pods(*stay))?;
         match protected {
             0 => f.write_str("."),
             n => {

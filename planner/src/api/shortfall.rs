@@ -189,7 +189,7 @@ impl fmt::Display for Shortfall {
         }
         self.write_help(f)?;
         match &self.domain {
-            Some(nearest) => write!(f, " This is said of {}, which comes nearest.", nearest.domain),
+            Some(nearest) => write!(f, " These numbers are for {}, where most pods fit.", nearest.domain),
             None => Ok(()),
         }
     }
@@ -200,7 +200,7 @@ impl Shortfall {
         if let Some(unknown) = &self.unknown {
             return write!(
                 f,
-                " Where it can run depends on what is not known here: {unknown}. No pod is evicted for it, and it \
+                " Where it can run depends on what Giveway does not know: {unknown}. No pod is evicted for it, and it \
                  stays gated until it fits within one domain."
             );
         }
@@ -289,8 +289,13 @@ impl Shortfall {
             0 => String::new(),
             more => format!(", or of {more} more"),
         };
-        let places = counted(self.needed, "place", "places");
-        write!(f, " {} of {places} would need pods of {}{more}.", self.withheld, list.join(", or of "))
+        let pods = pods(self.needed);
+        write!(
+            f,
+            " {} of {pods} would fit only after evictions of pods of {}{more}.",
+            self.withheld,
+            list.join(", or of ")
+        )
     }
 
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {

@@ -28,9 +28,11 @@ impl Step {
     /// Returns the effect on evicted pods, as half a sentence.
     pub fn means(self) -> &'static str {
         match self {
-            Self::Gentle => "budgets hold, and no grace is longer than 10 s",
-            Self::ShorterGrace => "budgets hold, and longer graces are shortened to 10 s",
-            Self::Any => "budgets that are not guaranteed may be violated, and longer graces are shortened to 10 s",
+            Self::Gentle => "no PodDisruptionBudget is violated, and no grace period is longer than 10 s",
+            Self::ShorterGrace => "no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s",
+            Self::Any => {
+                "PodDisruptionBudgets that are not guaranteed may be violated, and longer grace periods are shortened to 10 s"
+            }
         }
     }
 

@@ -14,7 +14,7 @@ pub struct Unknown {
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Where it can run depends on what is not known here: {}.", self.why.join("; "))?;
+        write!(f, "Where it can run depends on what Giveway does not know: {}.", self.why.join("; "))?;
         f.write_str(" No pod is evicted for it; kube-scheduler places it.")
     }
 }

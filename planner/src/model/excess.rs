@@ -34,7 +34,7 @@ impl Constraints {
             (self.tolerations.len(), TOLERATIONS, "tolerations"),
         ];
         let (count, most, what) = counted.into_iter().find(|(count, most, _)| count > most)?;
-        Some(format!("{count} {what}, of which no more than {most} are looked at"))
+        Some(format!("{count} {what}, more than the {most} that Giveway evaluates"))
     }
 
     fn label_rules(&self) -> usize {

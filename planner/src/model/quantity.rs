@@ -10,7 +10,7 @@ const MILLI: i128 = 1_000_000;
 /// Digits after which a number cannot be of any use; bounds the work for hostile input.
 const MAX_DIGITS: usize = 64;
 
-/// Error for a text that is no quantity, or a quantity that is too large to be represented.
+/// Error for a text that is not a quantity, or a quantity that is too large to be represented.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantity \"{text}\": {problem}")]
 pub struct QuantityError {
@@ -23,7 +23,7 @@ pub struct QuantityError {
 /// Reads a quantity into nano units. What is finer than a nano unit is rounded up (away from zero), as the API server does.
 ///
 /// # Errors
-/// The text is no quantity, or its value does not fit.
+/// The text is not a quantity, or its value does not fit.
 pub fn parse(text: &str) -> Result<i128, QuantityError> {
     // The error quotes a bounded part of the text.
     let fail = |problem| QuantityError { text: text.chars().take(MAX_DIGITS).collect(), problem };

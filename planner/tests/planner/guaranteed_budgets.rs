@@ -14,7 +14,7 @@ fn a_preemptor_below_the_threshold_cannot_violate_the_budget() {
     assert_eq!(
         shortfall(decide(&cluster(&all), &for_pod("p"))),
         "1 pod needed, 0 fit now. Missing 1 cpu. Evicting every workload below priority 999 would free 1. \
-         1 of 1 place would need pods of budget default/db, which allows 0 more disruptions to preemptors below 1000."
+         1 of 1 pod would fit only after evictions of pods of budget default/db, which allows 0 more disruptions to preemptors below 1000."
     );
 }
 
@@ -25,7 +25,10 @@ fn of_a_thousand_budgets_eight_are_named() {
     all.extend((0..1000).map(|n| pod(&format!("db-{n:03}")).on("a").label("app", &format!("db-{n}")).threshold(1000)));
     all.extend((0..1000).map(|number| budget(&format!("b{number:03}"), &format!("db-{number}"), 0)));
     let text = shortfall(decide(&cluster(&all), &for_pod("p")));
-    assert!(text.contains("1 of 1 place would need pods of budget default/b000, which allows 0 more"), "{text}");
+    assert!(
+        text.contains("1 of 1 pod would fit only after evictions of pods of budget default/b000, which allows 0 more"),
+        "{text}"
+    );
     assert!(
         text.ends_with("default/b007, which allows 0 more disruptions to preemptors below 1000, or of 992 more."),
         "{text}"
@@ -62,8 +65,7 @@ fn the_victims_of_one_plan_are_counted_together() {
     let mut all = vec![node("a", 1), node("b", 1), guarded("db-a", "a"), guarded("db-b", "b"), budget("db", "db", 1)];
     all.extend(waiting_gang("g", 999, 2));
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
-    let words =
-        "1 of 2 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 1000.";
+    let words = "1 of 2 pods would fit only after evictions of pods of budget default/db, which allows 1 more disruption to preemptors below 1000.";
     assert!(sentence.ends_with(words), "{sentence}");
     all.extend([node("c", 1), pod("free").priority(998).on("c")]);
     let plan = planned(decide(&cluster(&all), &for_group("g")));
@@ -78,7 +80,7 @@ fn an_unguarded_victim_uses_the_budget_up_as_well() {
     all.extend(waiting_gang("g", 999, 2));
     assert!(
         shortfall(decide(&cluster(&all), &for_group("g")))
-            .contains("would need pods of budget default/db, which allows")
+            .contains("would fit only after evictions of pods of budget default/db, which allows")
     );
     all[3] = budget("db", "db", 2);
     assert_eq!(planned(decide(&cluster(&all), &for_group("g"))).victims.len(), 2);
@@ -221,7 +223,8 @@ fn a_threshold_that_cannot_be_read_protects_as_much_as_any_can() {
         pod("p").priority(1_000_000_000),
     ];
     assert!(
-        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+        shortfall(decide(&cluster(&all), &for_pod("p")))
+            .contains("would fit only after evictions of pods of budget default/db, which allows")
     );
 }
 
@@ -230,7 +233,8 @@ fn a_whole_group_is_protected_by_one_guarded_pod() {
     let mut all = vec![node("a", 2), gang("low", 0, 2).whole(), guarded("low-0", "a").group("low")];
     all.extend([pod("low-1").group("low").on("a"), budget("db", "db", 0), pod("p").priority(10)]);
     assert!(
-        shortfall(decide(&cluster(&all), &for_pod("p"))).contains("would need pods of budget default/db, which allows")
+        shortfall(decide(&cluster(&all), &for_pod("p")))
+            .contains("would fit only after evictions of pods of budget default/db, which allows")
     );
 }
 

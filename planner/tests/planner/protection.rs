@@ -141,7 +141,7 @@ fn no_protected_pod_is_evicted_for_a_critical_add_on() {
     let answer = |cluster: &Cluster| rescue(cluster, &key("dns"), &terms, &Context::default());
     assert!(matches!(answer(&cluster(&objects)), Rescue::Evict(_)));
     let Rescue::Hopeless(why) = answer(&listed(&objects, "db")) else { panic!("a protected pod is evicted") };
-    let words = "1 pod there stays, 1 of them because no pod of a protected namespace is evicted.";
+    let words = "1 pod there cannot be evicted, 1 of them because no pod of a protected namespace is evicted.";
     assert!(why.to_string().ends_with(words), "{why}");
 }
 

@@ -157,7 +157,7 @@ fn critical_pods_those_of_daemonsets_and_static_ones_stay() {
     let mut all = cluster(&objects);
     assert_eq!(
         hopeless(&all, &terms()),
-        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 4 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 4 pods there cannot be evicted."
     );
     let elsewhere = Terms { namespaces: BTreeSet::from(["kube-system".to_owned()]), stranded: false };
     assert_eq!(names(&eviction(&all, &elsewhere)), ["other"], "an annotation counts only where the administrator says");
@@ -181,7 +181,7 @@ fn a_stranded_pod_displaces_its_equals_only_if_all_of_them_fit_elsewhere_at_the_
     let why = hopeless(&world("2", 1), &stranded());
     assert_eq!(
         why,
-        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 2 pods there that may be evicted it would fit, but the critical pods among them would not all fit on other nodes; 0 pods there stay. 1 node(s) didn't match Pod's node affinity/selector."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 2 pods there that may be evicted it would fit, but the critical pods among them would not all fit on other nodes; 0 pods there cannot be evicted. 1 node(s) didn't match Pod's node affinity/selector."
     );
     // An add-on that could run on another node if that had enough capacity is not stranded.
     let mut free = world("1", 1);
@@ -205,7 +205,7 @@ fn no_pod_is_evicted_if_evictions_do_not_help() {
     );
     assert_eq!(
         hopeless(&with(addon("dns").asks("cpu", "3")), &terms()),
-        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it still lacks 2 cpu; 0 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it still lacks 2 cpu; 0 pods there cannot be evicted."
     );
     assert_eq!(hopeless(&cluster(&[addon("dns")]), &terms()), "There is no node.");
 }
@@ -243,7 +243,7 @@ fn a_guaranteed_budget_holds_against_an_ordinary_priority_and_not_against_a_crit
     let with = |built: Built| cluster(running.iter().chain(std::iter::once(&built)));
     assert_eq!(
         hopeless(&with(addon("dns").priority(1_000_000_000)), &terms()),
-        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it would fit, but too many of them belong to budget default/db, which allows 0 more disruptions to preemptors below 2000000000; 0 pods there stay."
+        "No node can be freed for it, so no pod is evicted. The nearest is n1: without the 1 pod there that may be evicted it would fit, but too many of them belong to budget default/db, which allows 0 more disruptions to preemptors below 2000000000; 0 pods there cannot be evicted."
     );
     let found = eviction(&with(pod("dns").priority(2_000_000_000)), &terms());
     assert_eq!((found.step, names(&found)), (Step::Any, vec!["db"]));

@@ -96,7 +96,7 @@ fn no_pod_is_evicted_for_a_resource_that_the_scheduler_ignores_and_free_capacity
     assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("Missing 1 cpu, 2 example.com/fpga."));
     configure(&mut cluster, "NodeResourcesFit", &ignoring());
     let what = "resource example.com/fpga, which the configuration of batch ignores";
-    let sentence = format!("Where it can run depends on what is not known here: {what}. {LEFT}");
+    let sentence = format!("Where it can run depends on what Giveway does not know: {what}. {LEFT}");
     assert_eq!(unknown(decide(&cluster, &for_pod("p"))), sentence);
     assert!(shortfall(decide(&cluster, &for_pod("q"))).contains("2 example.com/fpga"), "another scheduler compares it");
     cluster.remove_pod(&key("on-b"));
@@ -128,7 +128,7 @@ fn no_pod_is_evicted_under_default_spread_constraints_that_must_hold_unless_a_po
     let mut cluster = full(&[of_batch("p"), own]);
     configure(&mut cluster, "PodTopologySpread", &list("DoNotSchedule"));
     let what = "the default topology spread constraints of batch, whose selectors come from Services and controllers";
-    let sentence = format!("Where it can run depends on what is not known here: {what}. {LEFT}");
+    let sentence = format!("Where it can run depends on what Giveway does not know: {what}. {LEFT}");
     assert_eq!(unknown(decide(&cluster, &for_pod("p"))), sentence);
     assert_eq!(planned(decide(&cluster, &for_pod("own"))).victims.len(), 1);
     configure(&mut cluster, "PodTopologySpread", &list("ScheduleAnyway"));

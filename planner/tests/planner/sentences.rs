@@ -129,13 +129,15 @@ fn a_shortfall_agrees_with_its_numbers() {
         let text = Shortfall { help: Help::NotEnough(0), protected: 0, critical: 0, ..shortfall }.to_string();
         text.split_once("asks for. ").unwrap().1.to_owned()
     };
-    let said = |places: &str, more: &str| {
-        format!("1 of {places} would need pods of budget d/b, which allows {more} to preemptors below 50.")
+    let said = |pods: &str, more: &str| {
+        format!(
+            "1 of {pods} would fit only after evictions of pods of budget d/b, which allows {more} to preemptors below 50."
+        )
     };
     let all = [
-        said("0 places", "0 more disruptions"),
-        said("1 place", "1 more disruption"),
-        said("2 places", "2 more disruptions"),
+        said("0 pods", "0 more disruptions"),
+        said("1 pod", "1 more disruption"),
+        said("2 pods", "2 more disruptions"),
     ];
     assert_eq!([0, 1, 2].map(of), all);
 }
@@ -152,9 +154,8 @@ fn a_cost_and_the_nearest_node_agree_with_their_numbers() {
         let node = "n1".into();
         Nearest { node, may_go: count, stay: count, protected: count, lacks, refusal: None, guaranteed }.to_string()
     };
-    let none =
-        "The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 0 pods there stay.";
-    let one = "The nearest is n1: without the 1 pod there that may be evicted it still lacks 1 cpu; 1 pod there stays, 1 of them because no pod of a protected namespace is evicted.";
-    let two = "The nearest is n1: without the 2 pods there that may be evicted it still lacks 1 cpu; 2 pods there stay, 2 of them because no pod of protected namespaces is evicted.";
+    let none = "The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 0 pods there cannot be evicted.";
+    let one = "The nearest is n1: without the 1 pod there that may be evicted it still lacks 1 cpu; 1 pod there cannot be evicted, 1 of them because no pod of a protected namespace is evicted.";
+    let two = "The nearest is n1: without the 2 pods there that may be evicted it still lacks 1 cpu; 2 pods there cannot be evicted, 2 of them because no pod of protected namespaces is evicted.";
     assert_eq!([0, 1, 2].map(nearest), [none, one, two]);
 }

@@ -72,8 +72,8 @@ fn no_pod_is_evicted_for_a_pod_with_more_constraints_than_are_evaluated() {
         decide(&cluster(&all), &for_pod("p"))
     };
     for (affinity, why) in [
-        (anti, "pod p has 17 terms of pod anti-affinity, of which no more than 16 are looked at"),
-        (of_node, "pod p has 302 rules of node affinity, of which no more than 300 are looked at"),
+        (anti, "pod p has 17 terms of pod anti-affinity, more than the 16 that Giveway evaluates"),
+        (of_node, "pod p has 302 rules of node affinity, more than the 300 that Giveway evaluates"),
     ] {
         let Decision::Unknown(unknown) = asks(affinity) else { panic!("{why}") };
         assert_eq!(unknown.why, [why]);

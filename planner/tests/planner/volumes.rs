@@ -82,7 +82,7 @@ fn for_a_lost_claim_no_pod_is_evicted() {
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
-            "Where it can run depends on what is not known here: claim data, which is not bound to volume pv yet. {LEFT}"
+            "Where it can run depends on what Giveway does not know: claim data, which is not bound to volume pv yet. {LEFT}"
         )
     );
 }
@@ -105,7 +105,8 @@ fn several_volumes_pin_together_and_one_without_affinity_pins_nothing() {
 #[test]
 fn no_pod_is_evicted_for_a_claim_with_an_unknown_node_and_the_sentence_names_it() {
     let mut cluster = full(&["data"]);
-    let says = |what: &str| format!("Where it can run depends on what is not known here: claim data, {what}. {LEFT}");
+    let says =
+        |what: &str| format!("Where it can run depends on what Giveway does not know: claim data, {what}. {LEFT}");
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which was not found"));
     assert!(claim(&mut cluster, "data", None, "standard"));
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says("which is bound to no volume yet"));
@@ -199,7 +200,7 @@ fn no_pod_is_evicted_for_a_volume_whose_driver_must_have_free_storage() {
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
-            "Where it can run depends on what is not known here: claim data, for which driver csi.example.com needs free \
+            "Where it can run depends on what Giveway does not know: claim data, for which driver csi.example.com needs free \
              storage. {LEFT}"
         )
     );
@@ -493,7 +494,7 @@ fn no_pod_is_evicted_for_a_claim_that_is_being_deleted() {
     add(&mut cluster, &with_claims(pod("p").priority(9), &["data"]));
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
-        format!("Where it can run depends on what is not known here: claim data, which is being deleted. {LEFT}")
+        format!("Where it can run depends on what Giveway does not know: claim data, which is being deleted. {LEFT}")
     );
     cluster.remove_claim(&key("data"));
     add(&mut cluster, &bound_claim("data", "pv"));
@@ -515,7 +516,7 @@ fn no_pod_is_evicted_for_devices_of_dynamic_resource_allocation() {
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
-            "Where it can run depends on what is not known here: its resource claims (dynamic resource allocation). {LEFT}"
+            "Where it can run depends on what Giveway does not know: its resource claims (dynamic resource allocation). {LEFT}"
         )
     );
 }
@@ -530,7 +531,7 @@ fn an_extended_resource_that_only_a_device_class_serves_is_not_known() {
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
-            "Where it can run depends on what is not known here: devices for example.com/gpu (dynamic resource \
+            "Where it can run depends on what Giveway does not know: devices for example.com/gpu (dynamic resource \
              allocation), which no node offers itself. {LEFT}"
         )
     );
@@ -560,7 +561,7 @@ fn no_pod_is_evicted_where_a_resource_is_offered_if_another_suitable_node_may_se
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"], "no class serves it");
     device_class(&mut cluster, "gpus", Some("example.com/gpu"));
     let unknown = "devices for example.com/gpu (dynamic resource allocation) on nodes that offer none of it themselves";
-    let says = format!("Where it can run depends on what is not known here: {unknown}. {LEFT}");
+    let says = format!("Where it can run depends on what Giveway does not know: {unknown}. {LEFT}");
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says);
     add(&mut cluster, &node("n2", 4).offers("example.com/gpu", "0"));
     assert_eq!(why(decide(&cluster, &for_pod("p"))), says, "a node that offers 0 of it");
@@ -580,7 +581,7 @@ fn a_gang_within_a_domain_is_not_released_for_what_is_not_known_and_its_sentence
     let mut cluster = cluster(&all);
     claim(&mut cluster, "data", None, "standard");
     let said = shortfall(decide(&cluster, &for_group("g")));
-    let unknown = "Where it can run depends on what is not known here: claim data, which is bound to no volume yet. \
+    let unknown = "Where it can run depends on what Giveway does not know: claim data, which is bound to no volume yet. \
                    No pod is evicted for it, and it stays gated until it fits within one domain.";
     assert!(said.contains(unknown) && !said.contains("preemptionPolicy Never"), "{said}");
 }

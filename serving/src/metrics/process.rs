@@ -15,11 +15,11 @@ use prometheus_client::registry::Registry;
 pub const PROCESS: &[About] = &[CPU, RESIDENT, VIRTUAL, OPEN_FDS, MAX_FDS, THREADS, START];
 
 const CPU: About =
-    About::counter("process_cpu_seconds_total", "Seconds of processor time that the process has taken", &[]);
+    About::counter("process_cpu_seconds_total", "User and system CPU time of the process, in seconds", &[]);
 const RESIDENT: About = About::gauge("process_resident_memory_bytes", "Resident memory", &[]);
 const VIRTUAL: About = About::gauge("process_virtual_memory_bytes", "Virtual memory", &[]);
 const OPEN_FDS: About = About::gauge("process_open_fds", "Open file descriptors", &[]);
-const MAX_FDS: About = About::gauge("process_max_fds", "Most file descriptors that may be open", &[]);
+const MAX_FDS: About = About::gauge("process_max_fds", "Maximum number of open file descriptors", &[]);
 const THREADS: About = About::gauge("process_threads", "Threads", &[]);
 const START: About =
     About::gauge("process_start_time_seconds", "When the process was started, in seconds since 1970", &[]);
@@ -27,7 +27,7 @@ const START: About =
 /// Returns the description of the metric with the program's version, under this name.
 pub const fn build_info(name: &'static str) -> About {
     const LABELS: &[Label] = &[label("version", "the program's version")];
-    About::gauge(name, "Always 1; the labels tell what was built", LABELS)
+    About::gauge(name, "Always 1; the labels describe the build", LABELS)
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

@@ -76,7 +76,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
         "(--critical-addons-after, usually 30s) or its turn: it is Unschedulable for ",
         "If it were decided now",
         "It fits on node node-000 once its victims have terminated: 1 pod of priority 0 and below, 0 budget \
-         violations. Step 2: budgets hold, and longer graces are shortened to 10 s.",
+         violations. Step 2: no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s.",
         "3600 s, cut to 10 s",
     ] {
         assert!(page.contains(part), "{part} is not in:\n{page}");
@@ -114,7 +114,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     let parts = [
         "Last decision",
         "(critical-addon) made ",
-        "For a critical add-on: Step 2: budgets hold, and longer graces are shortened to 10 s.",
+        "For a critical add-on: Step 2: no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s.",
         &kept,
         "pod/default/slow",
         "Waits for: 1 terminating: default/slow.",
@@ -140,7 +140,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     let parts = [
         "State: Gone.",
         "pod/kube-system/dns (priority 0), a critical add-on, by Preemption ",
-        "now Completed: pod slow. Step 2: budgets hold, and longer graces are shortened to 10 s.",
+        "now Completed: pod slow. Step 2: no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s.",
         "a critical add-on that needs its capacity. Its grace of 3600 s is shortened to 10 s.",
     ];
     why(&reader, "slow", "default", &parts).await;
@@ -153,7 +153,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     let large = addon(&world, "large").cpu(3).create().await;
     large.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     let nearest = "No node can be freed for it, so no pod is evicted. The nearest is node-000: without the 0 pods \
-                   there that may be evicted it still lacks 3 cpu; 1 pod there stays.";
+                   there that may be evicted it still lacks 3 cpu; 1 pod there cannot be evicted.";
     let page = why(&reader, "large", "kube-system", &["Waits for: CriticalAddonUnschedulable ("]).await;
     assert_eq!(
         page.matches(nearest).count(),

@@ -140,7 +140,8 @@ async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     again.add_pods(3).await;
     gang.wait_bound(MINUTE).await;
     batch.wait_removed(MINUTE).await;
-    let words = "Was scheduled; is pending again. 4 pods needed, 3 exist. None starts before all 4 fit.";
+    let words =
+        "The PodGroup was scheduled and is pending again. 4 pods needed, 3 exist. None starts before all 4 fit.";
     expect_condition(&batch, SCHEDULED, "True WaitingForPods", words).await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);

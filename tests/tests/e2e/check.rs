@@ -71,7 +71,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     // For a user with fewer rights the report says what could not be checked.
     let reader = Reader::new(&mut world).await;
     let partly = reader.giveway(&["check"]).await;
-    for part in ["Whether admission works is not known: ", "Whether an operator leads is not known: "] {
+    for part in ["Whether admission works is not known: ", "Whether an operator is the leader is not known: "] {
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
 
@@ -103,7 +103,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     })
     .await;
     assert_eq!(lines.len(), 2, "{lines:#?}");
-    assert!(lines[0]["message"].as_str().unwrap().starts_with("No operator leads: "), "{lines:#?}");
+    assert!(lines[0]["message"].as_str().unwrap().starts_with("No operator is the leader: "), "{lines:#?}");
     assert_eq!(
         lines[1]["message"],
         "1 pod has the scheduling gate scheduling.giveway.dev/pod-group, and no operator runs that would remove it."
@@ -140,11 +140,11 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
         [
             "scheduling.giveway.dev/v1alpha1 does not serve podgroups, podgroups/status, preemptions, preemptions/status, \
              workloads, workloads/status.",
-            "There is no MutatingWebhookConfiguration giveway: nothing is filled in or checked.",
-            "There is no ValidatingWebhookConfiguration giveway: nothing is filled in or checked.",
+            "There is no MutatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
+            "There is no ValidatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
             "Admission does not work: a managed class (dry run) was accepted without being filled in.",
             "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
-            "No operator has ever led: there is no Lease in namespace giveway-system.",
+            "No operator has ever been the leader: there is no Lease in namespace giveway-system.",
         ]
     );
     world.class("high", 1000).create().await;

@@ -112,7 +112,7 @@ async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
         let conditions = low.get().await.status.unwrap_or_default().conditions;
         let message =
             giveway_crds::condition::find(&conditions, SCHEDULED).map(|c| c.message.clone()).unwrap_or_default();
-        if message.starts_with("Was scheduled; is pending again. 2 pods needed, 0 fit now.") {
+        if message.starts_with("The PodGroup was scheduled and is pending again. 2 pods needed, 0 fit now.") {
             Ok(())
         } else {
             Err(message)

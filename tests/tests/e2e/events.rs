@@ -39,7 +39,7 @@ async fn events_of_group(world: &World) -> BTreeMap<String, Vec<String>> {
     let mut messages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in events["items"].as_array().unwrap() {
         let (about, note) = (&event["involvedObject"], event["message"].as_str().unwrap_or_default());
-        if note.starts_with("Pod group train waits: ") {
+        if note.starts_with("Pod group train is pending: ") {
             let object = format!("{}/{}", about["kind"].as_str().unwrap(), about["name"].as_str().unwrap());
             messages.entry(object).or_default().push(format!("{}: {note}", event["reason"].as_str().unwrap()));
         }
@@ -58,7 +58,7 @@ async fn the_owner_and_each_gated_pod_get_one_event_per_wait_reason(world: &Worl
     })
     .await;
     let last = all["Job/train"].last().unwrap();
-    assert!(last.starts_with("Unschedulable: Pod group train waits: 6 pods needed, 4 fit now."), "{last}");
+    assert!(last.starts_with("Unschedulable: Pod group train is pending: 6 pods needed, 4 fit now."), "{last}");
     // More capacity that does not suffice changes the numbers but not the reason, so no further event is written.
     world.nodes(1).cpus(1).prefix("small").create().await;
     wait_for("the group's status has the new numbers", MINUTE, async || {

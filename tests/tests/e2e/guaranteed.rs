@@ -37,17 +37,15 @@ async fn create_guarded_pods(world: &World, count: usize) -> Vec<PodHandle> {
 async fn below_the_threshold_the_budget_holds_and_its_events_say_why(world: &World) {
     create_guarded_pods(world, 4).await;
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
-    let words =
-        "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
+    let words = "2 of 3 pods would fit only after evictions of pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     let train = world.gang("train", 3).priority("high").create().await;
     expect_condition(&train, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
     assert!(train.wait_event("UnschedulableGuaranteedBudget", MINUTE).await.contains(words));
     let said = wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "GuaranteedBudget", MINUTE).await;
-    assert_eq!(said, format!("Pod group default/train of priority 1000 waits: {words}"));
+    assert_eq!(said, format!("Pod group default/train of priority 1000 is pending: {words}"));
     let pod = world.pod("large").priority("high").cpu(2).create().await;
     let said = pod.wait_event("UnschedulableGuaranteedBudget", MINUTE).await;
-    let one =
-        "1 of 1 place would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
+    let one = "1 of 1 pod would fit only after evictions of pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     assert!(said.ends_with(one), "{said}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     // A preemptor that needs no more than the allowance is bound.

@@ -177,7 +177,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
         &late,
         MISMATCH,
         "True PriorityMismatch",
-        "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a group lends none. To start, delete them and create them again with class high or without a class.",
+        "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a PodGroup does not raise the priority of its pods. To start, delete them and create them again with class high or without a class.",
     )
     .await;
     let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
@@ -265,7 +265,7 @@ impl Scene {
     /// Checks that a gang of class `mid` preempts a group of class `high` whose four running pods have class `low`, all pods
     /// together.
     async fn expect_no_protection(&mut self, group: &Group, node: &str) {
-        let words = "4 pods run with priority 10, below the group's, 1000, and can be evicted as such.";
+        let words = "4 pods run with priority 10, below the group's, 1000; the lower priority counts for preemption.";
         expect_condition(group, MISMATCH, "True PriorityMismatch", words).await;
         let preemptor = GroupBuilder::new(self.paid.clone(), &format!("over-{}", group.name), 2).priority("mid");
         let preemptor = preemptor.node_selector("kubernetes.io/hostname", node).create().await;

@@ -43,7 +43,7 @@ async fn pods_are_evicted_where_kube_scheduler_adds_affinity_and_never_for_a_res
     let gang = world.gang("train", 1).priority("high").cpu(1).resource("example.com/fpga", "1").create().await;
     assert_eq!(
         gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await,
-        "Where it can run depends on what is not known here: resource example.com/fpga, which the configuration of \
+        "Where it can run depends on what Giveway does not know: resource example.com/fpga, which the configuration of \
          default-scheduler ignores. No pod is evicted for it; kube-scheduler places it."
     );
     wait_for("the gang is ungated", MINUTE, async || {

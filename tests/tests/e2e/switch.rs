@@ -132,7 +132,7 @@ async fn mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut Wo
     let refused = giveway(world, &["mode", "off"]).await;
     let words = "error: Mode off removes Giveway's scheduling gate from every gated pod in all namespaces, ";
     assert!(refused.status == Some(2) && refused.err.starts_with(words), "{}", refused.err);
-    assert!(refused.err.trim().ends_with("use '--yes' where standard input is no terminal"), "{}", refused.err);
+    assert!(refused.err.trim().ends_with("use '--yes' where standard input is not a terminal"), "{}", refused.err);
     assert!(world.kubectl(&["get", "configmap", "giveway-mode", "-n", "giveway-system"]).await.is_err());
     let printed = giveway(world, &["mode", "off", "--yes"]).await;
     let words = format!(

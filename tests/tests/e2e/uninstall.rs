@@ -348,7 +348,7 @@ async fn uninstall_removes_nothing_while_an_operator_leads() {
     let mut world = World::start().await;
     cli(&mut world, &["mode", "off", "--yes"]).await.ok();
     let early = cli(&mut world, &["cleanup", "all"]).await;
-    let words = " leads; it renewed the Lease giveway-system/giveway-operator ";
+    let words = " is the leader; it renewed the Lease giveway-system/giveway-operator ";
     assert!(early.status == Some(1) && early.err.contains(words), "{}", early.err);
     let switch = ["get", "configmap", "giveway-mode", "-n", NAMESPACE, "-o", "jsonpath={.data.mode}"];
     assert_eq!(world.kubectl(&switch).await.unwrap(), "off", "the mode is unchanged");

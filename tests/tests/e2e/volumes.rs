@@ -93,7 +93,7 @@ async fn no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungat
     let nodes = world.nodes(2).cpus(1).create().await;
     world.fill(&nodes).priority("low").singles().await;
     create_claim(world, "scratch", None).await;
-    let message = |what: &str| format!("Where it can run depends on what is not known here: {what}. {LEFT}");
+    let message = |what: &str| format!("Where it can run depends on what Giveway does not know: {what}. {LEFT}");
     let single = world.pod("single").priority("high").claim("scratch").create().await;
     let unbound = message("claim scratch, which is bound to no volume yet");
     assert_eq!(single.wait_event("Unschedulable", MINUTE).await, unbound);
@@ -209,7 +209,7 @@ async fn no_pod_is_evicted_for_a_resource_that_another_node_may_serve_by_devices
     let low = world.pod("low").priority("low").resource("example.com/gpu", "1").on(&offering[0]).create().await;
     let high = world.pod("high").priority("high").resource("example.com/gpu", "1").create().await;
     let unknown = "devices for example.com/gpu (dynamic resource allocation) on nodes that offer none of it themselves";
-    let message = format!("Where it can run depends on what is not known here: {unknown}. {LEFT}");
+    let message = format!("Where it can run depends on what Giveway does not know: {unknown}. {LEFT}");
     assert_eq!(high.wait_event("Unschedulable", MINUTE).await, message);
     world.apply(&slice_of(&other[0])).await.unwrap();
     assert_eq!(high.wait_bound(MINUTE).await, other[0]);

@@ -177,7 +177,9 @@ pub async fn the_last_member_starts_alone_when_the_others_have_finished(world: &
     world.apply(&blocker.manifest("blocker")).await.unwrap();
     let again = controlled("done", CALM).apply(world).await;
     again.wait_gated(world, 4).await;
-    again.wait_message(types::INITIALLY_SCHEDULED, "Was scheduled; is pending again. 4 pods needed").await;
+    again
+        .wait_message(types::INITIALLY_SCHEDULED, "The PodGroup was scheduled and is pending again. 4 pods needed")
+        .await;
     world.kubectl(&["delete", "pod", "blocker"]).await.unwrap();
     again.wait_ready(world, 4).await;
 }

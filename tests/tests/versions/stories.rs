@@ -98,8 +98,7 @@ pub async fn budgets(world: &mut World) {
     create_guarded_pods(world).await;
     let before = world.audit().await.evicted().len();
     let below = world.gang("below", 3).priority("high").create().await;
-    let words =
-        "2 of 3 places would need pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
+    let words = "2 of 3 pods would fit only after evictions of pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     let event = below.wait_event("UnschedulableGuaranteedBudget", LIMIT).await;
     assert!(event.contains(words), "{event}");
     assert_eq!(world.audit().await.evicted().len(), before);

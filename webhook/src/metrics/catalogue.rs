@@ -23,7 +23,7 @@ pub(super) const REQUESTS: About = About::counter(
 pub(super) const SECONDS: About =
     About::histogram("giveway_webhook_request_duration_seconds", "Time to a verdict", &[ENDPOINT, KIND]);
 pub(super) const UNDECODABLE: About =
-    About::counter("giveway_webhook_undecodable_requests_total", "Requests that were no admission reviews", &[]);
+    About::counter("giveway_webhook_undecodable_requests_total", "Requests that were not admission reviews", &[]);
 pub(super) const PANICS: About =
     About::counter("giveway_webhook_panics_total", "Panics of rules, each answered with a rejection", &[]);
 pub(super) const LOOKUPS: About = About::counter(
@@ -63,7 +63,7 @@ pub(super) const HANDSHAKES: About =
     About::counter("giveway_webhook_handshake_failures_total", "TLS handshakes that failed or timed out", &[]);
 pub(super) const GUARD_DECISIONS: About = About::counter(
     "giveway_webhook_guard_decisions_total",
-    "Preemptions of schedulers that the guard was asked about",
+    "Preemptions by kube-scheduler and other schedulers that the guard decided about, by decision",
     &[label("verdict", "`permitted`, `guaranteed_budget`, `no_preemptor`, `not_ready`")],
 );
 pub(super) const GUARD_HELD: About =
@@ -77,7 +77,7 @@ pub(super) const GUARD_UNHELD: About = About::counter(
 );
 pub(super) const GUARD_CLAIMS: About = About::counter(
     "giveway_webhook_guard_claims_total",
-    "Permitted victims that were written into the status of a budget, by result",
+    "Victims that the guard permitted and counted in the status of a PodDisruptionBudget, by result",
     &[label("result", "`made`, `not_needed`, `spent`, `failed`")],
 );
 pub(super) const GUARD_MARKS: About = About::counter(

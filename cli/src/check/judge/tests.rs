@@ -155,11 +155,11 @@ fn in_a_healthy_installation_every_line_is_ok() {
         [
             "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.",
             "Admission answers: a managed class (dry run) was filled in.",
-            "What is Giveway's on pods and groups is protected by the chart's policies.",
-            "kube-scheduler's own preemptions are asked for at the webhook.",
+            "The chart's policies protect Giveway's labels, annotations and scheduling gates on pods and groups.",
+            "The API server asks Giveway's webhook before kube-scheduler preempts a pod.",
             "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
-            "a-1 leads; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
+            "a-1 is the leader; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
             "Giveway preempts, by the chart's value `mode`.",
             "The chart is 0.1.0, as this program.",
             "Deployment giveway-operator is v0.1.0, as this program.",
@@ -278,7 +278,7 @@ fn each_fault_is_one_line_with_its_weight() {
             "Secret giveway-webhook-tls has no certificate.",
         ),
         (Installation { serving: Ok(None), ..healthy() }, Warn, "certificate", "runs outside the cluster."),
-        (Installation { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever led"),
+        (Installation { lease: Ok(None), ..healthy() }, Fail, "operator", "No operator has ever been the leader"),
         (
             Installation { lease: Ok(lease(3, "")), ..healthy() },
             Fail,

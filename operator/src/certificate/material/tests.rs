@@ -55,8 +55,8 @@ fn each_certificate_that_cannot_be_served_is_refused_with_the_reason() {
     let rows: Vec<(Leaf, &str)> = vec![
         (Leaf::default(), "there is none"),
         (with(&|leaf| leaf.chain = b"nonsense".to_vec()), "peer sent no certificates"),
-        (with(&|leaf| leaf.chain.truncate(200)), "its certificate is no PEM"),
-        (with(&|leaf| leaf.key = Vec::new()), "its key is no PEM"),
+        (with(&|leaf| leaf.chain.truncate(200)), "its certificate is not in PEM format"),
+        (with(&|leaf| leaf.key = Vec::new()), "its key is not in PEM format"),
         (with(&|leaf| leaf.key = foreign.key.clone()), "its certificate and its key cannot be used together"),
         (with(&|leaf| leaf.authority = b"-".to_vec()), "the certificate of its authority is not stored beside it"),
         (foreign.clone(), "it would not be accepted: "),
@@ -67,7 +67,7 @@ fn each_certificate_that_cannot_be_served_is_refused_with_the_reason() {
         let found = why(&leaf, &mine, &names(), now());
         assert!(found.contains(reason), "{found:?} should say {reason:?}");
     }
-    assert_eq!(why(&good, &mine, &names(), now() + DAY * 61), "less than a third of its life is left");
+    assert_eq!(why(&good, &mine, &names(), now() + DAY * 61), "less than a third of its validity is left");
     assert!(why(&good, &mine, &names(), now() + DAY * 91).contains("expired"));
     assert!(good.check(mine.anchor(), &names(), now() + DAY * 59).is_ok());
 }
@@ -78,11 +78,11 @@ fn an_authority_is_refused_when_it_is_none_or_its_key_is_another_s() {
     let leaf = mine.issue(&names(), now(), DAY).unwrap();
     let pem = mine.anchor().pem();
     let rows: [(&[u8], &[u8], &str); 5] = [
-        (b"", mine.key().as_bytes(), "its certificate is no PEM"),
-        (pem.as_bytes(), b"", "its key is no PEM"),
+        (b"", mine.key().as_bytes(), "its certificate is not in PEM format"),
+        (pem.as_bytes(), b"", "its key is not in PEM format"),
         (pem.as_bytes(), other.key().as_bytes(), "its certificate and its key cannot be used together"),
         (&leaf.chain, &leaf.key, "its certificate is not the certificate of an authority"),
-        (&pem.as_bytes()[..300], mine.key().as_bytes(), "its certificate is no PEM"),
+        (&pem.as_bytes()[..300], mine.key().as_bytes(), "its certificate is not in PEM format"),
     ];
     for (certificate, key, reason) in rows {
         let found = Authority::read(certificate, key).unwrap_err().to_string();
@@ -96,7 +96,7 @@ fn a_bundle_with_unreadable_parts_trusts_no_authority_by_mistake() {
     let leaf = mine.issue(&names(), now(), DAY).unwrap();
     assert_eq!(Anchor::bundle(b""), []);
     assert_eq!(Anchor::bundle(b"\xff\xfe"), []);
-    assert_eq!(Anchor::bundle(&leaf.chain), [], "a leaf is no authority");
+    assert_eq!(Anchor::bundle(&leaf.chain), [], "a leaf is not an authority");
     let both = [leaf.chain.as_slice(), mine.anchor().pem().as_bytes()].concat();
     assert_eq!(Anchor::bundle(&both), [mine.anchor().clone()]);
 }

@@ -247,7 +247,7 @@ fn an_installation_gets_authority_bundle_and_certificate_at_once_and_then_rests_
             intent.step
         })
         .collect();
-    let why = "there is none that can be used".to_owned();
+    let why = "there is no usable one".to_owned();
     let bundle = world.current().anchor().pem().into_bytes();
     assert_eq!(
         steps,

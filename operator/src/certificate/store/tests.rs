@@ -26,7 +26,10 @@ fn stored_material_is_read_again_and_unusable_material_is_reported() {
     assert_eq!(complaints.len(), 2);
     let foreign = "ca.crt cannot be used: its certificate and its key cannot be used together: ";
     assert!(complaints[0].starts_with(foreign), "{complaints:?}");
-    assert!(complaints[1].starts_with("next-ca.crt cannot be used: its certificate is no PEM"), "{complaints:?}");
+    assert!(
+        complaints[1].starts_with("next-ca.crt cannot be used: its certificate is not in PEM format"),
+        "{complaints:?}"
+    );
     good.annotations_mut().insert(PUBLISHED.to_owned(), "yesterday".to_owned());
     assert_eq!(stored(&good).0.published, None);
 }

@@ -35,7 +35,7 @@ catalogue! {
     );
     WATCHES_BROKEN = About::gauge(
         "giveway_operator_watches_broken",
-        "1 while a watch is broken for so long that nothing is decided",
+        "1 while a watch has been broken for so long that the operator makes no decisions",
         &[],
     );
     WATCH_BROKEN = About::gauge(
@@ -50,7 +50,7 @@ catalogue! {
     );
     OLDEST = About::gauge(
         "giveway_operator_oldest_waiting_group_age_seconds",
-        "For how long the PodGroup of a class has waited that waits longest; 0 where none does",
+        "How long the longest pending PodGroup of a class has been pending; 0 if none is pending",
         &[CLASS],
     );
     HELD = About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
@@ -103,8 +103,8 @@ catalogue! {
     );
     CALLS = About::counter(
         "giveway_operator_api_calls_total",
-        "What was to be done at the API server, and whether it worked",
-        &[label("call", "what is done, such as `evict`"), label("result", "`ok`, `error`")],
+        "Writes to the API server, by action and result",
+        &[label("call", "the action, such as `evict`"), label("result", "`ok`, `error`")],
     );
     REQUESTS = About::counter(
         "giveway_operator_api_requests_total",
@@ -118,7 +118,7 @@ catalogue! {
     );
     UNREADABLE = About::counter(
         "giveway_operator_unreadable_objects_total",
-        "Objects that could not be read, each time one appeared",
+        "Objects that could not be decoded, counted each time one was received",
         &[label("kind", "their kind")],
     );
     CERTIFICATES = About::gauge(
@@ -129,7 +129,7 @@ catalogue! {
     CRITICAL_WAITING = About::gauge("giveway_operator_critical_addons_waiting", "Critical add-ons that are Unschedulable", &[]);
     RESCUES = About::counter(
         "giveway_operator_rescues_total",
-        "Plans for critical add-ons",
+        "Plans that free a node for a critical add-on, by step",
         &[label("step", "step of the choice of a node, from `1` to `3`")],
     );
     RESCUE_SECONDS = About::histogram(
@@ -137,14 +137,14 @@ catalogue! {
         "Time from Unschedulable to bound of critical add-ons for which a pod was evicted",
         &[],
     );
-    TAINTED = About::gauge("giveway_operator_tainted_nodes", "Nodes with a taint of Giveway", &[]);
+    TAINTED = About::gauge("giveway_operator_tainted_nodes", "Nodes that Giveway reserves with a taint for critical add-ons", &[]);
     PASS_SECONDS = About::histogram(
         "giveway_operator_pass_duration_seconds",
         "Time of a pass, in which the operator applies changes, decides and requests calls; at least four passes are made in a second, also by \
          operators that do not lead, unless a pass takes longer",
         &[],
     );
-    QUEUE_DEPTH = About::gauge("giveway_operator_queue_depth", "Number of entries of a queue", &[QUEUE]);
+    QUEUE_DEPTH = About::gauge("giveway_operator_queue_depth", "Number of entries in a queue", &[QUEUE]);
     QUEUE_AGE = About::gauge(
         "giveway_operator_queue_age_seconds",
         "For how long the oldest entry of a queue has been waiting; of `inputs`, for how long every pass has left some",

@@ -286,7 +286,7 @@ fn a_group_that_has_grown_before_the_first_eviction_is_not_disrupted() {
     let why = outdated(|world| {
         world.group("low", 2, 10, "Pod");
     });
-    assert_eq!(why, "No pod was evicted: pod default/l1 is evicted with another unit now.");
+    assert_eq!(why, "No pod was evicted: pod default/l1 now belongs to another PodGroup than in the plan, or to none.");
 }
 
 #[test]

@@ -97,7 +97,10 @@ fn a_slow_scheduler_is_no_refusal() {
         assert_eq!(run.step_at(run.binds(second)), None, "{second} s");
         sentences.extend(run.flight.waits_for_scheduler.map(|wait| wait.sentence()));
     }
-    assert_eq!(sentences, BTreeSet::from(["Waits for kube-scheduler, which binds 60 pods per minute.".to_owned()]));
+    assert_eq!(
+        sentences,
+        BTreeSet::from(["The plan waits for kube-scheduler, which binds 60 pods per minute.".to_owned()])
+    );
     // The members are bound at last.
     run.world.pod(member("g1").on("n1")).pod(member("g2").on("n2"));
     assert_eq!(run.step_at(run.binds(200)).map(|(state, _)| state), Some(PlanState::Completed));
@@ -146,7 +149,7 @@ fn a_report_from_before_the_plan_counts_only_after_the_scheduler_had_time_to_rep
     let wait = run.flight.waits_for_scheduler.unwrap().sentence();
     assert_eq!(
         wait,
-        "Waits for kube-scheduler, which does not renew its Lease and may be down; for ten minutes at most."
+        "The plan waits for at most ten minutes for kube-scheduler, which does not renew its Lease and may be down."
     );
     run.later(1);
     assert_eq!(run.step_at(down).map(|(state, _)| state), Some(PlanState::Failed));
@@ -170,7 +173,7 @@ fn the_reason_of_a_long_wait_is_updated_once_a_minute() {
     run.step_at(SchedulerPace { bindings_per_minute: 1, ..run.binds(3) });
     assert_eq!(
         run.flight.waits_for_scheduler.unwrap().sentence(),
-        "Waits for kube-scheduler, which binds 1 pod per minute."
+        "The plan waits for kube-scheduler, which binds 1 pod per minute."
     );
     run.world.pod(member("g1").on("n1"));
     run.step_at(run.binds(3));
@@ -189,7 +192,12 @@ fn a_member_that_does_not_fit_beside_the_nominations_of_another_plan_is_waited_f
         run.later(599);
         assert!(run.step_within(&context_after_eviction()).ended.is_none());
         let sentence = run.flight.waits_for_scheduler.unwrap().sentence();
-        assert!(sentence.starts_with("Waits until the pods have terminated that other plans evict"), "{sentence}");
+        assert!(
+            sentence.starts_with(
+                "The plan waits for at most ten minutes until pods have terminated that other plans evict"
+            ),
+            "{sentence}"
+        );
         run
     };
     let mut run = crowded();

@@ -275,7 +275,7 @@ fn the_plan_is_checked_between_two_evictions() {
     let ended = run.step().ended.unwrap();
     assert_eq!(
         ended.message.to_string(),
-        "The plan does not hold any more: Node n1, planned for pod default/dns, does not exist any more."
+        "The plan is no longer valid: Node n1, planned for pod default/dns, does not exist any more."
     );
 }
 
@@ -332,5 +332,5 @@ fn a_plan_of_an_earlier_leader_is_checked_by_its_own_rules() {
     let mut ordinary = run(2, true);
     ordinary.flight.resumed = true;
     ordinary.world.pod(TestPod::new("dns", 0).unschedulable());
-    assert_eq!(ordinary.dropped(), "pod default/dns is no critical add-on any more.");
+    assert_eq!(ordinary.dropped(), "pod default/dns is not a critical add-on any more.");
 }

@@ -16,7 +16,7 @@ impl Run {
     pub(super) fn dropped(&mut self) -> String {
         self.flight.check_resumed(&self.world.model, &Context::default());
         let why = self.flight.ending.as_ref().map(|ending| ending.message.to_string()).unwrap_or_default();
-        why.trim_start_matches("An earlier leader stored this plan, which does not hold any more: ").to_owned()
+        why.trim_start_matches("An earlier leader stored this plan, which is no longer valid: ").to_owned()
     }
 }
 
@@ -113,7 +113,7 @@ fn a_group_in_mode_pod_group_is_disrupted_whole_or_not_at_all() {
     };
     let plan = StoredPlan { victims: vec![single("l1", "n1")], ..run.flight.plan.clone() };
     run.flight = Flight::new(gang(), 100, plan, run.now);
-    assert_eq!(run.dropped(), "pod default/l1 is evicted with another unit now.");
+    assert_eq!(run.dropped(), "pod default/l1 now belongs to another PodGroup than in the plan, or to none.");
 }
 
 #[test]

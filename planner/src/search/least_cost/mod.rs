@@ -163,7 +163,7 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
             continue;
         };
         let trace = vec![format!(
-            "{} when the right ones of {} of a priority below {} go: {}.",
+            "{} if the best choice among {} of a priority below {} is evicted: {}.",
             part_of(goal, problem.demand.members.len(), ("member", "members"), ("fits", "fit")),
             counted(units.len(), "unit", "units"),
             problem.demand.priority,

@@ -88,7 +88,7 @@ async fn the_three_steps_are_tried_in_order() {
     let event = fourth.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     assert_eq!(
         event,
-        "No node can be freed for it, so no pod is evicted. The nearest is gentle-000: without the 0 pods there that may be evicted it still lacks 1 cpu; 1 pod there stays."
+        "No node can be freed for it, so no pod is evicted. The nearest is gentle-000: without the 0 pods there that may be evicted it still lacks 1 cpu; 1 pod there cannot be evicted."
     );
     assert_eq!(world.audit().await.evicted().len(), 4);
     assert!(taints(&world).await.is_empty());
@@ -131,7 +131,7 @@ async fn add_ons_respect_allowances_whole_groups_and_guaranteed_budgets() {
     let event = picky.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     assert_eq!(
         event,
-        "No node can be freed for it, so no pod is evicted. The nearest is last-000: without the 1 pod there that may be evicted it would fit, but too many of them belong to a budget of another namespace, which allows 0 more disruptions to preemptors below 1000000000; 0 pods there stay. 3 node(s) didn't match Pod's node affinity/selector."
+        "No node can be freed for it, so no pod is evicted. The nearest is last-000: without the 1 pod there that may be evicted it would fit, but too many of them belong to a budget of another namespace, which allows 0 more disruptions to preemptors below 1000000000; 0 pods there cannot be evicted. 3 node(s) didn't match Pod's node affinity/selector."
     );
     assert!(db.get().await.is_some());
     world.check_promises().await;

@@ -77,7 +77,7 @@ async fn a_stranded_add_on_displaces_a_movable_pod_of_equal_priority_only_if_ena
     let agent = create_stranded(&world).await;
     let event = agent.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     assert!(
-        event.starts_with("No node can be freed for it, so no pod is evicted. The nearest is one-000: without the 0 pods there that may be evicted it still lacks 1 cpu; 2 pods there stay."),
+        event.starts_with("No node can be freed for it, so no pod is evicted. The nearest is one-000: without the 0 pods there that may be evicted it still lacks 1 cpu; 2 pods there cannot be evicted."),
         "{event}"
     );
     expect_no_eviction(&world).await;

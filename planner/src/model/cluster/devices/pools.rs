@@ -90,7 +90,7 @@ impl Cluster {
         true
     }
 
-    /// Computes a pool again after one of its slices was added or changed, or (`is_there` false) is no part of it any more.
+    /// Computes a pool again after one of its slices was added or changed, or (`is_there` false) is not a part of it any more.
     fn renew_pool(&mut self, key: &PoolKey, slice: &str, is_there: bool) {
         let devices = &mut self.devices;
         let old = devices.pools.remove(key);
