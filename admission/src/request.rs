@@ -20,7 +20,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the name in the protocol.
+    /// Returns the name of the operation in an AdmissionReview.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",

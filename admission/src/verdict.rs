@@ -105,6 +105,7 @@ impl Reference {
 
 /// Maximum bytes of a message, which may contain text from the user.
 const MOST: usize = 2048;
+/// Cuts a message that is longer than `MOST` bytes.
 fn limited(mut text: String) -> String {
     if text.len() > MOST {
         let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));
@@ -148,7 +149,7 @@ impl Denial {
         Self::new(422, message)
     }
 
-    /// 500: the webhook failed.
+    /// Returns the rejection with status 500: the webhook failed.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, message)
     }

@@ -84,7 +84,8 @@ fn row_of(item: &Value) -> Option<&'static KindFields> {
     in_snapshots(item["apiVersion"].as_str()?, item["kind"].as_str()?)
 }
 
-/// Removes what is not in the table of kinds. Returns false for an object of another kind.
+/// Removes the fields of an object that are not in the table of kinds. Returns false for an object of a kind that is
+/// not in it.
 fn trim(item: &mut Value) -> bool {
     let Some(row) = row_of(item) else { return false };
     // Decoding a value cannot fail.
@@ -341,7 +342,8 @@ impl Walk<'_> {
         Value::Object(selector).to_string()
     }
 
-    /// Renames what is read of the configuration of kube-scheduler. An invalid one becomes null.
+    /// Renames the names in the configuration of kube-scheduler that Giveway reads. An invalid configuration becomes
+    /// null.
     fn scheduler_config(&mut self, text: &str) -> String {
         let mut config = parsed_config(text);
         self.fields(SCHEDULER_CONFIG.object(), &mut config);

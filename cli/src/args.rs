@@ -96,7 +96,7 @@ Examples:
 }
 
 impl Command {
-    /// Whether it changes the cluster.
+    /// Returns true if the command changes the cluster.
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Adopt(args) => !args.flags.dry_run,

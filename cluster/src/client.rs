@@ -52,6 +52,7 @@ pub fn builder(config: Config) -> Result<ClientBuilder<Service>, Error> {
     limited(config, limits)
 }
 
+/// Returns a builder of clients whose connections are closed if the API server does not answer keepalive probes.
 fn limited(config: Config, limits: Keepalive) -> Result<ClientBuilder<Service>, Error> {
     // The connection to a proxy is made by the client library, if that is compiled with support for it.
     if config.proxy_url.is_some() {

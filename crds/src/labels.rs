@@ -33,6 +33,7 @@ const READ: [&str; 11] = [
 struct Counter(usize);
 
 impl Counter {
+    /// Returns true if a label is kept: Giveway reads it, or few other labels have been kept so far.
     fn keeps(&mut self, key: &str) -> bool {
         if READ.contains(&key) || kinds::reads_label(key) {
             return true;

@@ -54,7 +54,7 @@ pub fn of(labels: Option<&BTreeMap<String, String>>) -> Result<Option<Membership
     by(|key| labels.and_then(|l| l.get(key)).map(String::as_str))
 }
 
-/// The same, from whatever finds the label under a key.
+/// Reads the group of a pod with a function that returns the value of a label; `None` when the pod belongs to none.
 pub fn by<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Membership>, MembershipError> {
     let get = |key: &str| label(key).map(str::to_owned);
     let label = get(keys::LABEL_POD_GROUP);

@@ -17,6 +17,7 @@ pub fn is_label(name: &str) -> bool {
     name.len() <= LONGEST_LABEL && is_part(name)
 }
 
+/// Returns true for lower-case letters, digits and '-' that neither start nor end with '-'.
 fn is_part(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')

@@ -120,10 +120,12 @@ pub struct PreemptionStatus {
     pub bans: Vec<StoredBan>,
 }
 
+/// The default number of a part, and of parts.
 fn one() -> i32 {
     1
 }
 
+/// The default cause of a plan.
 fn preemptor() -> String {
     Cause::Preemptor.as_str().to_owned()
 }
@@ -223,6 +225,7 @@ impl Cutter {
         }
     }
 
+    /// Adds a placement to the current part, or starts a part if it does not fit.
     fn placement(&mut self, placement: &StoredPlacement) {
         let bytes = written(&[&placement.pod, &placement.uid, &placement.node]);
         self.start_part_if_full(bytes);
@@ -230,6 +233,7 @@ impl Cutter {
         self.current.placements.push(placement.clone());
     }
 
+    /// Adds a victim pod with its unit to the current part, or starts a part if it does not fit.
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
         let head = written(&[&unit.kind, &unit.namespace, &unit.name, unit.owner.as_deref().unwrap_or_default()]);
         let own = written(&[&pod.name, &pod.uid, &pod.node]);
@@ -245,6 +249,7 @@ impl Cutter {
         }
     }
 
+    /// Returns all parts.
     fn finish(mut self) -> Vec<Lists> {
         self.done.push(self.current);
         self.done

@@ -107,6 +107,7 @@ fn ignored_for_extenders(root: &ConfigField<'_>) -> Result<BTreeSet<String>, Con
 }
 
 impl Profile {
+    /// Reads the arguments of the plugins that Giveway models from a profile.
     fn of(profile: &ConfigField<'_>) -> Result<Self, ConfigError> {
         let (mut read, mut known) = (Self::default(), BTreeSet::new());
         for config in profile.get("pluginConfig").items()? {
@@ -184,11 +185,13 @@ struct ConfigField<'v> {
 }
 
 impl<'v> ConfigField<'v> {
+    /// Returns the field of this name; its value is null if it is absent.
     fn get(&self, name: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { path: format!("{}{dot}{name}", self.path), value: self.value.get(name).unwrap_or(&NULL) }
     }
 
+    /// Returns the items of a list; none if the field is absent.
     fn items(&self) -> Result<Vec<Self>, ConfigError> {
         match self.value {
             Value::Null => Ok(Vec::new()),
@@ -208,6 +211,7 @@ impl<'v> ConfigField<'v> {
         }
     }
 
+    /// Returns a text that must not be empty; `what` describes it in the error.
     fn name(&self, what: &str) -> Result<&'v str, ConfigError> {
         self.text()?.filter(|name| !name.is_empty()).ok_or_else(|| self.required(what))
     }
@@ -220,10 +224,12 @@ impl<'v> ConfigField<'v> {
         }
     }
 
+    /// Checks that the field has this text.
     fn must_be(&self, text: &str) -> Result<(), ConfigError> {
         self.one_of(&[text]).map(drop)
     }
 
+    /// Returns the text of the field, which must be one of `words`.
     fn one_of(&self, words: &[&str]) -> Result<&'v str, ConfigError> {
         let must = || format!("must be {}", words.join(" or "));
         match self.text()? {

@@ -135,11 +135,13 @@ impl Connection {
         self.change(ConnectionPhase::is_unfinished, ConnectionPhase::Busy)
     }
 
+    /// Records that a request was answered: the connection is idle.
     fn end_request(&self) {
         self.change(|phase| phase != ConnectionPhase::Dismissed, ConnectionPhase::Idle(self.room.now()));
         self.room.tell_idle();
     }
 
+    /// Records that bytes of a request arrived.
     fn bytes_arrived(&self) {
         match self.phase() {
             ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_) => {

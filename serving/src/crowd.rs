@@ -130,6 +130,7 @@ impl Crowd {
         dismissed
     }
 
+    /// Returns true if more than `limit` has passed since this time.
     fn is_past(&self, since: Duration, limit: Duration) -> bool {
         self.room.now().saturating_sub(since) > limit
     }
@@ -144,6 +145,7 @@ impl Crowd {
         self.with(|members| members.values().for_each(|connection| connection.tell(order)));
     }
 
+    /// Calls a function with the locked set of connections.
     fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, Arc<Connection>>) -> T) -> T {
         change(&mut self.members.lock().unwrap_or_else(PoisonError::into_inner))
     }

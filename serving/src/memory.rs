@@ -75,6 +75,7 @@ impl BodyMemory {
 }
 
 impl MemoryState {
+    /// Subtracts bytes of a client address's unfinished requests.
     fn forget(&mut self, source: Option<IpAddr>, bytes: usize) {
         let Some(source) = source else { return };
         match self.unfinished.get(&source).copied() {

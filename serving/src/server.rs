@@ -139,6 +139,7 @@ async fn slot(slots: &Arc<Semaphore>, crowd: &Crowd, tick: &mut Interval) -> Opt
     }
 }
 
+/// Runs the TLS handshake of a connection, if there is TLS, and then answers its requests.
 async fn connect<S>(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
@@ -204,6 +205,7 @@ where
     response
 }
 
+/// Answers the requests of a connection until it ends or is closed.
 async fn converse<T, S>(stream: T, service: S, connection: &Arc<Connection>, crowd: &Crowd, is_known: bool)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -104,6 +104,7 @@ impl<L: Lookup> Admission<L> {
         Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
     }
 
+    /// Applies the rules to a request. A rule that panics rejects it.
     fn judge(&self, endpoint: Endpoint, request: &Request<'_>, found: &LookedUp) -> Verdict {
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let view = self.view.read();
@@ -124,6 +125,7 @@ impl<L: Lookup> Admission<L> {
         }
     }
 
+    /// Counts and logs a panic, and returns the rejection.
     fn panicked(&self) -> Denial {
         self.metrics.panics.inc();
         tracing::error!("a rule panicked; the request is refused");

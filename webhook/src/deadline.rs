@@ -52,6 +52,7 @@ impl Deadline {
     }
 }
 
+/// Returns the parameter `timeout` of a query string.
 fn timeout_of(query: &str) -> Option<Duration> {
     query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(go_duration)
 }

@@ -39,12 +39,12 @@ impl FirstSeen {
     }
 }
 
-/// Opens each node that has been kept for the time `longest`. Never returns.
-pub async fn open_late(client: Client, longest: Duration) {
+/// Removes the taint and the label of each `Preemption` that has had the label for the time `longest`. Never returns.
+pub async fn remove_overdue_taints(client: Client, longest: Duration) {
     let mut seen = FirstSeen::default();
     loop {
         sleep(EVERY.min(longest)).await;
-        match timeout(LIMIT, open_due(&client, &mut seen, longest)).await {
+        match timeout(LIMIT, remove_due_taints(&client, &mut seen, longest)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "taints that reserve nodes for critical add-ons could not be checked")
@@ -54,8 +54,9 @@ pub async fn open_late(client: Client, longest: Duration) {
     }
 }
 
-/// Reads the Preemptions with the label once, and opens the nodes of those that have had it for the time `longest`.
-async fn open_due(client: &Client, seen: &mut FirstSeen, longest: Duration) -> Result<(), kube::Error> {
+/// Reads the Preemptions with the label once, and removes the taints of those that have had it for the time
+/// `longest`.
+async fn remove_due_taints(client: &Client, seen: &mut FirstSeen, longest: Duration) -> Result<(), kube::Error> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let with_label = ListParams::default().labels(&format!("{LABEL_KEEPS_NODE}=true"));
     let kept = preemptions.list(&with_label).await?.items;
@@ -64,14 +65,18 @@ async fn open_due(client: &Client, seen: &mut FirstSeen, longest: Duration) -> R
     for preemption in kept {
         let uid = preemption.uid().unwrap_or_default();
         if seen.is_late(&uid, longest, now) {
-            open(client, &preemptions, &preemption).await?;
+            remove_taint_and_label(client, &preemptions, &preemption).await?;
         }
     }
     Ok(())
 }
 
 /// Removes the taint from the nodes of a Preemption, and then the label.
-async fn open(client: &Client, preemptions: &Api<Preemption>, preemption: &Preemption) -> Result<(), kube::Error> {
+async fn remove_taint_and_label(
+    client: &Client,
+    preemptions: &Api<Preemption>,
+    preemption: &Preemption,
+) -> Result<(), kube::Error> {
     if let Some(pod) = critical::tainted_for(&preemption.spec) {
         for placement in &preemption.spec.placements {
             untaint(client, &placement.node, pod).await?;
@@ -192,7 +197,7 @@ mod tests {
         let client = Client::new(service, "default");
         let mut first_seen = FirstSeen::default();
         for _ in 0..2 {
-            open_due(&client, &mut first_seen, longest).await.unwrap();
+            remove_due_taints(&client, &mut first_seen, longest).await.unwrap();
         }
         std::mem::take(&mut *requests.lock().unwrap())
     }

@@ -60,6 +60,7 @@ impl ApiLookup {
         Self { client, metrics, slots: Arc::new(Semaphore::new(MOST)) }
     }
 
+    /// Reads an object that the view does not contain. One that cannot be read counts as absent.
     async fn one(&self, reference: &Reference) -> LookedUp {
         let mut found = LookedUp::default();
         match reference {
@@ -79,6 +80,7 @@ impl ApiLookup {
         found
     }
 
+    /// Sends one GET; `None` if the object does not exist or the call fails.
     async fn get<K>(&self, api: Api<K>, name: &str) -> Option<K>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

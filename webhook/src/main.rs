@@ -70,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
         let longest = Duration::from_secs(config.kept_node_seconds);
         tasks.start(
             "the removal of expired taints for critical add-ons",
-            kept_nodes::open_late(client.clone(), longest),
+            kept_nodes::remove_overdue_taints(client.clone(), longest),
         );
     }
     let admission = Admission::new(Arc::clone(&view), lookup, Arc::clone(&metrics), PATIENCE).with_notices(notices);

@@ -105,6 +105,7 @@ async fn exists(client: &Client, object: &EventObject) -> bool {
     }
 }
 
+/// Writes the events that arrive, within the limits. With `read_first` only about objects that exist.
 async fn write_of(client: Client, mut notices: mpsc::Receiver<EventDraft>, read_first: bool) {
     let reporter = Reporter { controller: "giveway-webhook".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let recorder = Recorder::new(client.clone(), reporter);

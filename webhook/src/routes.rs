@@ -60,6 +60,7 @@ pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)
     scrape.or(probes(health)).unify().boxed()
 }
 
+/// Returns the routes `/healthz` and `/readyz`.
 fn probes(health: Health) -> BoxedFilter<(Response,)> {
     let alive = health.clone();
     let live = warp::path!("healthz").and(warp::get()).map(move || {
@@ -73,6 +74,7 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
     live.or(ready).unify().boxed()
 }
 
+/// Returns the route of an endpoint that answers AdmissionReviews within `longest`.
 fn review<A>(
     path: &'static str,
     longest: Duration,

@@ -36,6 +36,7 @@ impl Tasks {
     }
 }
 
+/// Returns why a task ended.
 fn reason(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

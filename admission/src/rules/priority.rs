@@ -98,6 +98,7 @@ pub fn fill(
     Ok(Some(resolved))
 }
 
+/// Sets the fields that the request leaves out to their stored values.
 fn restore(place: &SpecPath, given: &StatedPriority<'_>, stored: &StatedPriority<'_>, changes: &mut Changes) {
     if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
         place.set("priorityClassName", &**name, changes);
@@ -110,6 +111,7 @@ fn restore(place: &SpecPath, given: &StatedPriority<'_>, stored: &StatedPriority
     }
 }
 
+/// Resolves the priority class that the request names; `None` if it is unknown and the stored values stay.
 fn resolve(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -160,6 +162,7 @@ pub fn check(
     }
 }
 
+/// Rejects a priority or preemption policy that the class does not give, unless it is the stored one.
 fn compare(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -210,6 +213,7 @@ fn origin(resolved: &Resolved, what: &str) -> String {
     }
 }
 
+/// Warns if the class of a PodGroup is not managed by Giveway.
 fn warn_unmanaged(resolved: &Resolved, notes: &mut Notes) {
     if !resolved.class_name.is_empty() && !resolved.managed && resolved.policy != PreemptionPolicy::Never {
         notes.warn(format!(

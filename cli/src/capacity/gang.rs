@@ -52,7 +52,7 @@ impl PendingGang {
         Ok(best)
     }
 
-    /// Returns the decision for one member more than fit; `None` if all of them fit.
+    /// Returns the decision for one more member than the number that fits; `None` if all of them fit.
     ///
     /// # Errors
     /// As of [`PendingGang::largest`].

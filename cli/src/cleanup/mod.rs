@@ -188,7 +188,8 @@ impl Sweep<'_> {
             let (root, plural) = kind.rsplit_once('/').unwrap_or_default();
             let path = format!("{root}/namespaces/{namespace}/{plural}/{}", name(&object));
             let object_name = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
-            let found = if dry_run { Ok(cleaning(&object).found) } else { one(api, &path, object, cleaning).await };
+            let found =
+                if dry_run { Ok(cleaning(&object).found) } else { clean_object(api, &path, object, cleaning).await };
             (object_name, found)
         });
         let mut cleaned = stream::iter(cleaned).buffered(AT_ONCE);
@@ -268,8 +269,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Cleans one object; on a conflict it is read again.
-async fn one(
+/// Removes what Giveway left on one object. After a conflict the object is read again.
+async fn clean_object(
     api: &Api,
     path: &str,
     mut object: Value,
@@ -296,7 +297,8 @@ async fn one(
     Ok(Vec::new())
 }
 
-/// Removes the nomination before the gate: otherwise kube-scheduler would treat it as its own nomination.
+/// Writes the patches of an object: first the status, so that the nomination is removed before the gate. Otherwise
+/// kube-scheduler would treat it as its own nomination.
 async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), RequestError> {
     let mut patch = patch.clone();
     if !status.is_null() {

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 /// A pending group or pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PendingRow {
-    #[serde(flatten, serialize_with = "fields_of")]
+    #[serde(flatten, serialize_with = "serialize_key")]
     pub(crate) key: ObjectKey,
     pub(crate) kind: &'static str,
     pub(crate) priority: i32,
@@ -40,8 +40,8 @@ impl PendingRow {
     }
 }
 
-/// Writes namespace and name as two fields.
-fn fields_of<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a key as the two fields `namespace` and `name`.
+fn serialize_key<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
     let fields = [("namespace", key.namespace.as_str()), ("name", key.name.as_str())];
     serializer.collect_map(fields)
 }

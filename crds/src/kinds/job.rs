@@ -252,14 +252,17 @@ impl<'a> JobSpec<'a> {
         Effect::Counted
     }
 
+    /// Returns the rules of the Job's `podFailurePolicy`.
     fn rules(&self) -> &[Rule<'a>] {
         self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
     }
 
+    /// Returns true if the completion mode is `Indexed`; `by_default` is the answer for a Job without one.
     fn is_indexed(&self, by_default: bool) -> bool {
         self.completion_mode.as_deref().map_or(by_default, |mode| mode == "Indexed")
     }
 
+    /// Returns true if the pod template has `restartPolicy: Never`.
     fn never_restarts(&self) -> bool {
         let spec = self.template.as_ref().and_then(|template| template.spec.as_ref());
         spec.and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")

@@ -93,6 +93,7 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<P
     })
 }
 
+/// Returns the origin of a pod if its labels or its controller identify an owner of this kind.
 fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static OwnerKind, pod: &PodFacts<'a, L>) -> Option<PodOrigin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
     let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));

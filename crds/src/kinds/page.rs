@@ -33,6 +33,7 @@ pub fn page() -> String {
     page
 }
 
+/// Returns which pods of an owner form one PodGroup.
 fn unit(row: &OwnerKind) -> &'static str {
     match (row.owner_link, row.replica.len()) {
         (OwnerLink::ByChild(_), _) => "as for the object that it creates",
@@ -42,6 +43,7 @@ fn unit(row: &OwnerKind) -> &'static str {
     }
 }
 
+/// Returns the pattern of the PodGroup's name.
 fn group_name(row: &OwnerKind) -> String {
     if let OwnerLink::ByChild(kind) = row.owner_link {
         return format!("that of the {kind}");
@@ -51,6 +53,7 @@ fn group_name(row: &OwnerKind) -> String {
     format!("`{}`", parts.join("-"))
 }
 
+/// Returns how the pods show their owner.
 fn owner_link(row: &OwnerKind) -> String {
     match row.owner_link {
         OwnerLink::ByController => "its pods have it as their controller.".to_owned(),
@@ -80,6 +83,7 @@ fn trapped(trap: &Trap) -> String {
     }
 }
 
+/// Returns which fields of the owner determine `minCount`.
 fn size(size: Size) -> String {
     let dotted = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
     match size {

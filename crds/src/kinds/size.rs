@@ -145,6 +145,8 @@ fn indexes(text: &Value) -> i64 {
     parts.fold(0, i64::saturating_add)
 }
 
+/// Returns the sum of the replicas of all specs below `path`. `late` is a field, a value and the name of a spec that
+/// is not counted if the field has the value.
 fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 {
     let comes_late = |name: &str| {
         late.is_some_and(|(field, value, key)| {
@@ -175,6 +177,7 @@ fn ray(spec: &Value) -> Fields {
     Fields { start: count(start), most: count(most), ..Fields::default() }
 }
 
+/// Limits a number of pods to the range from 0 to the largest `i32`.
 fn count(number: i64) -> i32 {
     i32::try_from(number.max(0)).unwrap_or(i32::MAX)
 }

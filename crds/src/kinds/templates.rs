@@ -23,6 +23,8 @@ pub fn grouped<'a, J: Json<'a>>(row: &OwnerKind, owner: J, wanted: bool, asked: 
     places.filter_map(|place| group_of(place, wanted, asked)).collect()
 }
 
+/// Returns the PodGroup that a pod template asks for; `None` if its label says that it is not part of a gang.
+/// `wanted` is the answer for a template without the label.
 fn group_of<'a, J: Json<'a>>(place: FieldPlace<J>, wanted: bool, asked: &GangSettings) -> Option<Grouped<J>> {
     let text = |map: &str, key: &str| place.at(&[map, key])?.read::<Text<'a>>();
     let is_gang = ![LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| text("labels", key).is_some());

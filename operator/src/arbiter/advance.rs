@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 impl Arbiter {
+    /// Adds a plan to the plans in flight, and marks the PodGroups whose status it changes.
     pub(super) fn launch(&mut self, mut flight: Flight) {
         if self.restraint.rates.most().limits() {
             flight.ration = Some(BTreeSet::new());
@@ -60,6 +61,7 @@ impl Arbiter {
         nodes.iter().for_each(|node| self.model.changes.note_node(node));
     }
 
+    /// Advances every plan that is due, and carries out what they request.
     pub(super) fn advance(&mut self, clock: Clock) {
         self.expire_reservations(clock.now);
         let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
@@ -100,7 +102,7 @@ impl Arbiter {
             {
                 flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
             }
-            let look = self.preemption.round.looks(clock.now, spent);
+            let look = self.preemption.round.may_compare(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
             let limits = PlanLimits { release_timeout, scheduler, look, certain: &certain };
             let (start, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
@@ -108,7 +110,8 @@ impl Arbiter {
             if !advance.rest.is_empty() {
                 let ids = (&mut self.plans.made, self.leadership.term());
                 let stores = (&mut self.departures, &mut self.plan_store);
-                flight.handed_over = departures::hand_over(&self.model, &advance.rest, stores, ids, clock);
+                flight.handed_over =
+                    departures::evict_remaining_victims(&self.model, &advance.rest, stores, ids, clock);
                 if flight.handed_over {
                     let Advance { commands, ended, .. } = flight.advance(&self.model, context, clock, limits);
                     advance.commands.extend(commands);
@@ -158,7 +161,7 @@ impl Arbiter {
                 self.ended(&preemptor, &ending, clock);
             }
         }
-        self.preemption.round.looked(clock.now, spent);
+        self.preemption.round.end_comparisons(clock.now, spent);
         if reads_lease {
             self.read_scheduler_lease(clock.now);
         }
@@ -205,7 +208,7 @@ impl Arbiter {
             let whole = victim.kind == "PodGroup";
             let message = plans::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole {
-                self.drop_own_plan(&key, "The PodGroup is preempted, so all its pods are evicted.");
+                self.cancel_own_plan(&key, "The PodGroup is preempted, so all its pods are evicted.");
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             let group = self.group_of_unit(victim);

@@ -30,6 +30,7 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 }
 
 impl Arbiter {
+    /// Makes a decision for each pending preemptor whose turn it is in this pass.
     pub(super) fn decide(&mut self, clock: Clock) {
         let start = Instant::now();
         self.store_observed_later(clock.now);
@@ -237,6 +238,7 @@ impl Arbiter {
         giveway_planner::plan(&self.model.cluster, preemptor, &context)
     }
 
+    /// Applies a decision: sets the wait reason, or starts a plan.
     fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
@@ -394,6 +396,7 @@ impl Arbiter {
         })
     }
 
+    /// Returns the scheduler of a pending pod of the preemptor if Giveway does not preempt for its pods.
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
         let cluster = &self.model.cluster;
         let foreign = |p: &Pod| {
@@ -441,6 +444,7 @@ impl Arbiter {
         }
     }
 
+    /// Starts a plan for the preemptor; a plan that was postponed keeps the time when it was made first.
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
         if let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
@@ -487,6 +491,7 @@ impl Arbiter {
         self.launch(flight);
     }
 
+    /// Returns the preemptor as a `Preemption` stores it.
     pub(super) fn stored_preemptor(&self, preemptor: &Preemptor, priority: i32) -> StoredPreemptor {
         let kind = if matches!(preemptor, Preemptor::Group(_)) { UnitKind::PodGroup } else { UnitKind::Pod };
         StoredPreemptor {
@@ -499,6 +504,7 @@ impl Arbiter {
     }
 }
 
+/// Returns a plan without placements and victims.
 fn empty_plan() -> Plan {
     Plan {
         strategy: "fits",

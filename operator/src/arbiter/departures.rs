@@ -19,8 +19,9 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
 
-/// Begins departures for the victims that a cancelled plan has not evicted. Returns true if departures that are stored evict all of them.
-pub(super) fn hand_over(
+/// Begins departures for the victims that a cancelled plan has not evicted. `made` numbers the new `Preemption`
+/// objects. Returns true if departures that are stored evict all of them.
+pub(super) fn evict_remaining_victims(
     model: &Model,
     rest: &[RemainingPods],
     (departures, store): (&mut Departures, &mut PlanStore),
@@ -52,13 +53,13 @@ impl Arbiter {
             }
             self.metrics.outcome(Reason::PreemptionByScheduler);
             let why = "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted.";
-            self.drop_own_plan(group, why);
+            self.cancel_own_plan(group, why);
         }
     }
 
     /// Cancels the plan of a PodGroup that is evicted as a whole: a new plan is made for all its members. In state `Releasing` the members
     /// are already ungated and have a node.
-    pub(super) fn drop_own_plan(&mut self, group: &ObjectKey, why: &str) {
+    pub(super) fn cancel_own_plan(&mut self, group: &ObjectKey, why: &str) {
         let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
         if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
             flight.drop_plan(PlanState::Cancelled, why);

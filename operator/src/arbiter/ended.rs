@@ -29,7 +29,7 @@ impl Arbiter {
             }
             _ if flight.superseded => {}
             _ if flight.rejected.is_some() => {
-                flight.rejected.iter().for_each(|call| waiting.is_rejected(call.clone(), clock.now));
+                flight.rejected.iter().for_each(|call| waiting.record_rejection(call.clone(), clock.now));
             }
             _ if !flight.refused.is_empty() => {
                 let refused = flight.refused.keys().filter(|uid| !flight.forbidden.contains(*uid));
@@ -54,10 +54,11 @@ impl Arbiter {
         }
     }
 
+    /// Removes a plan that has ended, and records its result for its preemptor.
     pub(super) fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.plans.flights.remove(preemptor) else { return };
         self.preemption.ended(preemptor);
-        self.preemption.round.hurry();
+        self.preemption.round.skip_pause();
         self.plans.ended_reservations.note(&flight, clock.now);
         let reason = status::state_reason(ending.state);
         let trace_id = self.tracer.id(&flight.plan).filter(|_| flight.evicts());

@@ -86,6 +86,7 @@ impl Arbiter {
         }
     }
 
+    /// Publishes an event on a budget, unless the same one was published a short while ago.
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.speaker.is_due(&budget.uid, &format!("{reason} {matter}"), now) {
             let (about, action) = ((budget.key.clone(), budget.uid.clone()), format!("Preempting for {matter}"));

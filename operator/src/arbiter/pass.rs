@@ -46,7 +46,7 @@ impl Arbiter {
             self.resume(clock);
             self.resumed = true;
         }
-        self.model.drop_old_marks(clock.epoch_seconds);
+        self.model.close_outdated_marks(clock.epoch_seconds);
         // Preemptors are decided again when a ban has ended.
         self.model.version += u64::from(self.restraint.bans.expire(clock.epoch_seconds));
         self.follow_breakers(clock);

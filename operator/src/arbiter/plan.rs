@@ -33,7 +33,7 @@ impl Arbiter {
             }
         }
         if std::mem::take(&mut self.model.plans.listed) {
-            self.plan_store.doubt(|plan| self.model.plans.get(plan).is_some());
+            self.plan_store.rewrite_unlisted(|plan| self.model.plans.get(plan).is_some());
         }
         let keep = HistoryLimits {
             age: self.config.preemption_history,
@@ -203,6 +203,7 @@ impl Arbiter {
         self.end_stale_summaries();
     }
 
+    /// Writes the last status of a stored plan that is not resumed.
     pub(super) fn end_stored_plan(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };

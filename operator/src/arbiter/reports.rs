@@ -14,6 +14,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Arbiter {
+    /// Applies the answer to a call.
     pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Member { preemptor, plan, uid, call, rehearsal, result } => {

@@ -139,6 +139,7 @@ impl Arbiter {
         }
     }
 
+    /// Starts a plan that frees a node for a critical add-on.
     fn start_rescue(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) {
         let Some(flight) = self.rescue_flight(preemptor, eviction, clock) else { return };
         self.metrics.count(&catalogue::RESCUES, &[eviction.step.number().to_string().as_str()]);

@@ -39,7 +39,7 @@ impl Arbiter {
         if mode != before {
             tracing::warn!(%before, now = %mode, "the mode was switched");
             self.preemption.observed.clear();
-            self.preemption.round.hurry();
+            self.preemption.round.skip_pause();
             self.plans.flights.wake_all();
             self.model.version += 1;
         }
@@ -161,7 +161,7 @@ impl Arbiter {
         for preemptor in self.preemption.observed.next_turns(now) {
             if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor) {
                 waiting.seen = None;
-                self.preemption.round.hurry();
+                self.preemption.round.skip_pause();
             }
         }
     }

@@ -23,7 +23,7 @@ const HANDLED: u64 = 60;
 
 /// Observes the changes since the last pass. Only while the model is up to date.
 pub(super) fn observe(model: &mut Model, partial_gangs: &mut PartialGangs, config: &Config, clock: Clock) {
-    model.drop_old_marks(clock.epoch_seconds);
+    model.close_outdated_marks(clock.epoch_seconds);
     partial_gangs.note(model, &model.touched, clock.now);
     let unhandled = config.lease_duration_seconds.saturating_add(HANDLED);
     model.drop_changes(clock.epoch_seconds, i64::try_from(unhandled).unwrap_or(i64::MAX));

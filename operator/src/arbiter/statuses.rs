@@ -27,6 +27,7 @@ fn again(failures: u32) -> Duration {
 }
 
 impl Arbiter {
+    /// Records the answer to a write of a PodGroup's status.
     pub(super) fn status_written(
         &mut self,
         group: &ObjectKey,
@@ -51,6 +52,7 @@ impl Arbiter {
         }
     }
 
+    /// Computes the status of each PodGroup that may have changed, and requests the writes.
     pub(super) fn write_statuses(&mut self, clock: Clock) {
         let due = self.statuses.later.iter().filter(|(_, due)| **due <= clock.now).map(|(key, _)| key.clone());
         self.statuses.dirty.extend(due);

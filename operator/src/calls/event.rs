@@ -56,6 +56,7 @@ impl StampState {
         Timestamp::from_microsecond(self.last).unwrap_or(now)
     }
 
+    /// Forgets, from time to time, the events that are not recent.
     fn forget(&mut self, now: Timestamp) {
         if now.duration_since(self.swept) >= SWEEP {
             self.recent.retain(|_, event| is_recent(event, now));
@@ -125,6 +126,7 @@ impl Stamps {
     }
 }
 
+/// Returns the `apiVersion` of the object that an event is about.
 fn api_version(kind: &EventSubject) -> String {
     match kind {
         EventSubject::Known("ConfigMap" | "Node" | "Pod" | "Secret") => "v1".to_owned(),
@@ -148,6 +150,7 @@ pub(super) async fn write(client: &Client, event: &Event) -> Result<(), CallErro
     Ok(())
 }
 
+/// Cuts a text to this number of bytes; the last character is then '…'.
 fn shorten(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

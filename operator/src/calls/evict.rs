@@ -138,6 +138,7 @@ async fn request(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>)
     pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
 }
 
+/// Deletes a pod if it still has this UID and, if given, this version.
 async fn delete(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
     let params = DeleteParams {
         dry_run: call.rehearsal,

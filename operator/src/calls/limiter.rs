@@ -32,6 +32,7 @@ impl LimiterQueue {
         Self { interval, next: None, asked: 0, waiting: BTreeMap::new() }
     }
 
+    /// Adds a waiter to the queue. Returns its position and what wakes it.
     fn ask(&mut self, priority: i32) -> (QueuePosition, Arc<Notify>) {
         self.asked += 1;
         let (place, wake) = ((Reverse(priority), self.asked), Arc::new(Notify::new()));

@@ -39,6 +39,7 @@ pub struct Anchor {
 }
 
 impl Anchor {
+    /// Reads a certificate, which must be that of a certificate authority.
     fn read(der: &[u8]) -> Result<Self, Unusable> {
         let (rest, certificate) = x509_parser::parse_x509_certificate(der)
             .map_err(|error| unusable(format!("is not a certificate: {error}")))?;
@@ -227,6 +228,7 @@ impl Leaf {
         if renew_at <= now { Err(unusable("less than a third of its validity is left")) } else { Ok(renew_at) }
     }
 
+    /// Returns the certificates of the chain.
     fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
         CertificateDer::pem_slice_iter(&self.chain)
             .collect::<Result<_, _>>()
@@ -241,6 +243,7 @@ impl Leaf {
     }
 }
 
+/// Returns the parameters of a new certificate for these names.
 fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -> Result<CertificateParams, Unusable> {
     let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name = DistinguishedName::new();
@@ -254,12 +257,14 @@ fn date(time: Timestamp) -> Result<OffsetDateTime, Unusable> {
     OffsetDateTime::from_unix_timestamp(time.as_second()).map_err(|error| unusable(error.to_string()))
 }
 
+/// Returns the first and the last time at which a certificate is valid.
 fn validity(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Result<(Timestamp, Timestamp), Unusable> {
     let time = |seconds| Timestamp::from_second(seconds).map_err(|error| unusable(error.to_string()));
     let validity = certificate.validity();
     Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }
 
+/// Returns the time at which a third of the validity is left.
 fn third_left((from, until): (Timestamp, Timestamp)) -> Timestamp {
     until - until.duration_since(from) / 3
 }

@@ -166,6 +166,7 @@ impl CertificateKeeper {
         Ok(None)
     }
 
+    /// Returns how long to wait before the next step.
     fn rest(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
         if let Some(replica) = &waiting
             && self.reported != waiting
@@ -182,6 +183,7 @@ impl CertificateKeeper {
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
     }
 
+    /// Carries out one step of a rotation.
     async fn perform(&self, read: &Read, seen: &Seen, step: &RotationStep, now: Timestamp) -> Result<(), CallError> {
         let failed = |why: material::Unusable| CallError::Failed(why.to_string());
         match step {

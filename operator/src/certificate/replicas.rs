@@ -109,6 +109,7 @@ fn serving(slice: &EndpointSlice) -> Vec<(String, u16)> {
     endpoints.filter_map(|endpoint| endpoint.addresses.first()).map(|address| (address.clone(), port)).collect()
 }
 
+/// Runs a TLS handshake with a replica of the webhook. An error says why its certificate is not trusted.
 async fn dial(host: &str, port: u16, name: &str, trusted: &Anchor) -> Result<(), String> {
     let roots = trusted.roots().map_err(|error| error.to_string())?;
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

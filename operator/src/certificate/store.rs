@@ -159,6 +159,7 @@ impl Store {
         self.put(&secret).await
     }
 
+    /// Creates or replaces a Secret; it is replaced only in the version that was read.
     async fn put(&self, secret: &Secret) -> Result<(), CallError> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         match secret.metadata.resource_version {
@@ -200,6 +201,7 @@ impl Store {
     }
 }
 
+/// Waits for a call for at most this time.
 async fn timely<T>(limit: Duration, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
     match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer.map_err(CallError::from),
@@ -216,6 +218,7 @@ impl Read {
     }
 }
 
+/// Returns a new, empty Secret with Giveway's labels.
 fn created(name: &str, type_: &str) -> Secret {
     let labels = [("app.kubernetes.io/name", "giveway"), ("app.kubernetes.io/managed-by", FIELD_MANAGER)];
     let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -227,6 +230,7 @@ fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
 }
 
+/// Reads the certificate authorities of a Secret, and returns why some of them cannot be used.
 fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     let mut complaints = Vec::new();
     let mut authority = |[certificate, key]: [&str; 2]| {
@@ -242,6 +246,7 @@ fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     (StoredAuthorities { current, next, published }, complaints)
 }
 
+/// Reads the webhook's certificate of a Secret.
 fn leaf(secret: &Secret) -> Leaf {
     let value = |key| bytes(secret, key).unwrap_or_default().to_vec();
     Leaf { chain: value("tls.crt"), key: value("tls.key"), authority: value("ca.crt") }

@@ -69,6 +69,8 @@ pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) 
     without_preemptor(model, Cause::PartiallyScheduled, group, pods, message)
 }
 
+/// Returns the request to evict pods of a PodGroup without a preemptor; `None` if there are none, or if the namespace
+/// is protected.
 fn without_preemptor(
     model: &Model,
     cause: Cause,

@@ -63,9 +63,9 @@ impl DepartingPod {
         self.call.pending() || (self.call != Call::Idle && !self.refused)
     }
 
-    /// Returns true if it is expected to terminate: its eviction was not refused and has not failed too often. An eviction that failed otherwise
-    /// is retried within seconds.
-    pub(super) fn leaves(&self) -> bool {
+    /// Returns true if the pod is expected to terminate: its eviction was not refused and has not failed too often.
+    /// An eviction that failed otherwise is retried within seconds.
+    pub(super) fn is_expected_to_terminate(&self) -> bool {
         !self.refused && !self.call.exhausted()
     }
 
@@ -228,14 +228,14 @@ impl Departure {
     /// Records the answer to the eviction of a member. Returns true if it changes whether the member is expected to terminate.
     pub(super) fn answered(&mut self, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> bool {
         let Some(member) = self.members.get_mut(uid) else { return false };
-        let before = member.leaves();
+        let before = member.is_expected_to_terminate();
         // A request that was not sent changes nothing about the earlier ones.
         if *outcome != EvictOutcome::Withdrawn {
             member.refused = matches!(outcome, EvictOutcome::Refused(_) | EvictOutcome::Rejected(_));
         }
         member.call.evicted(outcome, now);
         member.accepted |= outcome.is_accepted();
-        let changed = member.leaves() != before;
+        let changed = member.is_expected_to_terminate() != before;
         if let EvictOutcome::Refused(why) | EvictOutcome::Rejected(why) = outcome {
             self.refusal = Some(refusal(pod, uid, why));
         }
@@ -269,7 +269,7 @@ impl Departure {
         let mut changed = false;
         for pod in left {
             let Some(member) = self.members.get_mut(&pod.uid).filter(|member| member.call.due(now)) else { continue };
-            let before = member.leaves();
+            let before = member.is_expected_to_terminate();
             member.call.start();
             if let Some(why) = breaches.get(&pod.uid) {
                 changed |= before;
@@ -325,6 +325,7 @@ pub(super) fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool 
     partial::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
 }
 
+/// Returns a sentence about an eviction that was refused.
 fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     Sentence::from("The eviction of ").object("pod", pod, uid).text(" was refused and is retried: ").detail(
         &pod.namespace,

@@ -150,6 +150,7 @@ impl HistoryKeeper {
         ended
     }
 
+    /// Requests the deletion of a plan's parts, except those that a taint on a node still needs.
     fn forget(&mut self, parts: &[(&SmolStr, &PlanRecord)], tainted: &BTreeSet<&str>) {
         let is_needed = |record: &PlanRecord| record.critical && tainted.contains(record.preemptor.uid.as_str());
         let unneeded = parts.iter().filter(|(_, record)| !is_needed(record));

@@ -60,6 +60,7 @@ impl Departures {
         self.all.is_empty()
     }
 
+    /// Returns the departures of a PodGroup.
     fn of_group<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Departure> {
         let from = (group.clone(), String::new());
         self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
@@ -70,6 +71,7 @@ impl Departures {
         self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
+    /// Returns the departure of this plan.
     fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
         self.all.values_mut().find(|departure| departure.plan.id == id)
     }
@@ -158,7 +160,7 @@ impl Departures {
     /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
     /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
     fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
-        self.members().filter(|(_, member)| member.leaves()).map(|(uid, _)| uid)
+        self.members().filter(|(_, member)| member.is_expected_to_terminate()).map(|(uid, _)| uid)
     }
 
     /// UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction was accepted,
@@ -174,6 +176,7 @@ impl Departures {
         std::mem::take(&mut self.changed) || is_unseen
     }
 
+    /// Returns the pods of all departures, by UID.
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &DepartingPod)> {
         self.all.values().flat_map(|departure| &departure.members)
     }

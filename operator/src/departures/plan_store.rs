@@ -174,7 +174,7 @@ impl PlanStore {
 
     /// Requests another write of each plan that is missing in a complete list. An object that was created and deleted while the watch was
     /// interrupted causes no watch event, but the answer to a write shows the deletion ([`StoreOutcome::Deleted`]).
-    pub fn doubt(&mut self, listed: impl Fn(&str) -> bool) {
+    pub fn rewrite_unlisted(&mut self, listed: impl Fn(&str) -> bool) {
         let stored = self.entries.iter_mut().filter(|(_, entry)| entry.create.is_none());
         for (plan, entry) in stored.filter(|(plan, _)| !listed(plan)) {
             entry.written = None;
@@ -382,12 +382,12 @@ mod tests {
         let (mut store, now) = (PlanStore::default(), Instant::now());
         store.open(&Record::from(&flight(PlanState::Planned)));
         calls(&mut store, now);
-        store.doubt(|_| false);
+        store.rewrite_unlisted(|_| false);
         store.answered("p-1", at(PlanState::Planned), Ok(()), now);
         assert!(calls(&mut store, now).is_empty(), "the list is older than the plan");
-        store.doubt(|_| true);
+        store.rewrite_unlisted(|_| true);
         assert!(calls(&mut store, now).is_empty(), "it is there");
-        store.doubt(|_| false);
+        store.rewrite_unlisted(|_| false);
         assert_eq!(calls(&mut store, now), ["write p-1 Planned"]);
         assert_eq!(store.answered("p-1", at(PlanState::Planned), Err(CallError::Gone), now), StoreOutcome::Deleted);
     }
@@ -438,7 +438,7 @@ mod tests {
                 0 => store.open(&record),
                 1 => store.reopen(&record),
                 2 => store.close(&record, end()),
-                3 => store.doubt(|plan| plan != id),
+                3 => store.rewrite_unlisted(|plan| plan != id),
                 4 | 5 => store.note(&record),
                 6 => now += Duration::from_millis(random(500)),
                 _ if store.entries.get(id).is_some_and(|entry| entry.call.pending()) => {

@@ -36,6 +36,7 @@ impl TrackedEviction {
         Self { pod: pod.clone(), in_flight: None, accepted: None, may_have_worked: false }
     }
 
+    /// Returns true if a request to evict the pod is in flight or was accepted.
     fn is_taken(&self) -> bool {
         self.in_flight.is_some() || self.accepted.is_some()
     }

@@ -25,6 +25,7 @@ pub struct DepartureView<'a> {
 }
 
 impl Departure {
+    /// Returns what is shown of this departure.
     fn view(&self) -> DepartureView<'_> {
         let pods = self.members.len();
         let evicted = self.members.values().filter(|member| member.accepted).count();

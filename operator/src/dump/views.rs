@@ -53,6 +53,7 @@ fn known(mut entry: Value) -> Value {
     entry
 }
 
+/// Returns a plan in flight as JSON.
 fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
     json!({
         "name": flight.plan.id,
@@ -83,6 +84,7 @@ pub fn plans(flights: &Flights, cluster: &Cluster, clock: Clock) -> String {
     section("plans", &clock.time(), all.into_iter().map(|flight| plan(flight, cluster, clock)))
 }
 
+/// Returns a departure as JSON.
 fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
     known(json!({
         "name": view.plan.id,
@@ -108,6 +110,7 @@ fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }
 
+/// Returns a pending preemptor as JSON.
 fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> Value {
     let lasts = |until: &&Instant| **until > now;
     known(json!({

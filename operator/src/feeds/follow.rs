@@ -107,6 +107,7 @@ where
     }
 }
 
+/// Returns an object of the watch, or what is known of one that cannot be decoded.
 fn decode<K>(guard: Salvaged<K>) -> Update<K> {
     match guard.0 {
         Ok(object) => Update::Applied(Box::new(object)),

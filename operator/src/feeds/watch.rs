@@ -16,6 +16,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+/// Watches a kind in all namespaces.
 async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
@@ -24,6 +25,7 @@ where
     follow_in(feed, api, config, wrap).await;
 }
 
+/// Watches the objects of `api` until the receiver is closed. A watch that ends is started again.
 async fn follow_in<K>(feed: Feed, api: Api<K>, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,

@@ -290,6 +290,7 @@ impl LabelledGangs {
         next
     }
 
+    /// Reads the owners of some PodGroups, at most once per second: each PodGroup gets its turn.
     fn take_turns(&mut self, model: &Model, now: Instant) {
         if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
             return;

@@ -137,6 +137,7 @@ impl Succession {
         self.end(|reserved| reserved.group == *group || controller == Some(&reserved.controller))
     }
 
+    /// Ends the reservations for which `ends` returns true. Returns true if there were any.
     fn end(&mut self, mut ends: impl FnMut(&ReservedCapacity) -> bool) -> bool {
         let before = self.pods.len();
         let by_node = &mut self.by_node;
@@ -212,6 +213,7 @@ enum Wants {
 }
 
 impl Wants {
+    /// Returns whether a PodGroup still needs reserved capacity.
     fn of(model: &Model, key: &ObjectKey) -> Self {
         if model.groups.get(key).is_none_or(|record| record.deleting) {
             return Self::Deleted;

@@ -162,6 +162,7 @@ impl Election {
         (Self { api, options, deadline, leads, writes, synced }, leadership)
     }
 
+    /// Sets until when this process leads; `None` if it does not lead.
     fn set_deadline(&self, deadline: Option<Instant>) {
         *self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = deadline;
         self.leads.send_replace(deadline.is_some());
@@ -253,6 +254,7 @@ impl Election {
         attempt_of(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
     }
 
+    /// Returns the spec of the Lease that this process writes.
     fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let ours = old.is_some_and(|o| o.holder_identity.as_deref() == Some(self.options.identity.as_str()));
@@ -267,6 +269,7 @@ impl Election {
         }
     }
 
+    /// Releases the Lease if this process holds it, so that another operator can become the leader at once.
     async fn release(&self) -> Result<(), kube::Error> {
         let mut lease = self.api.get(&self.options.name).await?;
         let Some(spec) = lease.spec.as_mut() else { return Ok(()) };

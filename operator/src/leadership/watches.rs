@@ -59,6 +59,7 @@ impl Watches {
         self.trouble(kind, true, now);
     }
 
+    /// Records that the watch of a kind failed.
     fn trouble(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
         let mut troubles = self.lock();
         let trouble = troubles.entry(kind).or_insert(FailureTimes { since: now, last: now, lists });

@@ -45,6 +45,7 @@ pub enum BanSubject {
 }
 
 impl BanSubject {
+    /// Returns the pod or template that a stored ban is about.
     fn of(stored: &StoredBan) -> Option<Self> {
         let namespace = SmolStr::new(&stored.namespace);
         match (&stored.controller, &stored.pod_uid) {
@@ -146,6 +147,7 @@ impl Bans {
         }
     }
 
+    /// Returns the bans of a pod or template by node; the node is `None` for a ban on every node.
     fn of(&self, subject: &BanSubject) -> impl Iterator<Item = (Option<&SmolStr>, &Ban)> {
         let all = self.placements.range((subject.clone(), None)..);
         let subject = subject.clone();
@@ -199,6 +201,7 @@ impl Bans {
         self.retain(|ban| ban.until > second)
     }
 
+    /// Removes the bans for which `stays` returns false. Returns true if there were any.
     fn retain(&mut self, stays: impl Fn(&Ban) -> bool) -> bool {
         let before = self.len();
         self.placements.retain(|_, ban| stays(ban));
@@ -235,6 +238,7 @@ fn shortened(why: &str) -> String {
     why.chars().take(LONGEST_MESSAGE).collect()
 }
 
+/// Returns a ban as a `Preemption` stores it.
 fn stored(type_: BanType, subject: &BanSubject, node: Option<&str>, ban: &Ban) -> StoredBan {
     let (namespace, pod_uid, controller) = match subject {
         BanSubject::Pod { namespace, uid } => (namespace, Some(uid.to_string()), None),

@@ -171,6 +171,7 @@ fn allowed_from(times: &[Instant], most: usize, count: usize) -> Option<Instant>
     Some(times[last] + MINUTE)
 }
 
+/// Inserts this number of evictions at their time.
 fn insert(times: &mut Vec<Instant>, count: usize, at: Instant) {
     let place = times.partition_point(|time| *time <= at);
     times.splice(place..place, std::iter::repeat_n(at, count));

@@ -26,6 +26,8 @@ const MOST_DOUBLED: u32 = 6;
 /// The same for calls that any tenant can make fail. The resulting delay must be shorter than [`FORGOTTEN`].
 const MOST_DOUBLED_IN_PATIENCE: u32 = 9;
 
+/// Returns true if enough time has passed since a call failed. The delay starts at 100 ms, and doubles with each
+/// failure.
 fn is_due(failed: Instant, tries: u32, most_doubled: u32, now: Instant) -> bool {
     now.duration_since(failed) >= Duration::from_millis(100 << tries.min(most_doubled))
 }
@@ -157,6 +159,7 @@ impl Calls {
         })
     }
 
+    /// Starts a call if its state permits it. Returns true if it was started.
     fn start_if(&mut self, key: CallKey, is_due: impl Fn(Call) -> bool) -> bool {
         let call = self.0.entry(key).or_default();
         let due = is_due(*call);

@@ -216,6 +216,7 @@ impl Model {
         }
     }
 
+    /// Applies a change of a node; `None` means that it was deleted. Returns true if the model changed.
     fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
         match node {
             Some(node) => {
@@ -235,6 +236,7 @@ impl Model {
         }
     }
 
+    /// Applies a change of a priority class; `None` means that it was deleted. Returns true if the model changed.
     fn class(&mut self, key: &ObjectKey, class: Option<Box<PriorityClass>>) -> Result<bool, String> {
         let since = class.as_ref().map(|class| Since::of(class));
         let changed = match class {
@@ -270,12 +272,14 @@ impl Model {
         }
     }
 
+    /// Marks the PodGroup of a pod as changed.
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
         }
     }
 
+    /// Updates which pods reserve capacity as placeholders of a PodGroup.
     fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
         let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).map(str::to_owned);
         let group = |name: &String| ObjectKey::new(&key.namespace, name);
@@ -296,6 +300,8 @@ impl Model {
         }
     }
 
+    /// Applies a change of a pod and updates the indexes; `None` means that it was deleted. Returns true if the model
+    /// changed.
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         let before = Footprint::of(&self.cluster, key);
         let changed = self.take_pod(key, pod);
@@ -307,6 +313,7 @@ impl Model {
         changed
     }
 
+    /// Applies a change of a pod to the model of the cluster.
     fn take_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         self.touch_group_of(key);
         self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
@@ -414,6 +421,7 @@ impl Model {
         }
     }
 
+    /// Applies a change of a PodGroup; `None` means that it was deleted. Returns true if the model changed.
     fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
         self.touched.insert(key.clone());
         let Some(group) = group else {
@@ -471,6 +479,7 @@ impl Model {
         }
     }
 
+    /// Applies a change of a Workload; `None` means that it was deleted. Returns true if the model changed.
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
         self.touched_workloads.insert(key.clone());
         // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.

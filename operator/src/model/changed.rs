@@ -69,6 +69,7 @@ impl ChangedObjects {
         }
     }
 
+    /// Replaces a long list of changes by the statement that everything may have changed.
     fn limit(&mut self) {
         if self.pods.len() > MOST || self.nodes.len() > MOST {
             *self = Self { any_pod: true, budgets: true, everything: true, ..Self::default() };

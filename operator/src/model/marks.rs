@@ -59,8 +59,8 @@ impl Marks {
         preempted
     }
 
-    /// Closes the marks of pods that were not deleted. Returns their PodGroups.
-    pub(super) fn drop_old(&mut self, cluster: &Cluster, second: i64) -> BTreeSet<ObjectKey> {
+    /// Closes the marks of pods that still run a minute later: they were not deleted. Returns their PodGroups.
+    pub(super) fn close_outdated(&mut self, cluster: &Cluster, second: i64) -> BTreeSet<ObjectKey> {
         let mut groups = BTreeSet::new();
         for (group, marks) in &mut self.0 {
             for (uid, mark) in marks.iter_mut().filter(|(_, mark)| mark.open) {
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn a_pod_that_was_not_deleted_within_a_minute_was_not_preempted() {
         let mut world = world();
-        world.model.drop_old_marks(AT + 59);
+        world.model.close_outdated_marks(AT + 59);
         assert_eq!(open(&world), ["uid-l1"]);
         world.model.touched.clear();
-        world.model.drop_old_marks(AT + 60);
+        world.model.close_outdated_marks(AT + 60);
         assert!(open(&world).is_empty());
         assert!(world.model.touched.contains(&world.key("low")), "its status is written");
         world.remove_pod("l1");

@@ -289,8 +289,8 @@ impl Model {
     }
 
     /// Drops the marks of pods that were not deleted in time. Only while the model is up to date: in a stale one a deleted pod is still live.
-    pub fn drop_old_marks(&mut self, second: i64) {
-        self.touched.extend(self.marks.drop_old(&self.cluster, second));
+    pub fn close_outdated_marks(&mut self, second: i64) {
+        self.touched.extend(self.marks.close_outdated(&self.cluster, second));
     }
 
     /// Returns the marks of a PodGroup that must stay in its status, because they have not been handled.
@@ -331,6 +331,7 @@ impl Model {
         &self.overdue
     }
 
+    /// Returns the UIDs of the terminating pods for whose deadline `when` returns true.
     fn uids_due(&self, when: impl Fn(i64) -> bool) -> impl Iterator<Item = SmolStr> {
         self.deadlines.values().filter(move |(_, at)| when(*at)).map(|(uid, _)| uid.clone())
     }

@@ -67,6 +67,7 @@ impl SchedulerActivity {
         }
     }
 
+    /// Updates the numbers of decisions and bindings of kube-scheduler.
     fn observe(&mut self, decisions: u64, bindings: u64, now: Instant) {
         if decisions != self.decisions {
             (self.decisions, self.decided) = (decisions, Some(now));

@@ -203,6 +203,7 @@ impl Flight {
         }
     }
 
+    /// Returns key and UID of the PodGroup with this number among the victims.
     fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {
         let victim = &self.plan.victims[unit];
         let key = ObjectKey::new(&victim.namespace, &victim.name);

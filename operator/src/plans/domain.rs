@@ -82,6 +82,7 @@ impl Flight {
     }
 }
 
+/// Returns true if a node is in the topology domain.
 fn holds(cluster: &Cluster, domain: &StoredDomain, node: &str) -> bool {
     cluster.node(node).and_then(|node| node.labels.get(&domain.key)).is_some_and(|value| *value == domain.value)
 }

@@ -62,11 +62,12 @@ impl Flights {
         self.index(&flight, false);
         self.wide.remove(preemptor);
         self.awake.remove(preemptor);
-        self.get_up(preemptor);
+        self.remove_from_asleep(preemptor);
         self.nodes_changed(preemptor, flight.nodes());
         Some(flight)
     }
 
+    /// Adds a plan to the indexes, or removes it.
     fn index(&mut self, flight: &Flight, add: bool) {
         let (preemptor, plan) = (&flight.preemptor, &flight.plan);
         match add {
@@ -213,6 +214,7 @@ impl Flights {
         self.wake(changed);
     }
 
+    /// Makes the next pass advance these plans and check them again.
     fn wake(&mut self, preemptors: BTreeSet<Preemptor>) {
         for preemptor in preemptors {
             if let Some(flight) = self.all.get_mut(&preemptor) {
@@ -222,7 +224,8 @@ impl Flights {
         }
     }
 
-    fn get_up(&mut self, preemptor: &Preemptor) {
+    /// Removes a plan from the queue of plans that are advanced from time to time only.
+    fn remove_from_asleep(&mut self, preemptor: &Preemptor) {
         if let Some(since) = self.slept.remove(preemptor) {
             self.asleep.remove(&(since, preemptor.clone()));
         }
@@ -233,7 +236,7 @@ impl Flights {
         let mut due = std::mem::take(&mut self.awake);
         let long_ago = self.asleep.iter().take_while(|(since, _)| now.duration_since(*since) >= AGAIN);
         due.extend(long_ago.take(MOST_AT_ONCE).map(|(_, preemptor)| preemptor.clone()));
-        due.iter().for_each(|preemptor| self.get_up(preemptor));
+        due.iter().for_each(|preemptor| self.remove_from_asleep(preemptor));
         due.into_iter().filter(|preemptor| self.all.contains_key(preemptor)).collect()
     }
 
@@ -251,6 +254,7 @@ impl Flights {
     }
 }
 
+/// Adds a preemptor to an index under a key, or removes it.
 fn enter<K: Ord>(index: &mut Index<K, Preemptor>, key: K, preemptor: &Preemptor, add: bool) {
     match add {
         true => index.insert(key, preemptor.clone()),

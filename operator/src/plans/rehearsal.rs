@@ -156,13 +156,15 @@ impl Flight {
                         domain: self.plan.domain.clone(),
                         words: error.to_string(),
                     };
-                    self.is_rejected(rejected);
+                    self.cancel_after_rejection(rejected);
                 }
             }
         }
     }
 
-    fn is_rejected(&mut self, rejected: RejectedCall) {
+    /// Ends the plan because the API server rejected a call: it is cancelled before the first eviction, and fails
+    /// afterwards.
+    fn cancel_after_rejection(&mut self, rejected: RejectedCall) {
         let state = if self.may_have_evicted() { PlanState::Failed } else { PlanState::Cancelled };
         self.drop_plan(state, rejected.sentence());
         self.rejected.get_or_insert(rejected);

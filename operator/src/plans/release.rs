@@ -81,6 +81,7 @@ impl Flight {
         self.released.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }
 
+    /// Advances a plan in state `Releasing`: ungates the members and waits until kube-scheduler has bound them.
     pub(super) fn release(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, limits } = now;
         let cluster = &model.cluster;

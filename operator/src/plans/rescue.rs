@@ -98,12 +98,14 @@ impl Flight {
         }
     }
 
+    /// Returns true if the node has the taint of this plan.
     fn shows_taint(&self, cluster: &Cluster) -> bool {
         let taint = taint(&self.plan.preemptor.uid);
         let node = self.tainted_node().and_then(|node| cluster.node(node));
         node.is_some_and(|node| node.taints.contains(&taint))
     }
 
+    /// Returns the command that adds the taint of this plan to its node, or removes it.
     fn taint_command(&self, add: bool) -> Option<Command> {
         let node = self.tainted_node()?.into();
         let plan = Some(self.plan.id.clone());
@@ -187,6 +189,7 @@ impl Flight {
         }
     }
 
+    /// Returns true if the critical add-on was not bound within the time limit.
     fn is_late(&self, clock: Clock) -> bool {
         let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
         // Either clock may show that the limit is reached: the wall clock may have been changed, and a new leader's

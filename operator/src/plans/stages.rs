@@ -28,6 +28,7 @@ impl Flight {
         looks
     }
 
+    /// Advances a plan in state `Planned`: reserves capacity, and starts the evictions when they are due.
     pub(super) fn planned(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;
@@ -107,6 +108,7 @@ impl Flight {
         self.evicts() && self.delay_seconds(cluster) > 0
     }
 
+    /// Returns the `preemptionDelaySeconds` of the preemptor.
     fn delay_seconds(&self, cluster: &Cluster) -> i64 {
         match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),
@@ -133,6 +135,7 @@ impl Flight {
         }
     }
 
+    /// Advances a plan whose victims are terminating, until the members fit.
     pub(super) fn await_victims(&mut self, now: Now<'_>) {
         let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;

@@ -112,6 +112,7 @@ impl ObservedPlans {
         MOST.saturating_sub(self.stored.len() + self.turns.len())
     }
 
+    /// Removes a preemptor from the queue.
     fn leave(&mut self, preemptor: &Preemptor) {
         self.queue.remove(preemptor);
         self.turns.remove(preemptor);

@@ -133,7 +133,7 @@ impl PendingPreemptor {
     }
 
     /// Records that a call for a member was rejected: a dry run of it is made after a delay that doubles with each rejection.
-    pub fn is_rejected(&mut self, call: RejectedCall, now: Instant) {
+    pub fn record_rejection(&mut self, call: RejectedCall, now: Instant) {
         let delay = REHEARSED_AGAIN * (1 << self.rejections.min(6));
         self.rejections += 1;
         self.rejected = Some(Rejected { call, due: now + delay.min(LONGEST_REHEARSED_AGAIN), in_flight: false });
@@ -145,7 +145,7 @@ impl PendingPreemptor {
         match result {
             Ok(()) | Err(CallError::Gone) => self.seen = None,
             Err(CallError::Rejected(words) | CallError::Failed(words)) => {
-                self.is_rejected(RejectedCall { words: words.clone(), ..rejected.call }, now);
+                self.record_rejection(RejectedCall { words: words.clone(), ..rejected.call }, now);
             }
             Err(CallError::Unanswered(_) | CallError::NotLeader) => {
                 self.rejected = Some(Rejected { due: now + REHEARSED_AGAIN, in_flight: false, ..rejected });

@@ -43,19 +43,20 @@ impl Round {
         Self { without_time_limit: true, ..Self::default() }
     }
 
-    /// Requests that the next pass does not skip decisions during a pause.
-    pub fn hurry(&mut self) {
+    /// Requests that the next pass decides, although a pause may not be over.
+    pub fn skip_pause(&mut self) {
         self.hurry = true;
     }
 
     /// Returns true if waiting plans may be compared with alternatives in this pass, in which such comparisons have taken `spent`. Each
     /// comparison is a call of the planner, and plans that can be carried out must not wait for a hundred of them.
-    pub fn looks(&self, now: Instant, spent: Duration) -> bool {
+    pub fn may_compare(&self, now: Instant, spent: Duration) -> bool {
         self.without_time_limit || (spent < SLICE && self.no_search_before.is_none_or(|until| now >= until))
     }
 
-    /// Ends the comparisons of this pass, which took `spent`. The next ones begin after a longer time than that.
-    pub fn looked(&mut self, now: Instant, spent: Duration) {
+    /// Ends the comparisons of plans with alternatives in this pass, which took `spent`. The next ones begin after a
+    /// longer time than that.
+    pub fn end_comparisons(&mut self, now: Instant, spent: Duration) {
         let rest = (spent * REST).min(LONGEST_REST);
         if !rest.is_zero() && self.no_search_before.is_none_or(|until| now >= until) {
             self.no_search_before = Some(now + spent + rest);
@@ -176,7 +177,7 @@ mod tests {
         let (mut round, now) = (Round::default(), Instant::now());
         assert_eq!(pass(&mut round, &["a"], &[], 10 * MS, now), ["a"]);
         assert!(!round.begin(now + 20 * MS, round.arrivals));
-        round.hurry();
+        round.skip_pause();
         assert!(round.begin(now + 20 * MS, round.arrivals));
     }
 
@@ -192,14 +193,16 @@ mod tests {
     fn plans_that_wait_take_a_slice_and_rest_for_longer_than_they_took() {
         let (mut round, now) = (Round::default(), Instant::now());
         assert!(
-            round.looks(now, Duration::ZERO) && !round.looks(now, 50 * MS),
+            round.may_compare(now, Duration::ZERO) && !round.may_compare(now, 50 * MS),
             "the others have a turn after the rest"
         );
-        round.looked(now, 60 * MS);
-        assert!(!round.looks(now + 179 * MS, Duration::ZERO) && round.looks(now + 180 * MS, Duration::ZERO));
-        round.looked(now + MS, MS);
-        assert!(round.looks(now + 180 * MS, Duration::ZERO), "what was no look makes the rest no longer");
-        assert!(Round::without_time_limit().looks(now, 60 * MS), "untimed there is no rest");
+        round.end_comparisons(now, 60 * MS);
+        assert!(
+            !round.may_compare(now + 179 * MS, Duration::ZERO) && round.may_compare(now + 180 * MS, Duration::ZERO)
+        );
+        round.end_comparisons(now + MS, MS);
+        assert!(round.may_compare(now + 180 * MS, Duration::ZERO), "what was no look makes the rest no longer");
+        assert!(Round::without_time_limit().may_compare(now, 60 * MS), "untimed there is no rest");
     }
 
     #[test]

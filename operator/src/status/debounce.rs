@@ -33,7 +33,7 @@ impl<T: PartialEq> Debounced<T> {
         }
     }
 
-    /// When it is to be written, if nothing changes any more.
+    /// Returns when the value is to be written, if it does not change any more.
     pub fn due(&self) -> Instant {
         (self.changed + REST).min(self.since + LONGEST)
     }

@@ -54,6 +54,7 @@ fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, 
     })
 }
 
+/// Returns the value of a node's topology label.
 fn value_of<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> {
     cluster.node(node)?.labels.get(key).map(String::as_str)
 }

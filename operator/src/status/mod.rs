@@ -141,6 +141,7 @@ pub fn has_changed(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
         || old.observed_generation != new.observed_generation
 }
 
+/// Counts the pods of a PodGroup by state.
 fn count(facts: &GroupFacts<'_>) -> PodCounts {
     let mut counts = PodCounts::default();
     for pod in facts.model.cluster.members(&facts.group.key) {
@@ -163,6 +164,7 @@ fn live(facts: &GroupFacts<'_>) -> i32 {
     i32::try_from(live.count()).unwrap_or(i32::MAX)
 }
 
+/// Returns how many members the gang needs; 1 for a basic group.
 fn needed(facts: &GroupFacts<'_>) -> i32 {
     i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
 }
@@ -228,6 +230,7 @@ fn unready(facts: &GroupFacts<'_>, counts: PodCounts) -> String {
     }
 }
 
+/// Returns why the PodGroup is pending.
 fn waiting(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
     if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.wait_reason) {
         return known;
@@ -379,6 +382,7 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
     }
 }
 
+/// Computes the condition `Preempting` from the plan in flight or the last one; `None` if there was no plan.
 fn planned(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let plan = plan_summary(facts)?;
     let reason = state_reason(plan.state);
@@ -399,6 +403,7 @@ pub fn state_reason(state: PlanState) -> Reason {
     }
 }
 
+/// Computes the condition `DisruptionTarget`; `None` if it does not change.
 fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
         let unwritten = facts.unwritten.map(not_stored).unwrap_or_default();

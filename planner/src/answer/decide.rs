@@ -63,6 +63,7 @@ fn without_eviction(cluster: &Cluster, demand: Demand, context: &Context, unknow
     }
 }
 
+/// Decides for members whose constraints the planner can evaluate.
 fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> Decision {
     if demand.domains.is_none()
         && let Some(decision) = alike::decide(cluster, demand, context)

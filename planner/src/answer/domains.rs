@@ -87,6 +87,7 @@ fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Ran
 }
 
 impl Part {
+    /// Creates a topology domain with upper bounds on the members that fit there.
     fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
         let when = When::Without(EVERYBODY);
         Self {
@@ -145,6 +146,7 @@ fn first_and_roomiest<'p>(
     parts
 }
 
+/// Records the topology domain in a plan.
 fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
     plan.domain = domain.cloned();
     plan
@@ -209,6 +211,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
 /// [`Prospects::least`]: crate::index::Prospects::least
 type Level = Option<(usize, Option<i32>)>;
 
+/// Returns the lower bounds by which domains are sorted; `None` if there are no bounds.
 fn level(question: &Question<'_>, part: &Part) -> Level {
     question.prospects.map(|prospects| prospects.least(&part.ranks))
 }
@@ -254,7 +257,7 @@ fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Op
     }
 }
 
-/// Explains why not enough members fit, for the domain where most of them fit.
+/// Explains why not enough members fit, for the topology domain where the most members fit.
 fn shortfall(question: &Question<'_>, parts: &[Part]) -> Decision {
     let fits = |part: &Part| match question.shortfall(&part.ranks) {
         Decision::Unschedulable(shortfall) => shortfall.fits_at_most() as u64,

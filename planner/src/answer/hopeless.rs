@@ -23,6 +23,7 @@ pub(super) fn hopeless(
     Hopeless { nodes: all.len(), unknown: Vec::new(), refusals, nearest, looked }
 }
 
+/// Returns the node that lacks least for the critical add-on after all permitted evictions.
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
     let then = problem.room_then();
@@ -47,6 +48,7 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
     Some(describe(problem, pod, fates, rank, lacks))
 }
 
+/// Counts the pods on the nearest node, and names what is missing there.
 fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =
@@ -56,9 +58,9 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
         let pods = problem.potential.units[*unit].pods.iter();
         pods.filter(|pod| cluster.row(**pod).node == Some(node)).count()
     };
-    let may_go: usize = going.iter().map(here).sum();
+    let evictable: usize = going.iter().map(here).sum();
     let leaving = problem.leaving.iter().filter(|(_, on)| *on == rank).count();
-    let everybody = cluster.rows_at(node).count();
+    let all = cluster.rows_at(node).count();
     let mut room = problem.room_then();
     going.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
     let refusal = problem
@@ -71,8 +73,8 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
     let guaranteed = problem.budgets.guaranteed(&units).into_iter();
     Nearest {
         node: problem.nodes.at(rank).name.clone(),
-        may_go,
-        stay: everybody.saturating_sub(may_go + leaving),
+        evictable,
+        stay: all.saturating_sub(evictable + leaving),
         protected: cluster.rows_at(node).filter(|(_, row)| row.role == Role::Protected).count(),
         refusal: refusal.map(|refusal| refusal.on_one_node(|id| cluster.resource_name_for(pod, id))),
         guaranteed: guaranteed

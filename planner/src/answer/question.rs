@@ -130,12 +130,13 @@ impl<'q> Question<'q> {
         self.kinds < 2 || self.kinds.saturating_mul(nodes.len()) <= self.effort.left() / CAREFUL
     }
 
-    /// Returns those of some nodes where members could fit; all of them if there are no upper bounds.
+    /// Returns those of some nodes where members could fit, by the upper bounds; all of them if there are no upper
+    /// bounds.
     fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
         self.useful_and_whether_all(ranks, when).0
     }
 
-    /// The same, and whether no other node matters for a choice of victims.
+    /// Returns the nodes of [`Self::useful`], and whether no other node matters for a choice of victims.
     fn useful_and_whether_all(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
         let around = |ranks: &[Rank]| self.now.around(&self.demand.members, ranks);
         let Some(prospects) = self.prospects else { return (ranks.to_vec(), true) };
@@ -166,7 +167,8 @@ impl<'q> Question<'q> {
         Some(Decision::Fits { placements: placements(self.cluster, self.nodes, &placed), left, domain: None })
     }
 
-    /// The same after the pods that are leaving anyway have terminated.
+    /// Returns a plan without victims on some of these nodes if enough members fit there once the pods that are
+    /// leaving anyway have terminated.
     pub(super) fn fit_then(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Then) {
             return None;
@@ -243,6 +245,7 @@ impl<'q> Question<'q> {
         ceilings
     }
 
+    /// Searches a plan whose victims have at most the priority `ceiling`.
     fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Attempt {
         let (useful, all) = self.useful_and_whether_all(ranks, When::Without(ceiling));
         let nodes = Nodes::some(self.cluster, useful);
@@ -266,6 +269,7 @@ impl<'q> Question<'q> {
         Attempt { plan: self.checked(&problem, room, found), least }
     }
 
+    /// Returns the plan if it passes the verification; otherwise the reason is recorded.
     fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {
         verified(problem, room, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
     }

@@ -33,6 +33,7 @@ fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a P
     waits.then_some((index, pod))
 }
 
+/// Returns the demand of a critical add-on: one member, which may preempt.
 fn demand(index: PodIndex, pod: &Pod) -> Demand {
     Demand {
         // kube-scheduler respects nominations of pods with at least the pod's own priority, and chooses among the remaining nodes.
@@ -124,6 +125,8 @@ fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> 
         .collect()
 }
 
+/// Makes the plan for the chosen node and victims. `looked` are the numbers of evaluated nodes and of nodes that
+/// evictions could free.
 fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked: (usize, usize)) -> Eviction {
     let Choice { mut units, weight } = choice;
     units.sort_by(|a, b| problem.potential.compare(*a, *b));

@@ -94,6 +94,7 @@ fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<Res
     lacks.into_iter().filter(|list| Some(list.len()) == fewest).flatten().collect()
 }
 
+/// Returns how much of a resource the eviction of all permitted victims would free on usable nodes.
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
     let (cluster, demand) = (problem.cluster, problem.demand);
     if demand.policy == PreemptionPolicy::Never || cluster.offered(id) == 0 {
@@ -106,6 +107,7 @@ fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128
     rows.filter(goes).filter_map(|(_, row)| cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
 }
 
+/// Returns what preemption could do for the preemptor.
 fn help(problem: &Problem<'_>) -> Help {
     if problem.demand.policy == PreemptionPolicy::Never {
         return Help::without_preemption(problem.demand.optional);

@@ -89,6 +89,7 @@ fn held(cluster: &Cluster, waiting: &[(PodIndex, &Placement)], reserved: &Reserv
     reserved.among(cluster, ranks.into_iter())
 }
 
+/// Returns true if a node is feasible for a pod, whatever else runs there.
 fn suits(cluster: &Cluster, context: &Context, node: &Node, index: PodIndex) -> bool {
     cluster.pod_at(index).is_some_and(|pod| refusal(context, pod, node).is_none())
 }

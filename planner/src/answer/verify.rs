@@ -38,17 +38,19 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
         }
         let first = unit.pods.first().filter(|_| unit.kind == UnitKind::PodGroup);
         let group = first.and_then(|pod| cluster.group_index_of(*pod));
-        let mates = group.map_or(&[][..], |group| cluster.members_at(group));
-        let left_behind = |mate: &PodIndex| {
-            let row = cluster.row(*mate);
-            matches!(row.role, Role::Goes(_)) && !gone[*mate as usize] && !problem.in_flight.leaves(*mate, &row)
+        let members = group.map_or(&[][..], |group| cluster.members_at(group));
+        let left_behind = |member: &PodIndex| {
+            let row = cluster.row(*member);
+            matches!(row.role, Role::Evictable(_))
+                && !gone[*member as usize]
+                && !problem.in_flight.leaves(*member, &row)
         };
-        if mates.iter().any(left_behind) {
+        if members.iter().any(left_behind) {
             return Err(format!("Group {name} would be disrupted only partially."));
         }
         room.take(&unit.pods);
     }
-    if !problem.budgets.may_go(&problem.budgets.tally(), units()) {
+    if !problem.budgets.may_evict(&problem.budgets.tally(), units()) {
         return Err("A guaranteed budget would be violated.".to_owned());
     }
     for (member, rank) in &found.placed {

@@ -34,6 +34,7 @@ impl Cost {
         CostBound { budget_violations, highest_priority, priority_sum }
     }
 
+    /// Returns the criteria in the order in which costs are compared.
     fn rank(&self) -> impl Ord {
         (
             self.budget_violations,

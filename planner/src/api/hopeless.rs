@@ -28,7 +28,7 @@ pub struct Nearest {
     /// Its name.
     pub node: SmolStr,
     /// Pods there that may be evicted.
-    pub may_go: usize,
+    pub evictable: usize,
     /// Pods there that must not be evicted: critical ones, those of DaemonSets, static and protected ones, and groups disrupted together
     /// with such a pod.
     pub stay: usize,
@@ -70,8 +70,8 @@ impl fmt::Display for Hopeless {
 
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, may_go, stay, protected, .. } = self;
-        write!(f, "The nearest is {node}: without the {} there that may be evicted ", pods(*may_go))?;
+        let Self { node, evictable, stay, protected, .. } = self;
+        write!(f, "The nearest is {node}: without the {} there that may be evicted ", pods(*evictable))?;
         if !self.lacks.is_empty() {
             let amount = |(name, amount): &(String, i128)| format!("{} {name}", quantity::format(name, *amount));
             write!(f, "it still lacks {}", self.lacks.iter().map(amount).collect::<Vec<_>>().join(", "))?;

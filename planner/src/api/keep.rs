@@ -16,6 +16,7 @@ pub fn can_taint(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     pod.tolerates(&taint) && !kept_by_others(cluster, node, &taint)
 }
 
+/// Returns true if the node has a taint of the same key and effect with another value.
 fn kept_by_others(cluster: &Cluster, node: &str, ours: &Taint) -> bool {
     let taints = cluster.node(node).map_or(&[][..], |node| &node.taints);
     taints.iter().any(|t| t.key == ours.key && t.effect == ours.effect && t.value != ours.value)

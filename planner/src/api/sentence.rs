@@ -61,6 +61,7 @@ impl Sentence {
         self.0.is_empty()
     }
 
+    /// Writes the sentence; objects in namespaces for which `knows` returns false are written without their names.
     fn write(&self, f: &mut impl fmt::Write, knows: impl Fn(&str) -> bool) -> fmt::Result {
         for part in &self.0 {
             match part {

@@ -101,9 +101,9 @@ pub enum Help {
     /// `minCount` members are bound, and pods are evicted for no further one (`spec.preemptFor: MinCount`).
     Optional,
     /// There is no workload of lower priority.
-    NobodyBelow,
+    NoLowerPriority,
     /// There are workloads of lower priority, and none of them may be evicted now.
-    NobodyMayGo,
+    NoneEvictable,
     /// There are workloads of lower priority, all of them in protected namespaces, critical add-ons, or barred by several budgets.
     Protected,
     /// After the eviction of all units of lower priority, this many pods would fit.
@@ -136,17 +136,17 @@ impl Shortfall {
 }
 
 impl Help {
-    /// When the preemptor may not preempt; `optional`: because it is needed for no gang.
+    /// Returns what preemption could do for a preemptor that may not preempt; `optional` says that no gang needs it.
     pub(crate) fn without_preemption(optional: bool) -> Self {
         if optional { Self::Optional } else { Self::NotAllowed }
     }
 
-    /// When there are no units to evict.
+    /// Returns what preemption could do if there are no units to evict.
     pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
-            0 => Self::NobodyBelow,
+            0 => Self::NoLowerPriority,
             pods if pods == excluded_below(cluster, priority) => Self::Protected,
-            _ => Self::NobodyMayGo,
+            _ => Self::NoneEvictable,
         }
     }
 }
@@ -196,6 +196,7 @@ impl fmt::Display for Shortfall {
 }
 
 impl Shortfall {
+    /// Writes what preemption could do for the preemptor.
     fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(unknown) = &self.unknown {
             return write!(
@@ -210,8 +211,8 @@ impl Shortfall {
                 " minCount pods are bound: for further pods, which use free capacity only, no pod is evicted \
                  (spec.preemptFor: MinCount).",
             ),
-            Help::NobodyBelow => write!(f, " No workload has a priority below {}.", self.priority),
-            Help::NobodyMayGo => {
+            Help::NoLowerPriority => write!(f, " No workload has a priority below {}.", self.priority),
+            Help::NoneEvictable => {
                 write!(
                     f,
                     " There are pods below priority {}, but none of them can be evicted now: they are on nodes that \
@@ -280,6 +281,7 @@ impl Shortfall {
         &self.guaranteed[..self.guaranteed.len().min(NAMED)]
     }
 
+    /// Writes how many of the pods would fit only after evictions that guaranteed budgets do not allow.
     fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_for_budgets() {
             return Ok(());
@@ -298,6 +300,7 @@ impl Shortfall {
         )
     }
 
+    /// Lists an amount of each missing resource, with its name if `named`.
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
         let text = |missing: &Missing| {
             let amount = quantity::format(&missing.resource, amount(missing));

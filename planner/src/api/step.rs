@@ -16,7 +16,7 @@ impl Step {
     /// Every step, the first one first.
     pub const ALL: [Self; 3] = [Self::Gentle, Self::ShorterGrace, Self::Any];
 
-    /// Its number, from 1.
+    /// Returns the number of the step, from 1.
     pub fn number(self) -> i32 {
         match self {
             Self::Gentle => 1,
@@ -41,7 +41,7 @@ impl Step {
         Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
     }
 
-    /// The step of evictions with these numbers of budget violations and of shortened grace periods.
+    /// Returns the step of evictions with these numbers of budget violations and of shortened grace periods.
     pub(crate) fn needed(violations: usize, shortened: usize) -> Self {
         match (violations, shortened) {
             (0, 0) => Self::Gentle,

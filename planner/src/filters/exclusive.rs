@@ -17,6 +17,7 @@ pub(super) fn conflict(one: &Pod, other: &Pod) -> Option<Refusal> {
     })
 }
 
+/// Returns true if two host ports of the same number conflict: same protocol, and the same or any address.
 fn is_same_port(own: &Exclusive, taken: &Exclusive) -> bool {
     let every = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
     match (own, taken) {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 pub(super) struct SelectorLabels<'a>(BTreeSet<&'a str>);
 
 impl<'a> SelectorLabels<'a> {
+    /// Collects the label keys that these selectors read.
     pub(super) fn of(selectors: impl Iterator<Item = &'a Selector>) -> Self {
         Self(selectors.flat_map(Selector::keys).collect())
     }

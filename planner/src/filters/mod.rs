@@ -42,7 +42,8 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| exclusive::refuse(pod, node))
 }
 
-/// The same for a pod like this one that is not bound yet.
+/// Returns why a node would be infeasible for a pod like this one that is not bound yet, whatever else runs there;
+/// `None` if it would not be.
 pub(crate) fn unsuitable_if_unbound(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| taints::refuse(pod, node))

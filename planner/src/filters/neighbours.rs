@@ -208,7 +208,7 @@ impl<'a> Neighbours<'a> {
         self.count_by(cluster, index, place, more, held, |_| true);
     }
 
-    /// The same, by some of the counters.
+    /// Adds a pod to the counts of those counters for which `by` returns true, or removes it.
     fn count_by(
         &mut self,
         cluster: &Cluster,
@@ -331,8 +331,9 @@ impl<'a> Neighbours<'a> {
         self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
     }
 
-    /// By position of a node: whether the affinity of all members excludes it, and its domains, for topology keys with at most half as many
-    /// domains as these nodes. Only the first [`FEW_KINDS`] classes are evaluated.
+    /// Returns for each of these nodes, in order: whether the affinity of all members excludes it, and its domains,
+    /// for topology keys with at most half as many domains as these nodes. Only the first [`FEW_KINDS`] classes of
+    /// members are evaluated.
     pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {
@@ -384,6 +385,8 @@ impl<'a> Neighbours<'a> {
         })
     }
 
+    /// Returns the first inter-pod constraint that keeps a member off a node, with its counter; `None` if all admit
+    /// it. Nominated pods count, and if that admits the member, it must be admitted without them, too.
     fn objection(&self, member: PodIndex, place: Rank) -> Option<(Objection, Objector)> {
         let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
             return Some((Objection::Spread, None));
@@ -396,6 +399,8 @@ impl<'a> Neighbours<'a> {
         found.map(|(objection, counter)| (objection, Some(counter)))
     }
 
+    /// Returns the first constraint of a class that a node violates, with its counter; `held_too` says that nominated
+    /// pods count.
     fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<(Objection, usize)> {
         let domain = |counter: usize| self.rules.keys[self.rules.rules[counter].key].of[place];
         let there = |counter: usize, domain: Domain| match domain {
@@ -453,6 +458,7 @@ fn repelling<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[PodIndex]) 
 }
 
 impl<'a> Rules<'a> {
+    /// Returns the number of a topology key; a new one is added with the domain of every node.
     fn key(&mut self, nodes: &Nodes<'a>, name: &'a str) -> usize {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
@@ -469,11 +475,13 @@ impl<'a> Rules<'a> {
         self.keys.len() - 1
     }
 
+    /// Adds a counter and returns its number.
     fn add(&mut self, key: usize, pods: CountedPods<'a>) -> usize {
         self.rules.push(CounterRule { key, pods });
         self.rules.len() - 1
     }
 
+    /// Adds the constraints of a class of members, given one of its pods.
     fn add_looker(&mut self, cluster: &Cluster, nodes: &Nodes<'a>, example: &'a Pod, repelling: &[&'a AffinityTerm]) {
         let constraints = &example.constraints;
         let mut looker = Looker::default();
@@ -520,6 +528,7 @@ impl<'a> Rules<'a> {
         Reach::new(&self.keys[rule.key], (0..nodes.everywhere()).map(counts).collect())
     }
 
+    /// Numbers the nodes such that nodes of one number are in the same domains of all keys.
     fn number_cells(&mut self, places: usize) {
         let mut numbers: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
         for place in 0..places {
@@ -617,6 +626,7 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// Returns the counters that count a pod.
     fn find_marks(&self, cluster: &Cluster, index: PodIndex) -> Marks {
         let Some(pod) = cluster.pod_at(index) else { return Marks::new() };
         let counted = |rule: &CounterRule<'_>| match rule.pods {
@@ -647,6 +657,7 @@ impl Counts {
         Self { there: vec![0; key.domains], held: vec![0; key.domains], least, domains, ..Self::default() }
     }
 
+    /// Adds a pod to the counts of a domain, or removes it; `held` says that it is only nominated.
     fn change(&mut self, domain: usize, more: bool, held: bool) {
         let (count, total) = if held {
             (&mut self.held[domain], &mut self.total_held)
@@ -671,6 +682,7 @@ impl Counts {
         }
     }
 
+    /// Returns the number of pods in a domain, with the nominated ones if `held_too`.
     fn at(&self, domain: usize, held_too: bool) -> u32 {
         self.there[domain] + if held_too { self.held[domain] } else { 0 }
     }

@@ -3,6 +3,8 @@
 
 use crate::api::Refusal;
 use crate::model::{Node, NodeTerm, Pod, Requirement};
+/// Returns a refusal if the node does not match the pod's node selector or node affinity, or the affinity that its
+/// scheduler adds.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let added = pod.constraints.added_affinity.as_ref();
     if added.is_some_and(|terms| !terms.iter().any(|term| term_matches(term, node))) {
@@ -38,6 +40,7 @@ fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
+/// Returns the label's value and the bound as numbers, for `Gt` and `Lt`; `None` if one is not a number.
 fn compare(rule: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
     let [bound] = rule.values.as_slice() else { return None };
     Some((value?.parse().ok()?, bound.parse().ok()?))

@@ -42,6 +42,7 @@ impl<'a> Nodes<'a> {
         Self::chosen(cluster, places, true)
     }
 
+    /// Creates a list of some nodes; `places` are their ranks among all nodes, ascending.
     fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suit: bool) -> Self {
         let order = cluster.node_order();
         let mut ranks = vec![0; order.len()];
@@ -87,12 +88,12 @@ impl<'a> Nodes<'a> {
         self.order[place].0
     }
 
-    /// How many there are.
+    /// Returns the number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.chosen.as_ref().map_or(self.order.len(), |chosen| chosen.places.len())
     }
 
-    /// The node at a rank.
+    /// Returns the node with this rank, its position in this list.
     pub(crate) fn at(&self, rank: Rank) -> &'a Node {
         &self.order[self.place(rank)].1
     }

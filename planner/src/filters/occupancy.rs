@@ -32,7 +32,7 @@ impl<'a> Occupancy<'a> {
         occupancy
     }
 
-    /// The same for `members` with any constraints, which will be placed.
+    /// Returns the occupancy with every bound pod and these nominations, for `members` with any constraints.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, members: &[PodIndex], held: &[Held]) -> Self {
         let is_exclusive =
             |member: &PodIndex| cluster.pod_at(*member).is_some_and(|pod| !pod.constraints.exclusive.is_empty());
@@ -124,8 +124,8 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
 
-    /// By node: whether the affinity of all `members` excludes it, and its domains, for every counted topology key with at most half
-    /// as many domains as these nodes.
+    /// Returns for each of these nodes, in order: whether the affinity of all `members` excludes it, and its domains,
+    /// for every counted topology key with at most half as many domains as these nodes.
     pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, Domains)> {
         let Some(neighbours) = &self.neighbours else { return vec![(false, Domains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
@@ -216,7 +216,7 @@ impl<'a> Occupancy<'a> {
         resources::how_many(&pod.requests, free.as_deref().unwrap_or(self.free.row(node)), limit)
     }
 
-    /// What is free on a node, by resource number.
+    /// Returns what is free on a node, by number of the resource.
     pub(crate) fn free(&self, rank: Rank) -> &[i128] {
         self.free.row(self.nodes.index(rank))
     }
@@ -246,6 +246,7 @@ impl<'a> Occupancy<'a> {
         self.change_all(pods, true);
     }
 
+    /// Puts pods on their nodes if `come` is true, or removes them.
     fn change_all(&mut self, pods: &[PodIndex], come: bool) {
         for pod in pods {
             if let Some(node) = self.cluster.row(*pod).node {
@@ -259,7 +260,8 @@ impl<'a> Occupancy<'a> {
         self.refuse_here(member, rank).or_else(|| self.object(member, rank))
     }
 
-    /// The same for resources and host ports only, without inter-pod constraints.
+    /// Returns why a member does not fit beside the pods on the node; `None` if it fits. Runs only the filters for
+    /// resources and host ports, without inter-pod constraints.
     pub(crate) fn refuse_here(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let pod = self.cluster.pod_at(member)?;
         if let Some(id) = resources::lacking(&pod.requests, self.free(rank)) {
@@ -300,7 +302,8 @@ impl<'a> Occupancy<'a> {
         self.holds_here(placed, touched) && self.holds_around(placed)
     }
 
-    /// The same for resources and host ports only, without inter-pod constraints.
+    /// Returns true if placed members still fit on the nodes for which `touched` returns true, by resources and host
+    /// ports only, without inter-pod constraints.
     pub(crate) fn holds_here(&self, placed: &[(PodIndex, Rank)], touched: impl Fn(Rank) -> bool) -> bool {
         placed.iter().filter(|(_, rank)| touched(*rank)).all(|(index, rank)| {
             let Some(pod) = self.cluster.pod_at(*index) else { return false };
@@ -313,14 +316,15 @@ impl<'a> Occupancy<'a> {
     /// Returns true if inter-pod constraints admit the placed members: all of them are removed and placed again one by one, in the order of
     /// their placement, as kube-scheduler would.
     pub(crate) fn holds_around(&mut self, placed: &[(PodIndex, Rank)]) -> bool {
-        self.place_again(placed, |_, _, _| {})
+        self.check_in_order(placed, |_, _, _| {})
     }
 
-    /// The same, with the slack of their spread constraints; `None` if they are not admitted.
+    /// Returns the slack of the members' spread constraints if inter-pod constraints admit the placed members, as
+    /// [`Self::holds_around`] checks; `None` otherwise.
     pub(crate) fn slack_around(&mut self, placed: &[(PodIndex, Rank)]) -> Option<Slack> {
         let mut slack = self.neighbours.as_ref()?.slack();
         let holds =
-            self.place_again(placed, |neighbours, member, place| neighbours.note_slack(&mut slack, member, place));
+            self.check_in_order(placed, |neighbours, member, place| neighbours.note_slack(&mut slack, member, place));
         holds.then_some(slack)
     }
 
@@ -339,7 +343,9 @@ impl<'a> Occupancy<'a> {
         sure.then_some(holds)
     }
 
-    fn place_again(
+    /// Removes the placed members and adds them again one by one. Returns true if the inter-pod constraints admit
+    /// each of them at its turn; `each` is called for each one that is admitted.
+    fn check_in_order(
         &mut self,
         placed: &[(PodIndex, Rank)],
         mut each: impl FnMut(&Neighbours<'a>, PodIndex, Rank),

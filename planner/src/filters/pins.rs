@@ -58,10 +58,12 @@ impl<'a> Pins<'a> {
         Some(all)
     }
 
+    /// Returns the rank of the node with this name.
     fn named(&self, name: &str) -> Option<Rank> {
         self.nodes.rank(self.cluster.node_index(name)?)
     }
 
+    /// Returns the nodes with this value of a label; the index of a label is made when it is asked for first.
     fn with_value(&mut self, key: &str, value: &str) -> &[Rank] {
         let nodes = self.nodes;
         let by_value = self.by_key.entry(key.to_owned()).or_insert_with(|| {

@@ -41,6 +41,7 @@ pub(super) struct AffinityTerms<'a> {
 }
 
 impl<'a> AffinityTerms<'a> {
+    /// Indexes affinity terms by the label values that they require.
     pub(super) fn new(terms: impl Iterator<Item = &'a AffinityTerm>) -> Self {
         let mut all = Self { list: terms.collect(), by_label: BTreeMap::new(), others: Vec::new() };
         for (number, term) in all.list.iter().enumerate() {

@@ -12,6 +12,7 @@ pub(super) fn how_many(requests: &Resources, free: &[i128], limit: usize) -> usi
     each.min().map_or(limit, |most| usize::try_from(most).unwrap_or(limit).min(limit))
 }
 
+/// Returns an amount; 0 for a resource that has none.
 fn at(free: &[i128], id: ResourceId) -> i128 {
     free.get(usize::from(id)).copied().unwrap_or(0)
 }

@@ -55,6 +55,7 @@ impl<'s> AtRisk<'s> {
         self
     }
 
+    /// Adds a pod to the list if a plan may evict it.
     fn push(&mut self, index: PodIndex, risk: Risk, nodes: &Nodes<'_>) {
         let row = self.cluster.row(index);
         if self.available(index, &row).is_some()
@@ -64,6 +65,7 @@ impl<'s> AtRisk<'s> {
         }
     }
 
+    /// Returns the unit of a pod if a preemptor of this priority may evict it.
     fn available(&self, index: PodIndex, row: &Row) -> Option<UnitRef> {
         self.in_flight.unit_of(index, row).filter(|_| row.priority < self.priority)
     }

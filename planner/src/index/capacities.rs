@@ -82,6 +82,7 @@ impl Totals {
         gains.iter().find_map(enough)
     }
 
+    /// Adds the capacity of a node to the totals, or subtracts it.
     fn count(&mut self, answer: &NodeCapacity, more: bool) {
         let add = |sum: &mut u64, amount: u32| {
             *sum = if more { *sum + u64::from(amount) } else { sum.saturating_sub(u64::from(amount)) };
@@ -335,6 +336,7 @@ struct Stale {
 }
 
 impl Stale {
+    /// Adds the nodes of these units to a list of nodes that must be evaluated again.
     fn of_units(
         &mut self,
         cluster: &Cluster,

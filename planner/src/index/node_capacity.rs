@@ -63,7 +63,8 @@ impl NodeCapacity {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
-    /// By priority: how many more fit after the eviction of its units that violate no budget.
+    /// Returns, by priority, how many more members fit after the eviction of the units of this priority that violate
+    /// no budget.
     pub(crate) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -73,7 +74,8 @@ impl NodeCapacity {
         })
     }
 
-    /// By priority: how many more fit at most after evictions up to it, all of them or only those without budget violations.
+    /// Returns, by priority, how many more members fit at most after the eviction of units up to it: of all units, or
+    /// (`lawful`) only of those that violate no budget.
     pub(crate) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -113,16 +115,18 @@ const NOWHERE: i64 = (1 << 52) + 1;
 /// Returns the request for a resource; [`NOWHERE`] if all nodes together offer less than a request
 /// above `LARGEST`.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
-    let nobody_has = amount > LARGEST && cluster.offered(id) < amount;
-    if nobody_has { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
+    let exceeds_all_nodes = amount > LARGEST && cluster.offered(id) < amount;
+    if exceeds_all_nodes { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
 }
 
+/// Converts an amount to 64 bits; `None` if it is larger than `LARGEST`.
 fn narrow(amount: i128) -> Option<i64> {
     i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST)
 }
 
 impl Scale {
-    /// `apart`: no two of them may be on one node. `None` if the requests cannot be represented.
+    /// Creates a scale for members of a class; `apart` says that no two of them may be on one node. `None` if the
+    /// requests cannot be represented.
     pub(crate) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
         let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
         if ids.len() > MOST_RESOURCES {
@@ -152,28 +156,29 @@ impl Scale {
         }
     }
 
-    /// What a pod of a class frees.
+    /// Returns what the eviction of a pod of a class frees, in the order of the requests.
     pub(crate) fn of(&self, class: ClassId) -> &[i64] {
         let start = class as usize * self.ids.len();
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
     }
 
-    /// Whether a node is large enough for one of them when it is empty.
+    /// Returns true if a member fits on a node when the node is empty.
     pub(crate) fn large(&self, node: &Node) -> bool {
         self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
     }
 
-    /// Returns how many fit into these free amounts.
+    /// Returns how many members fit into these free amounts.
     fn fit(&self, free: &[i64]) -> u32 {
         self.fit_each(free.iter().copied())
     }
 
+    /// Returns how many members fit into these free amounts, in the order of the requests.
     fn fit_each(&self, free: impl Iterator<Item = i64>) -> u32 {
         let fit = free.zip(&self.each).map(|(free, each)| free.max(0) / each).min();
         fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
-    /// The same, if it is known that at least `known` fit.
+    /// Returns how many members fit into these free amounts, if it is known that at least `known` fit.
     fn fit_from(&self, free: &[i64], known: u32) -> u32 {
         if known >= self.cap {
             return known;
@@ -184,7 +189,7 @@ impl Scale {
     }
 }
 
-/// What is free on a node, in `scale`'s order.
+/// Returns what is free on a node, in `scale`'s order.
 pub(crate) fn free_now(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
@@ -200,6 +205,7 @@ pub(crate) fn free_now(
     free
 }
 
+/// Adds amounts to free amounts (`sign` 1), or subtracts them (-1).
 pub(crate) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
     free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
 }

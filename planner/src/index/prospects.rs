@@ -83,6 +83,7 @@ impl Prospects {
         cluster.memory().with(|kept: &mut Kept| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
     }
 
+    /// Returns how many members of a class fit on a node.
     fn fit(known: &Capacities, rank: Rank, when: When) -> u64 {
         let node = &known.nodes[rank];
         u64::from(match when {
@@ -92,14 +93,14 @@ impl Prospects {
         })
     }
 
-    /// By class: how many members could fit on some nodes, and how many there are.
+    /// Returns for each class how many members could fit on some nodes, and how many members there are.
     fn fits(&self, ranks: &[Rank], when: When) -> impl Iterator<Item = (u64, u64)> {
         self.classes.iter().map(move |(known, members)| {
             (ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>(), *members)
         })
     }
 
-    /// How many members could fit on some nodes, at most all of them; every class for itself.
+    /// Returns how many members could fit on some nodes, at most all of them; each class is counted alone.
     pub(crate) fn at_most(&self, ranks: &[Rank], when: When) -> u64 {
         self.fits(ranks, when).map(|(fit, members)| fit.min(members)).sum()
     }
@@ -133,6 +134,7 @@ impl Prospects {
         self.ceilings_of(ranks, wanted, times, true)
     }
 
+    /// Computes [`Self::ceilings`]; `lawful` says that only units without budget violations are evicted.
     fn ceilings_of(&self, ranks: &[Rank], wanted: u64, times: &[u64], lawful: bool) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
@@ -227,7 +229,8 @@ fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = Cl
     classes.filter_map(of).flatten().collect()
 }
 
-/// Whether members of a class need a node each: all of them are such as one of their anti-affinity terms keeps away, on every node.
+/// Returns true if each member of a class needs a node of its own, because one of its anti-affinity terms keeps all
+/// of them away from each other.
 fn apart(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, id: ClassId) -> bool {
     let Some(class) = cluster.class(id) else { return false };
     let members = || demand.members.iter().filter(|member| cluster.row(**member).class == id);

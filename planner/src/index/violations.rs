@@ -80,6 +80,7 @@ impl Violations {
         gone.into_iter().chain(come).map(|(unit, _)| unit).collect()
     }
 
+    /// Counts a budget that a unit would violate, or removes it; `alone` says that the unit violates it by itself.
     fn count(&mut self, (unit, alone): (UnitRef, bool), more: bool) {
         let (list, index) = match unit {
             UnitRef::Pod(index) => (&mut self.pods, index as usize),

@@ -57,6 +57,7 @@ pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &L
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
+/// Reads a term of pod affinity or anti-affinity of a pod with these labels.
 fn term(from: &PodAffinityTerm, namespace: &str, labels: &Labels) -> AffinityTerm {
     let mut names = from.namespaces.clone().unwrap_or_default();
     if names.is_empty() && from.namespace_selector.is_none() {
@@ -77,6 +78,7 @@ pub(super) fn spread(spec: &PodSpec, labels: &Labels) -> Vec<SpreadConstraint> {
     constraints.filter(|c| c.when_unsatisfiable == "DoNotSchedule").map(|c| constraint(c, labels)).collect()
 }
 
+/// Reads a topology spread constraint of a pod with these labels.
 fn constraint(from: &TopologySpreadConstraint, labels: &Labels) -> SpreadConstraint {
     let mut selector = from.label_selector.as_ref().map(Selector::from_object);
     if let Some(selector) = &mut selector {

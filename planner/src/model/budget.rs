@@ -93,7 +93,7 @@ impl Budget {
         self.disrupted_pods.contains(pod.key.name.as_str())
     }
 
-    /// The same for a pod with this row; `pod` is called only if the row does not suffice.
+    /// Returns true if the budget counts the pod with this row; `pod` is called only if the row does not suffice.
     pub(crate) fn counts_row<'p>(&self, row: &Row, pod: impl FnOnce() -> Option<&'p Pod>) -> bool {
         let granted = || pod().is_none_or(|pod| self.has_granted(pod));
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())

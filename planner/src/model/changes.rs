@@ -61,6 +61,7 @@ impl Clone for ChangeLog {
 }
 
 impl ChangeLog {
+    /// Records a change, unless the same one was recorded after the last time that a cache read the changes.
     pub(super) fn note(&mut self, change: Change) {
         let (kind, number) = change.place();
         let noted = &mut self.noted[kind];

@@ -113,6 +113,7 @@ impl Comparison {
         }
     }
 
+    /// Compares the value of a taint with that of a toleration.
     fn holds(self, taint: &str, value: &str) -> bool {
         let numbers = || Some((decimal(taint)?, decimal(value)?));
         match self {

@@ -19,6 +19,7 @@ pub(super) enum Selected {
 }
 
 impl Selected {
+    /// Returns which devices these selectors select, as far as the planner can evaluate them.
     fn by(selectors: &[DeviceSelector]) -> Self {
         let one = |selector: &DeviceSelector| {
             let driver = selector.cel.as_ref().and_then(|cel| driver_in(&cel.expression));

@@ -37,6 +37,7 @@ impl Constraints {
         Some(format!("{count} {what}, more than the {most} that Giveway evaluates"))
     }
 
+    /// Returns how many rules on labels of other pods the constraints have.
     fn label_rules(&self) -> usize {
         let rules = |selector: &Option<Selector>| selector.as_ref().map_or(0, |selector| selector.keys().count());
         let of_term = |term: &AffinityTerm| rules(&term.selector) + rules(&term.namespaces.selector);

@@ -79,6 +79,7 @@ fn done(pod: &Pod) -> bool {
     pod.phase == PodPhase::Succeeded && (!pod.terminating || of_job())
 }
 
+/// Returns the UID of a pod's controller.
 fn controller(pod: &Pod) -> Option<&str> {
     pod.owner.as_ref().map(|owner| owner.uid.as_str())
 }

@@ -139,7 +139,7 @@ impl Group {
         Ok(read)
     }
 
-    /// Its priority; `None` while its class is unknown.
+    /// Returns the priority of the group; `None` while its class is unknown.
     pub fn known_priority(&self) -> Option<i32> {
         self.class_problem.is_none().then_some(self.priority)
     }

@@ -71,7 +71,7 @@ impl Node {
         })
     }
 
-    /// What it offers of a resource, in the scheduler's unit.
+    /// Returns what the node offers of a resource, in the scheduler's unit.
     pub fn allocatable(&self, id: ResourceId) -> i128 {
         self.allocatable.get(usize::from(id)).copied().unwrap_or(0)
     }

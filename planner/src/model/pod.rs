@@ -113,7 +113,8 @@ impl Pod {
         !self.ended() && !self.terminating
     }
 
-    /// Returns the grace period with which it is evicted instead of its own; `None` if it keeps its own.
+    /// Returns the grace period in seconds with which the pod is evicted instead of its own, which is longer than the
+    /// maximum; `None` if the pod keeps its own.
     pub fn capped_grace(&self) -> Option<i64> {
         (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
@@ -123,7 +124,7 @@ impl Pod {
         self.created.is_none_or(|created| created / 1_000_000_000 <= second)
     }
 
-    /// Has a node.
+    /// Returns true if the pod has a node.
     pub fn bound(&self) -> bool {
         self.node.is_some()
     }
@@ -301,7 +302,7 @@ impl Pod {
     }
 }
 
-/// The claims of a pod's volumes, each once; that of an ephemeral volume is named after pod and volume.
+/// Returns the claims of a pod's volumes, each once; the claim of an ephemeral volume is named after pod and volume.
 fn claims(spec: &PodSpec, pod: &str) -> Box<[PodClaim]> {
     let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(claim), _) => Some(PodClaim { name: SmolStr::new(&claim.claim_name), ephemeral: false }),

@@ -61,6 +61,7 @@ struct QuantityScale {
 }
 
 impl QuantityScale {
+    /// Returns the factor of a quantity's suffix.
     fn of(suffix: &str) -> Option<Self> {
         let decimal = |decimal| Some(Self { binary: 1, decimal });
         let binary = |power: u32| Some(Self { binary: 1i128 << (10 * power), decimal: 0 });
@@ -134,6 +135,7 @@ pub fn to_milli(nano: i128) -> i128 {
     ceil_milli(nano).saturating_mul(MILLI)
 }
 
+/// Divides and rounds up.
 fn ceil_div(value: i128, divisor: i128) -> i128 {
     let quotient = value / divisor;
     if value > 0 && value % divisor != 0 { quotient + 1 } else { quotient }

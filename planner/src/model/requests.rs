@@ -39,6 +39,7 @@ fn fits_64_bits(amount: i128) -> bool {
     i64::try_from(amount).is_ok()
 }
 
+/// Returns what kube-scheduler counts as requested by a pod, in nano units.
 fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
         return Ok(Amounts::from([("pods", 1)]));
@@ -152,6 +153,7 @@ impl<'a> CountedContainers<'a> {
         Ok(total)
     }
 
+    /// Returns the requests of a container: those of its status, if they count, or those of its spec.
     fn container(
         &self,
         container: &'a Container,
@@ -187,6 +189,7 @@ struct RequestReader<'a> {
 }
 
 impl<'a> RequestReader<'a> {
+    /// Creates a reader that rejects quantities that cannot be parsed or counted.
     fn strict(kind: &'static str, object: &'a str) -> Self {
         Self { kind, object, in_64_bits: false }
     }
@@ -227,6 +230,7 @@ impl<'a> RequestReader<'a> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
+    /// Reads one quantity, which must not be negative.
     fn amount<'q>(&self, name: &'q str, quantity: &Quantity, field: &str) -> Result<(&'q str, i128), ModelError> {
         let field = || format!("{field}[{name}]");
         let nano = match quantity::parse(&quantity.0) {
@@ -241,6 +245,7 @@ impl<'a> RequestReader<'a> {
         Ok((name, quantity::to_milli(nano)))
     }
 
+    /// Adds amounts to a total.
     fn add<'q>(&self, total: &mut Amounts<'q>, more: &Amounts<'q>, path: &str) -> Result<(), ModelError> {
         for (name, amount) in more {
             let entry = total.entry(name).or_default();
@@ -266,6 +271,7 @@ impl<'a> RequestReader<'a> {
         amounts.into_iter().map(round).collect()
     }
 
+    /// Returns the error for a resource whose total cannot be represented.
     fn too_large(&self, name: &str, path: &str) -> ModelError {
         ModelError {
             kind: self.kind,
@@ -277,6 +283,7 @@ impl<'a> RequestReader<'a> {
     }
 }
 
+/// Raises each amount of a total to at least this amount.
 fn raise<'q>(total: &mut Amounts<'q>, least: &Amounts<'q>) {
     for (name, amount) in least {
         let entry = total.entry(name).or_default();

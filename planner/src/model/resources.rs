@@ -125,6 +125,7 @@ impl Resources {
         Self::new(others.chain(counted).collect(), unnumbered)
     }
 
+    /// Creates amounts; a resource that nothing provides counts as [`UNOFFERED`].
     fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {
         if unnumbered.iter().any(|entry| entry.by.is_none()) {
             amounts.push((UNOFFERED, 1));

@@ -75,6 +75,7 @@ impl Selector {
 }
 
 impl SelectorRequirement {
+    /// Returns true if the value of the label, or its absence, satisfies the requirement.
     fn matches(&self, value: Option<&str>) -> bool {
         let lists = |value: &str| self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok();
         match self.operator.as_str() {
@@ -87,6 +88,7 @@ impl SelectorRequirement {
     }
 }
 
+/// Returns the values, sorted.
 fn sorted(values: Option<&[String]>) -> Vec<String> {
     let mut values = values.unwrap_or_default().to_vec();
     values.sort_unstable();

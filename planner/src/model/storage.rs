@@ -64,6 +64,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// Reads size, access modes and volume mode; a size that cannot be parsed counts as `unreadable`.
     fn new(
         amounts: Option<&BTreeMap<String, Quantity>>,
         unreadable: i128,

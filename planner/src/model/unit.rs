@@ -137,14 +137,14 @@ pub(crate) enum Role {
     /// It is leaving.
     Leaves,
     /// It is evicted with a unit.
-    Goes(UnitRef),
+    Evictable(UnitRef),
 }
 
 impl Role {
     /// The unit that this pod is evicted with, if it can be a victim of any plan.
     pub(crate) fn unit(self, pod: PodIndex) -> Option<UnitRef> {
         match self {
-            Self::Goes(unit) => Some(unit),
+            Self::Evictable(unit) => Some(unit),
             Self::CriticalAddon => Some(UnitRef::Pod(pod)),
             Self::Stays | Self::Protected | Self::Leaves => None,
         }

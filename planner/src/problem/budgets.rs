@@ -121,6 +121,7 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().filter(|pod| self.add_pod(tally, **pod, guarded)).count()
     }
 
+    /// Adds a victim to the tally. Returns true if that violates a budget.
     fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
         let mut violates = false;
         for number in self.of_pod(pod) {
@@ -145,6 +146,7 @@ impl<'a> Budgets<'a> {
         (0..self.list.len()).find(|b| self.breaches(*b, tally.victims[*b], tally.guarded[*b]))
     }
 
+    /// Returns true if this number of victims breaches a budget that is guaranteed for some of them.
     fn breaches(&self, number: usize, victims: usize, guarded: usize) -> bool {
         guarded > 0 && victims > self.allowed(number)
     }
@@ -186,7 +188,7 @@ impl<'a> Budgets<'a> {
     }
 
     /// Whether these victims together violate no guaranteed budget.
-    pub(crate) fn may_go<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
+    pub(crate) fn may_evict<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
         !self.guarding || !self.preview(tally, units).1
     }
 
@@ -351,7 +353,7 @@ mod tests {
         let violated = |pods: &[PodIndex], priority: i32| {
             let units = [unit(pods)];
             let budgets = Budgets::new(&cluster, &units, priority, &InFlight::default());
-            (budgets.add(&mut budgets.tally(), &units[0]), budgets.may_go(&budgets.tally(), units.iter()))
+            (budgets.add(&mut budgets.tally(), &units[0]), budgets.may_evict(&budgets.tally(), units.iter()))
         };
         assert_eq!(violated(&pods, 10), (1, false), "they may start between two evictions");
         assert_eq!(violated(&pods, 100), (0, true), "the budget is not guaranteed against this preemptor");

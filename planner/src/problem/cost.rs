@@ -15,13 +15,14 @@ impl Cost {
         Self::of_evictions(problem, victims).with_losses(problem, victims, placed)
     }
 
-    /// The same without what the victims lose.
+    /// Returns the cost of evicting these units, without what the victims lose.
     pub(crate) fn of_evictions(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
         let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
     }
 
-    /// The same if the number of pods that violate a budget is known.
+    /// Returns the cost of evicting these units if the number of pods that violate a budget is known, without what
+    /// the victims lose.
     pub(crate) fn with(problem: &Problem<'_>, victims: &[UnitIndex], budget_violations: usize) -> Self {
         let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
         let highest_priority = units().map(|unit| unit.priority).max();

@@ -108,6 +108,7 @@ impl Demand {
         })
     }
 
+    /// Returns the demand of a single pod; a decision if nothing is to be decided for it.
     fn of_pod(cluster: &Cluster, pod: &Pod) -> Result<Self, Decision> {
         if !pod.live() || pod.bound() || pod.gated_by_others {
             return Err(Decision::Nothing);

@@ -33,6 +33,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
+    /// Creates a budget of `left` looks, and `kept` more for the last placement.
     fn new(left: usize, kept: usize) -> Self {
         Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)), exhausted_times: Rc::default() }
     }

@@ -71,20 +71,21 @@ impl<'a> Elsewhere<'a> {
 
     /// Returns how many victims of a plan, each alone, pass the filters on no other node than their own.
     pub(crate) fn stranded(&self, after: &AfterPlan<'a>) -> usize {
-        after.victims.iter().filter(|pod| !self.has_place(**pod, after)).count()
+        after.victims.iter().filter(|pod| !self.fits_elsewhere(**pod, after)).count()
     }
 
     /// Returns true if a pod fits on another node than its own after a plan; false also if no effort is left.
-    pub(crate) fn has_place(&self, index: PodIndex, after: &AfterPlan<'a>) -> bool {
-        self.has_place_without(index, after.amounts.rank_of(index), after)
+    pub(crate) fn fits_elsewhere(&self, index: PodIndex, after: &AfterPlan<'a>) -> bool {
+        self.fits_on_another_node(index, after.amounts.rank_of(index), after)
     }
 
     /// Returns true if a pod fits on another node than this one now; false also if no effort is left.
-    pub(crate) fn has_place_now(&self, index: PodIndex, without: Rank) -> bool {
-        self.has_place_without(index, Some(without), &self.unchanged)
+    pub(crate) fn fits_elsewhere_now(&self, index: PodIndex, without: Rank) -> bool {
+        self.fits_on_another_node(index, Some(without), &self.unchanged)
     }
 
-    fn has_place_without(&self, index: PodIndex, without: Option<Rank>, after: &AfterPlan<'a>) -> bool {
+    /// Returns true if a pod fits on a node other than `without`, after a plan; false also if no effort is left.
+    fn fits_on_another_node(&self, index: PodIndex, without: Option<Rank>, after: &AfterPlan<'a>) -> bool {
         let Some(pod) = self.cluster.pod_at(index) else { return false };
         let class = self.cluster.row(index).class;
         let other = |rank: Rank| Some(rank) != without;
@@ -92,7 +93,7 @@ impl<'a> Elsewhere<'a> {
             && !pod.constraints.looks_at_other_nodes()
             && !repelled(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod));
         if !alone {
-            return self.has_place_beside_others(index, pod, other, after);
+            return self.fits_with_its_constraints(index, pod, other, after);
         }
         self.untouched(index, pod, class, |rank| other(rank) && !after.touched.contains(&rank))
             || self.touched(index, pod, class, after).into_iter().flatten().any(other)
@@ -127,7 +128,9 @@ impl<'a> Elsewhere<'a> {
         })
     }
 
-    fn has_place_beside_others(
+    /// Returns true if a pod with host ports or inter-pod constraints fits on a node that `other` accepts, after a
+    /// plan.
+    fn fits_with_its_constraints(
         &self,
         index: PodIndex,
         pod: &Pod,
@@ -147,17 +150,19 @@ impl<'a> Elsewhere<'a> {
         (0..self.nodes.len()).any(|rank| other(rank) && self.fits(index, pod, rank, &room))
     }
 
+    /// Returns true if a pod fits on a node with this occupancy.
     fn fits(&self, index: PodIndex, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
         room.refuse(index, rank).is_none() && unsuitable_if_unbound(pod, self.nodes.at(rank)).is_none()
     }
 
+    /// Returns the occupancy of all nodes, with the counts that the constraints of these pods need.
     fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
         Occupancy::new(self.cluster, self.nodes, pods, self.held)
     }
 
     /// Returns true if these pods fit on other nodes than their own, all of them at the same time, without `gone` and with the add-on
     /// placed. The largest is placed first, each on the first node where it fits.
-    pub(crate) fn have_places(&self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
+    pub(crate) fn fit_elsewhere_together(&self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
         if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
             return false;
         }

@@ -68,7 +68,7 @@ impl InFlight {
         Self { reserved, held: OnceCell::new(), departing, evicting, lingering, exempt, displaces_critical: false }
     }
 
-    /// The same for a critical add-on, which may displace another one.
+    /// Changes the differences for a critical add-on, which may displace another one.
     pub(crate) fn for_critical_addon(self) -> Self {
         Self { displaces_critical: true, ..self }
     }
@@ -145,7 +145,7 @@ impl InFlight {
         self.departing.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Departing));
         self.lingering.iter().for_each(|pod| note(*pod, rank(*pod), Differs::Lingering));
         let departing = self.departing.iter().filter_map(|pod| match cluster.row(*pod).role {
-            Role::Goes(unit) => Some(unit),
+            Role::Evictable(unit) => Some(unit),
             _ => None,
         });
         let departing: BTreeSet<UnitRef> = departing.collect();

@@ -65,6 +65,7 @@ impl<'a> PotentialVictims<'a> {
         potential
     }
 
+    /// Adds a unit to the list, without pods that are leaving anyway. Returns its number.
     fn push(&mut self, cluster: &'a Cluster, in_flight: &InFlight, unit: UnitRef) -> Option<UnitIndex> {
         let number = self.units.len();
         let mut found = cluster.unit(unit)?;
@@ -103,7 +104,7 @@ impl<'a> PotentialVictims<'a> {
     }
 }
 
-/// What a unit adds to the sum of priorities of step 9.
+/// Returns what a unit adds to the sum of priorities of step 9.
 pub(crate) fn weight(unit: &Unit<'_>) -> u64 {
     offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64)
 }

@@ -17,6 +17,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
+    /// Returns true if a preemptor of this priority must respect a reservation.
     fn counts(&self, pod: PodIndex, reservation: Reservation) -> bool {
         self.respect.counts(reservation, self.priority) && !self.own.contains(&pod)
     }

@@ -36,11 +36,12 @@ pub(crate) fn fill<'a>(problem: &Problem<'a>, room: &Occupancy<'a>) -> Layout<'a
     fill_up_to(problem, room, problem.demand.members.len())
 }
 
-/// The same for at most `most` members.
+/// Places at most `most` members on free capacity.
 pub(crate) fn fill_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, most: usize) -> Layout<'a> {
     place_up_to(problem, room, &vec![false; problem.potential.units.len()], most)
 }
 
+/// Places at most `most` members: large ones first, and if that is not enough, also in other orders.
 fn place_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool], most: usize) -> Layout<'a> {
     let nothing = || Layout::new(room.clone());
     let large_first = Search::run(problem, nothing(), available, most, problem.classes.iter());
@@ -108,6 +109,7 @@ impl<'p, 'a> Search<'p, 'a> {
         search.layout
     }
 
+    /// Places the members of one class: on free capacity first, then by evicting the cheapest victim sets.
     fn place_class(&mut self, class: &'p MemberClass) {
         let placed: BTreeSet<PodIndex> = self.layout.placed.iter().map(|(pod, _)| *pod).collect();
         let left = self.most.saturating_sub(placed.len());
@@ -183,6 +185,7 @@ impl<'p, 'a> Search<'p, 'a> {
         None
     }
 
+    /// Returns the cheapest victim set on a node for one more member of a class.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
@@ -327,6 +330,7 @@ impl Front {
         Self { cells, cell_of, entries: vec![None; nodes], roomy, priced, closed }
     }
 
+    /// Sets how many more members fit on a node.
     fn set(&mut self, rank: Rank, vacating: bool, capacity: usize) {
         let number = self.cell_of[rank];
         let spare = &mut self.cells[number].spare;
@@ -359,14 +363,17 @@ impl Front {
         }
     }
 
+    /// Returns the node with the least capacity for a further member.
     fn tightest(&self) -> Option<Rank> {
         self.roomy.first().map(|(_, _, rank)| *rank)
     }
 
+    /// Returns the lowest price of a victim set.
     fn cheapest(&self) -> Option<Price> {
         self.priced.first().copied()
     }
 
+    /// Adds the price of a victim set on a node.
     fn note(&mut self, price: Price) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
@@ -397,6 +404,7 @@ impl Front {
         self.reopen_where(|_, _| true);
     }
 
+    /// Reopens the closed cells whose reason for being closed has changed.
     fn reopen_where(&mut self, changed: impl Fn(Objector, Option<Mood>) -> bool) {
         let mut reopened = Vec::new();
         self.closed.retain(|objector, (mood, cells)| {

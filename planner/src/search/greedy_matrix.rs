@@ -81,10 +81,12 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
 }
 
 impl Gang<'_, '_> {
+    /// Returns how many wanted members are not placed yet.
     fn remaining(&self) -> usize {
         self.problem.demand.wanted - self.placed.len()
     }
 
+    /// Places the members on free capacity, and then by removing the cheapest victim sets one after the other.
     fn place(&mut self) {
         let all: Vec<usize> = (0..self.used.len()).collect();
         self.fill(&all);
@@ -130,6 +132,7 @@ impl Gang<'_, '_> {
         }
     }
 
+    /// Records the cheapest victim set of a node.
     fn note(&mut self, clearing: Cheapest) {
         self.prices.push(Reverse(clearing.0));
         let node = clearing.0.rank;
@@ -207,6 +210,7 @@ impl Gang<'_, '_> {
         Some(best)
     }
 
+    /// Returns the price of a victim set on a node.
     fn price(&mut self, node: usize, set: &[usize]) -> Price {
         let gain = self.gain(set).min(self.remaining());
         let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
@@ -251,11 +255,13 @@ impl Gang<'_, '_> {
         if few.1 < all.1 { few } else { all }
     }
 
+    /// Puts the victims back into the matrix. Returns them as units, with their cost.
     fn put_back(&mut self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
         self.matrix.flip_all(&victims);
         self.costed(victims)
     }
 
+    /// Returns the victims as units, with their cost.
     fn costed(&self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
         let victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.matrix.units[unit].number).collect();
         let cost = Cost::of(self.problem, &victims, &self.placed);

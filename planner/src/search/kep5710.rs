@@ -278,7 +278,7 @@ fn best_victims(
 ) -> Option<(Vec<UnitIndex>, Cost)> {
     let Layout { placed, doomed, room: mut cleared } = layout;
     let few = reprieve(problem, &mut cleared, &placed, &doomed);
-    let few = Some(few).filter(|victims| may_go(problem, victims));
+    let few = Some(few).filter(|victims| may_evict(problem, victims));
     // Only units with a pod on a node of the placement, or to which an inter-pod constraint refers, make a difference.
     let here = placed.iter().flat_map(|(_, rank)| problem.potential.on[*rank].iter().copied());
     let looked_at = |unit: &UnitIndex| {
@@ -296,9 +296,10 @@ fn best_victims(
     costed.min_by(|a, b| a.0.cmp(&b.0)).map(|(cost, victims)| (victims, cost))
 }
 
-fn may_go(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
+/// Returns true if no guaranteed budget is violated by evicting these units.
+fn may_evict(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
     let units = victims.iter().map(|unit| &problem.potential.units[*unit]);
-    problem.budgets.may_go(&problem.budgets.tally(), units)
+    problem.budgets.may_evict(&problem.budgets.tally(), units)
 }
 
 /// Step 3, guaranteed budgets: chooses victims among `units`; if they violate a guaranteed budget, chooses again without the most important

@@ -99,6 +99,7 @@ impl Matrix {
         Some(matrix)
     }
 
+    /// Adds a unit with what it frees on each node; `None` if an amount cannot be represented.
     fn add_unit(
         &mut self,
         problem: &Problem<'_>,
@@ -220,7 +221,7 @@ impl Matrix {
         self.flip_all(&[unit]);
     }
 
-    /// Does so for several units; a node that they share is counted once.
+    /// Removes several units, or puts back those that are removed; a node that they share is counted once.
     pub(crate) fn flip_all(&mut self, units: &[usize]) {
         let width = self.request.len();
         for unit in units {
@@ -244,6 +245,7 @@ impl Matrix {
         }
     }
 
+    /// Computes again how many members fit on a node.
     fn count(&mut self, node: usize) {
         let free = &self.free[node * self.request.len()..(node + 1) * self.request.len()];
         let fit = free.iter().zip(&self.request).map(|(free, each)| free.max(&0) / each).min();

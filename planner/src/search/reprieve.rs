@@ -20,7 +20,7 @@ pub(crate) fn reprieve(
     reprieve_by(problem, room, placed, candidates, |unit| &problem.potential.units[unit].pods)
 }
 
-/// The same if only some pods of every unit matter, which alone are removed from `room`.
+/// Reprieves units as [`reprieve`] does, if only some pods of every unit matter, which alone are removed from `room`.
 pub(crate) fn reprieve_by<'l>(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,

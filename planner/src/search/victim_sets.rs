@@ -97,7 +97,7 @@ impl VictimSet {
         (!breached).then_some(Self { units, price })
     }
 
-    /// What it costs.
+    /// Returns the cost of the set.
     pub(crate) fn price(&self) -> Price {
         self.price
     }
@@ -112,6 +112,7 @@ struct Short {
 }
 
 impl Short {
+    /// Returns what a node lacks for one more member.
     fn new(room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
         let ids = room.lacks(pod, rank);
         let by = ids.iter().map(|id| pod.requests.get(*id) - room.free(rank)[usize::from(*id)]).collect();
@@ -129,6 +130,7 @@ impl Short {
     }
 }
 
+/// Subtracts what is freed from what is lacking.
 fn less(left: &mut [i128], freed: &[i128]) {
     left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
 }
@@ -162,7 +164,7 @@ impl VictimSets<'_, '_> {
         let candidates: Vec<UnitIndex> = problem.potential.on[rank]
             .iter()
             .copied()
-            .filter(|number| self.available[*number] && problem.budgets.may_go(tally, std::iter::once(unit(number))))
+            .filter(|number| self.available[*number] && problem.budgets.may_evict(tally, std::iter::once(unit(number))))
             .collect();
         if room.counts_amounts(self.member) {
             return self.cheapest_by_count(room, tally, rank, remaining, &candidates);
@@ -176,8 +178,8 @@ impl VictimSets<'_, '_> {
         self.best_of(room, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
     }
 
-    /// The same if only amounts matter: units that free nothing of what the node lacks are not considered, and the others are compared by
-    /// what they free.
+    /// Returns the cheapest victim set on a node if only amounts matter: units that free nothing of what the node
+    /// lacks are not considered, and the others are compared by what they free.
     fn cheapest_by_count(
         &self,
         room: &mut Occupancy<'_>,
@@ -219,6 +221,7 @@ impl VictimSets<'_, '_> {
         self.best_of(room, tally, rank, remaining, sets.into_iter())
     }
 
+    /// Returns the cheapest of these sets that no guaranteed budget forbids.
     fn best_of(
         &self,
         room: &mut Occupancy<'_>,
@@ -230,7 +233,7 @@ impl VictimSets<'_, '_> {
         let problem = self.problem;
         let unit = |number: &UnitIndex| &problem.potential.units[*number];
         let mut best: Option<VictimSet> = None;
-        for units in sets.filter(|units| problem.budgets.may_go(tally, units.iter().map(unit))) {
+        for units in sets.filter(|units| problem.budgets.may_evict(tally, units.iter().map(unit))) {
             if !self.leaves_attraction(room, &units, rank) {
                 continue;
             }
@@ -308,6 +311,7 @@ impl VictimSets<'_, '_> {
         order
     }
 
+    /// Returns the price of a victim set.
     fn price(&self, room: &mut Occupancy<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
         let (violations, _) = self.problem.budgets.preview(tally, units());

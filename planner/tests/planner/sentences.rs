@@ -152,7 +152,7 @@ fn a_cost_and_the_nearest_node_agree_with_their_numbers() {
     let nearest = |count: usize| {
         let (lacks, guaranteed) = (vec![("cpu".to_owned(), 1_000)], vec![]);
         let node = "n1".into();
-        Nearest { node, may_go: count, stay: count, protected: count, lacks, refusal: None, guaranteed }.to_string()
+        Nearest { node, evictable: count, stay: count, protected: count, lacks, refusal: None, guaranteed }.to_string()
     };
     let none = "The nearest is n1: without the 0 pods there that may be evicted it still lacks 1 cpu; 0 pods there cannot be evicted.";
     let one = "The nearest is n1: without the 1 pod there that may be evicted it still lacks 1 cpu; 1 pod there cannot be evicted, 1 of them because no pod of a protected namespace is evicted.";

@@ -48,6 +48,7 @@ pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
 struct ProcessCollector;
 
 impl ProcessCollector {
+    /// Reads the metrics of this process from `/proc`; `None` if that fails.
     #[allow(clippy::cast_precision_loss)]
     fn read() -> Option<[(About, f64); 7]> {
         let process = Process::myself().ok()?;

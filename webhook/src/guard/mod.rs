@@ -199,6 +199,7 @@ impl<L: Ledger> Guard<L> {
         review::encode_refusal(uid, &Denial { code: 403, message })
     }
 
+    /// Counts a rejection by its reason.
     fn refused(&self, reason: Reason) {
         self.metrics.guard.decided(match reason {
             Reason::GuaranteedBudget => "guaranteed_budget",
@@ -206,6 +207,7 @@ impl<L: Ledger> Guard<L> {
         });
     }
 
+    /// Decides about a preemption. If the guard panics, the failure policy of its webhook configuration decides.
     fn judge(&self, asked: &GuardRequest) -> Result<GuardDecision, NotReady> {
         catch_unwind(AssertUnwindSafe(|| decide(&*self.view.read(), asked))).map_err(|_| {
             self.metrics.panics.inc();

@@ -186,6 +186,7 @@ impl Metrics {
     }
 }
 
+/// Returns a histogram with the bounds of the durations, in seconds.
 fn buckets() -> Histogram {
     Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
 }

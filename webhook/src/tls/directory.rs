@@ -67,6 +67,7 @@ impl Directory {
         }
     }
 
+    /// Reads certificate and key, both from the same version of a mounted Secret.
     fn read(&self) -> Result<Pair, Error> {
         let mounted = std::fs::read_link(self.path.join("..data"));
         let place = mounted.map_or_else(|_| self.path.clone(), |target| self.path.join(target));

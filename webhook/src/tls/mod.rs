@@ -25,12 +25,12 @@ use tokio_rustls::TlsAcceptor;
 pub struct Certificate(ArcSwapOption<CertifiedKey>);
 
 impl Certificate {
-    /// Whether there is one.
+    /// Returns true if a certificate is loaded.
     pub fn is_loaded(&self) -> bool {
         self.0.load().is_some()
     }
 
-    /// When it expires, in seconds since the epoch.
+    /// Returns when the certificate expires, in seconds since the epoch.
     pub fn until(&self) -> Option<i64> {
         let certified = self.0.load_full()?;
         let (_, leaf) = x509_parser::parse_x509_certificate(certified.cert.first()?).ok()?;

@@ -53,11 +53,13 @@ pub async fn follow_secret(
     }
 }
 
+/// Returns certificate and key of a Secret.
 fn pair(secret: &Secret) -> Pair {
     let bytes = |key| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
     Pair { chain: bytes("tls.crt").unwrap_or_default(), key: bytes("tls.key").unwrap_or_default() }
 }
 
+/// Counts and logs a certificate that cannot be used.
 fn report(error: &Error, certificate: &Certificate, metrics: &Metrics) {
     metrics.certificate_reload(false);
     let kept = certificate.is_loaded();

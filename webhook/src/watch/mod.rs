@@ -88,6 +88,7 @@ impl SharedView {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the watches that must have listed their kinds, as bits.
     fn wanted(&self) -> u8 {
         if self.guarded { ADMISSION | GUARD } else { ADMISSION }
     }
@@ -120,6 +121,7 @@ impl SharedView {
         self.wait_for(GUARD).await;
     }
 
+    /// Waits until all these watches have listed their kinds.
     async fn wait_for(&self, wanted: u8) {
         let mut changes = self.synced.subscribe();
         // The sender lives as long as `self`, so that this cannot fail.
@@ -131,6 +133,7 @@ impl SharedView {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Records that a watch has listed its kind.
     pub(crate) fn mark_synced(&self, bit: u8) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&bit);
         self.synced.send_modify(|bits| *bits |= bit);
@@ -230,6 +233,7 @@ fn nothing() -> View {
     View::new(Settings::default())
 }
 
+/// Applies an event of a watch to the view. A list replaces all objects of its kind when it is complete.
 fn apply<K: Viewed>(event: Event<K>, listed: &mut View, view: &SharedView) {
     match event {
         Event::Begun => *listed = nothing(),

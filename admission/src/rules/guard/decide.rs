@@ -146,6 +146,7 @@ struct PreemptorCandidate<'a> {
 }
 
 impl PreemptorCandidate<'_> {
+    /// Returns the pod as the object of a sentence.
     fn named(&self) -> Sentence {
         Sentence::default().object("pod", &ObjectKey::new(self.namespace, self.name), &self.pod.uid)
     }
@@ -288,6 +289,7 @@ fn refused(asked: &GuardRequest, priority: i32) -> Sentence {
     sentence.text(format!(" (priority {priority}) is refused: "))
 }
 
+/// Rejects a preemption, because no pending pod that may preempt has a priority above that of the victim.
 fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandidate<'_>]) -> Rejection {
     // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);

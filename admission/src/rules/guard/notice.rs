@@ -30,6 +30,7 @@ fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<Even
     notices
 }
 
+/// Returns the pod as the object of an event.
 fn pod(pod: &NamedPreemptor) -> EventObject {
     let NamedPreemptor { namespace, name, uid } = pod.clone();
     EventObject { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid }

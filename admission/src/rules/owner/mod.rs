@@ -104,6 +104,7 @@ pub fn carry(
     Ok(changes.finish())
 }
 
+/// Reads the settings of the gang from the owner's label and annotations.
 fn read_asked(owner: &OwnerFields<'_>) -> Result<GangSettings, SettingError> {
     GangSettings::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
 }
@@ -191,6 +192,7 @@ fn has_had_obstacle(row: &OwnerKind, request: &Request<'_>, before: Option<&Owne
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
+/// Returns the pod templates of an owner with their metadata.
 fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Denial> {
     let mut found = Vec::new();
     for pattern in row.templates {
@@ -208,6 +210,7 @@ fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTempl
     Ok(found)
 }
 
+/// Reads the metadata of a pod template. An error names the field.
 fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Denial> {
     serde_json::from_str(value.get()).map_err(|error| {
         let field = place.named();

@@ -58,6 +58,7 @@ fn compare(
     Ok(())
 }
 
+/// Returns a priority class. If the view does not contain it, the notes say that it is missing.
 fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> Option<&'a Class> {
     let found = view.classes().get(name);
     if found.is_none() && !name.is_empty() {
@@ -95,6 +96,7 @@ fn take_class(pod: &PodFields<'_>, class: &Class, changes: &mut Changes) {
     }
 }
 
+/// Returns the policy that the annotation of a managed class's pods gets.
 fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }

@@ -49,6 +49,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     Ok(())
 }
 
+/// Warns if the template that the PodGroup names does not exist.
 fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &dyn ClusterView, notes: &mut Notes) {
     let (workload, template) = (&reference.workload.workload_name, &reference.workload.pod_group_template_name);
     match view.template(namespace, workload, template) {

@@ -40,6 +40,7 @@ struct LifetimeMetadata<'a> {
 }
 
 impl Lifetime<'_> {
+    /// Returns true if the object has Giveway's finalizer.
     fn is_protected(&self) -> bool {
         self.metadata.finalizers.is_some_and(|finalizers| finalizers.protect)
     }

@@ -41,6 +41,7 @@ pub fn update(request: &Request<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Rejects the annotation that manages a class on a `system-` class.
 fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.is_managed() && class.is_system() {
         false => Ok(()),
@@ -54,6 +55,7 @@ fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Rejects an invalid annotation that manages a class, and a managed class whose policy is not `Never`.
 fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
     let path = annotation_path(ANNOTATION_MANAGED);
     match class.metadata.annotation(ANNOTATION_MANAGED) {
@@ -68,6 +70,7 @@ fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Rejects an invalid annotation with the preemption policy, and one on a class that is not managed.
 fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
     let path = annotation_path(ANNOTATION_PREEMPTION_POLICY);
     match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
@@ -84,6 +87,7 @@ fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
+/// Rejects a threshold that is not an integer of the permitted range.
 fn threshold(class: &ClassFields<'_>) -> Result<(), Denial> {
     let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
     match given.parse::<i32>() {

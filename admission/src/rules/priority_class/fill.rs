@@ -94,6 +94,7 @@ pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Denial> {
     Ok(changes.finish())
 }
 
+/// Sets the preemption policy of a managed class to `Never`.
 fn never(class: &ClassFields<'_>, changes: &mut Changes) {
     if !class.is_never() {
         changes.set(&["preemptionPolicy"], PreemptionPolicy::Never.as_str());

@@ -57,6 +57,7 @@ fn rows(path: &str, schema: &Value, page: &mut String) {
     }
 }
 
+/// Returns the type of a field as the page shows it, such as "list of string".
 fn kind(schema: &Value) -> String {
     match (schema["type"].as_str(), schema["format"].as_str()) {
         (Some("array"), _) => format!("list of {}", kind(&schema["items"])),

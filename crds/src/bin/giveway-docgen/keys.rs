@@ -39,6 +39,7 @@ pub fn page() -> Result<String, String> {
     Ok(HEAD.to_owned() + &rows.collect::<String>())
 }
 
+/// Returns the keys of `SOURCE` with their doc comments.
 fn keys() -> Vec<Key> {
     let (mut keys, mut meaning) = (Vec::new(), String::new());
     for line in SOURCE.lines() {

@@ -62,6 +62,7 @@ pub fn page() -> Result<String, String> {
     Ok(page)
 }
 
+/// Returns the values of the chart with their comments, in the order of the file.
 fn lines() -> Vec<Line> {
     let (mut lines, mut comment, mut path) = (Vec::<Line>::new(), String::new(), Vec::<String>::new());
     for line in VALUES.lines() {

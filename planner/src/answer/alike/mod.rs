@@ -60,6 +60,7 @@ struct Alike<'d> {
     class: &'d Arc<EquivalenceClass>,
 }
 
+/// Decides with the cached capacities of the members' class; `None` if they are not cached or do not suffice.
 fn from_kept(kept: &mut Kept, alike: &Alike<'_>) -> Option<Decision> {
     let &Alike { cluster, demand, nodes, in_flight, example, class, .. } = alike;
     let apart = !class.constraints.anti_affinity.is_empty();
@@ -84,6 +85,7 @@ struct FromCapacities<'d> {
 }
 
 impl FromCapacities<'_> {
+    /// Decides from the capacities alone; `None` if that is not possible.
     fn decide(&mut self) -> Option<Decision> {
         let need = self.alike.demand.need as u64;
         let (now, then) = (self.capacities.totals.now, self.capacities.totals.then);

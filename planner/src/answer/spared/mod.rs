@@ -61,6 +61,7 @@ impl Scene<'_, '_> {
         rank.filter(|rank| self.on.contains(rank))
     }
 
+    /// Returns true if a pod is terminating or about to be evicted by another plan.
     fn leaves(&self, pod: PodIndex) -> bool {
         self.in_flight.leaves(pod, &self.cluster.row(pod))
     }
@@ -123,7 +124,7 @@ fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
     let (cluster, mut units) = (scene.cluster, BTreeSet::new());
     for index in scene.context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid)) {
         let row = cluster.row(index);
-        let Role::Goes(reference) = row.role else { continue };
+        let Role::Evictable(reference) = row.role else { continue };
         if row.priority >= scene.demand.priority || units.contains(&reference) {
             continue;
         }

@@ -34,7 +34,7 @@ impl<'a> Protected<'a> {
                 continue;
             }
             let (counted, reference) = match row.role {
-                Role::Goes(unit) => (Some(unit), unit),
+                Role::Evictable(unit) => (Some(unit), unit),
                 Role::Stays | Role::Protected | Role::CriticalAddon | Role::Leaves => {
                     (None, stands_with(cluster, index))
                 }
@@ -118,8 +118,9 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
 /// Returns why a guarded unit with a pod that several budgets select is not evicted.
 fn barred_by_several(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let threshold = unit.threshold.unwrap_or_default();
-    let tangled = unit.pods.iter().find(|pod| cluster.is_tangled(**pod)).and_then(|pod| cluster.pod_at(*pod));
-    let what = match (unit.kind, tangled) {
+    let in_several_budgets =
+        unit.pods.iter().find(|pod| cluster.is_selected_by_several_budgets(**pod)).and_then(|pod| cluster.pod_at(*pod));
+    let what = match (unit.kind, in_several_budgets) {
         (UnitKind::PodGroup, Some(pod)) => {
             format!("All its pods are disrupted together, several budgets select its pod {}", pod.key)
         }

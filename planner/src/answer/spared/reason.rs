@@ -126,6 +126,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         Some(names.join(", "))
     }
 
+    /// Returns a budget that is guaranteed against the preemptor, for the sentence about a unit.
     fn guarantee(&self, number: usize, unit: &Unit<'_>) -> GuaranteedBudget {
         let own = unit.threshold.filter(|_| self.budgets.guards(unit));
         GuaranteedBudget {

@@ -84,8 +84,8 @@ impl Cluster {
     }
 
     /// Returns true if the Eviction API rejects a pod because several budgets select it.
-    pub(crate) fn is_tangled(&self, pod: PodIndex) -> bool {
-        self.row(pod).budgeted && self.pods.get(pod).is_some_and(PodSlot::is_tangled)
+    pub(crate) fn is_selected_by_several_budgets(&self, pod: PodIndex) -> bool {
+        self.row(pod).budgeted && self.pods.get(pod).is_some_and(PodSlot::is_selected_by_several_budgets)
     }
 
     /// Returns the budgets that a pod is under, in no defined order.
@@ -155,6 +155,7 @@ impl Cluster {
         &self.classes
     }
 
+    /// Recomputes the priorities of all groups after a change of the priority classes.
     fn resolve_groups(&mut self) {
         let mut changed = Vec::new();
         for (index, slot) in self.groups.iter_mut() {

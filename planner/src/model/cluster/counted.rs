@@ -46,6 +46,7 @@ impl CountedIds {
 }
 
 impl Cluster {
+    /// Returns the number of a counted resource, such as free volumes of a class.
     pub(super) fn counted_id(&self, what: &Counted) -> Option<ResourceId> {
         self.counted.ids.get(what).copied()
     }
@@ -72,6 +73,7 @@ impl Cluster {
         }
     }
 
+    /// Returns how much of a counted resource a node has.
     fn amount(&self, what: &Counted, node: &Node) -> i128 {
         match what {
             Counted::Attachments(driver) => self.storage.attachable(driver, &node.name).unwrap_or(UNLIMITED),
@@ -87,6 +89,7 @@ impl Cluster {
         }
     }
 
+    /// Computes the counted resources of a node again.
     pub(super) fn recount_at(&mut self, index: NodeIndex) {
         let Some(mut node) = self.node_at(index).cloned() else { return };
         self.count_on(&mut node);

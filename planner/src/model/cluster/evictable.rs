@@ -31,12 +31,12 @@ impl Evictable {
         &self.priorities
     }
 
-    /// By priority: the number of pods up to it.
+    /// Returns, by priority, the number of pods up to it.
     pub(crate) fn pods(&self) -> &[i64] {
         self.column(0)
     }
 
-    /// By priority: how much of a resource the pods up to it request. Empty if no pod requests it.
+    /// Returns, by priority, how much of a resource the pods up to it request. Empty if no pod requests it.
     pub(crate) fn requests(&self, id: ResourceId) -> &[i64] {
         self.resources.iter().position(|known| *known == id).map_or(&[], |at| self.column(at + 1))
     }
@@ -46,6 +46,7 @@ impl Evictable {
         self.others > 0
     }
 
+    /// Returns the sums of one column, by priority.
     fn column(&self, number: usize) -> &[i64] {
         let height = self.priorities.len();
         &self.sums[number * height..(number + 1) * height]
@@ -55,14 +56,15 @@ impl Evictable {
     /// pod by pod.
     pub(super) fn count(&mut self, row: &Row, requests: &Resources, more: bool) {
         match row.role {
-            Role::Goes(_) if row.barred_below <= row.priority => self.add(row.priority, requests, more),
-            Role::Goes(_) | Role::Leaves => {
+            Role::Evictable(_) if row.barred_below <= row.priority => self.add(row.priority, requests, more),
+            Role::Evictable(_) | Role::Leaves => {
                 self.others = if more { self.others + 1 } else { self.others.saturating_sub(1) };
             }
             Role::Stays | Role::Protected | Role::CriticalAddon => {}
         }
     }
 
+    /// Adds the requests of a pod to the sums from its priority on, or subtracts them.
     fn add(&mut self, priority: i32, requests: &Resources, more: bool) {
         let level = self.priorities.partition_point(|known| *known < priority);
         if self.priorities.get(level) != Some(&priority) {
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_sums_are_those_of_the_pods_whatever_was_added_and_removed_before() {
-        let goes = |at: usize| Role::Goes(UnitRef::Pod(PodIndex::try_from(at).unwrap()));
+        let goes = |at: usize| Role::Evictable(UnitRef::Pod(PodIndex::try_from(at).unwrap()));
         let pods: Vec<(Row, Resources)> = (0..60)
             .map(|at| {
                 let amounts = [(0, 1 + at as i128 % 4), (7 + u16::try_from(at % 3).unwrap(), 1 << (at % 60))];
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn pods_that_only_some_preemptors_may_evict_are_not_in_the_sums() {
         let mut sums = Evictable::default();
-        let barred = Row { barred_below: 50, ..row(10, Role::Goes(UnitRef::Pod(1))) };
+        let barred = Row { barred_below: 50, ..row(10, Role::Evictable(UnitRef::Pod(1))) };
         for row in [barred, row(10, Role::Leaves)] {
             sums.count(&row, &requests(&[(0, 4)]), true);
             assert_eq!((sums.has_others(), sums.priorities().len()), (true, 0));

@@ -16,7 +16,7 @@ pub(super) struct Running {
     priorities: BTreeMap<i32, usize>,
     thresholds: BTreeMap<i32, usize>,
     starts: BTreeMap<i64, usize>,
-    tangled: usize,
+    in_several_budgets: usize,
     critical: usize,
 }
 
@@ -26,7 +26,7 @@ struct Member {
     priority: i32,
     threshold: Option<i32>,
     start: Option<i64>,
-    tangled: bool,
+    in_several_budgets: bool,
     critical: bool,
 }
 
@@ -45,7 +45,9 @@ impl Running {
             count(&mut self.priorities, Some(member.priority), more);
             count(&mut self.thresholds, member.threshold, more);
             count(&mut self.starts, member.start, more);
-            for (sum, one) in [(&mut self.tangled, member.tangled), (&mut self.critical, member.critical)] {
+            for (sum, one) in
+                [(&mut self.in_several_budgets, member.in_several_budgets), (&mut self.critical, member.critical)]
+            {
                 *sum = if more { *sum + usize::from(one) } else { sum.saturating_sub(usize::from(one)) };
             }
         }
@@ -60,11 +62,12 @@ impl Running {
             priority: *self.priorities.keys().next()?,
             started: self.starts.keys().next().copied(),
             threshold,
-            barred_below: threshold.filter(|_| self.tangled > 0).unwrap_or(i32::MIN),
+            barred_below: threshold.filter(|_| self.in_several_budgets > 0).unwrap_or(i32::MIN),
         })
     }
 }
 
+/// Adds a value to the counts, or removes it.
 fn count<L: Ord>(counts: &mut BTreeMap<L, usize>, value: Option<L>, more: bool) {
     let Some(value) = value else { return };
     if more {
@@ -78,6 +81,7 @@ fn count<L: Ord>(counts: &mut BTreeMap<L, usize>, value: Option<L>, more: bool) 
 }
 
 impl GroupSlot {
+    /// Returns true if all pods of the group are disrupted together.
     fn is_disrupted_together(&self) -> bool {
         self.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
@@ -105,8 +109,8 @@ impl Cluster {
         self.renew_rows(group, old.as_ref().map(|unit| unit.priority));
     }
 
-    /// The same after one of its members, with this key, was added, removed or changed. The rows of the others are recomputed only if what
-    /// they have in common changed.
+    /// Recomputes the unit of a group after one of its members, with this key, was added, removed or changed. The
+    /// rows of the other members are recomputed only if what they have in common changed.
     pub(super) fn renew_group_for(&mut self, group: GroupIndex, pod: PodIndex, key: &ObjectKey) {
         let member = self.running(pod);
         let Some(slot) = self.groups.get_mut(group) else { return };
@@ -164,7 +168,7 @@ impl Cluster {
         self.set_row(pod, row);
     }
 
-    /// What a pod adds to the counts of its group; `None` if it does not run.
+    /// Returns what a pod adds to the counts of its group; `None` if it does not run.
     fn running(&self, pod: PodIndex) -> Option<Member> {
         let slot = self.pods.get(pod)?;
         let runs = slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
@@ -172,7 +176,7 @@ impl Cluster {
             priority: self.priority_at(pod),
             threshold: slot.pod.threshold,
             start: slot.pod.start_time,
-            tangled: slot.is_tangled(),
+            in_several_budgets: slot.is_selected_by_several_budgets(),
             critical: self.is_critical_addon(&slot.pod),
         })
     }
@@ -191,11 +195,11 @@ impl GroupSlot {
     /// Changes the row of a member that is evicted by itself to what it is in the group.
     fn share(&self, group: GroupIndex, row: &mut Row) {
         match (&self.unit, row.role) {
-            (Some(unit), Role::Goes(_)) => {
-                (row.priority, row.role) = (unit.priority, Role::Goes(UnitRef::Group(group)));
+            (Some(unit), Role::Evictable(_)) => {
+                (row.priority, row.role) = (unit.priority, Role::Evictable(UnitRef::Group(group)));
                 row.barred_below = unit.barred_below;
             }
-            (None, Role::Goes(_) | Role::CriticalAddon) if self.running.critical > 0 => row.role = Role::Stays,
+            (None, Role::Evictable(_) | Role::CriticalAddon) if self.running.critical > 0 => row.role = Role::Stays,
             _ => {}
         }
     }
@@ -244,7 +248,7 @@ mod tests {
         let rows: Vec<_> = rows
             .iter()
             .map(|(name, row)| {
-                (name, row.priority, row.barred_below, matches!(row.role, Role::Goes(UnitRef::Group(_))))
+                (name, row.priority, row.barred_below, matches!(row.role, Role::Evictable(UnitRef::Group(_))))
             })
             .collect();
         let unit = unit.map(|unit| GroupUnit { pods: Vec::new(), ..unit });

@@ -42,6 +42,7 @@ impl Cluster {
         self.groups().filter_map(named)
     }
 
+    /// Adds or replaces a group. Returns true if anything changed.
     fn put_group(&mut self, group: Group) -> bool {
         let index = self.group_slot(&group.key);
         let Some(slot) = self.groups.get_mut(index) else { return false };
@@ -111,6 +112,7 @@ impl Cluster {
         self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
     }
 
+    /// Returns the index of a group; a new one if neither the group nor a pod of it is known.
     pub(super) fn group_slot(&mut self, key: &ObjectKey) -> GroupIndex {
         if let Some(index) = self.group_index.get(key) {
             return *index;
@@ -120,6 +122,7 @@ impl Cluster {
         index
     }
 
+    /// Frees the index of a group without object and members.
     pub(super) fn drop_group_slot_if_unused(&mut self, index: GroupIndex) {
         if self.groups.get(index).is_some_and(|slot| slot.group.is_none() && slot.members.is_empty())
             && let Some(slot) = self.groups.remove(index)

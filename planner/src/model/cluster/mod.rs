@@ -133,7 +133,7 @@ struct PodSlot {
 
 impl PodSlot {
     /// Returns true if several budgets select the pod and it has started: the Eviction API rejects such a pod, whatever they allow.
-    fn is_tangled(&self) -> bool {
+    fn is_selected_by_several_budgets(&self) -> bool {
         self.budgets.len() > 1 && !self.pod.unstarted()
     }
 }

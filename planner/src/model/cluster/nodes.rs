@@ -66,6 +66,7 @@ impl Cluster {
         removed.is_some()
     }
 
+    /// Adds what a node offers to the totals (`sign` 1), or subtracts it (-1).
     fn offer(&mut self, amounts: &[i128], sign: i128) {
         self.offered.resize(self.offered.len().max(amounts.len()), 0);
         for (total, amount) in self.offered.iter_mut().zip(amounts) {
@@ -84,12 +85,14 @@ impl Cluster {
         }
     }
 
+    /// Removes a node from the order by name.
     fn unrank_node(&mut self, index: NodeIndex) {
         let Some(place) = self.ranks.get_mut(index as usize).and_then(Option::take) else { return };
         self.order.remove(place as usize);
         self.renumber_from(place as usize);
     }
 
+    /// Computes the ranks of the nodes from this position on.
     fn renumber_from(&mut self, place: usize) {
         self.ranks.resize(self.nodes.bound(), None);
         for (rank, (index, _)) in (0u32..).zip(&self.order).skip(place) {
@@ -116,7 +119,7 @@ impl Cluster {
         &self.free
     }
 
-    /// What all nodes together offer of a resource.
+    /// Returns what all nodes together offer of a resource.
     pub(crate) fn offered(&self, id: ResourceId) -> i128 {
         self.offered.get(usize::from(id)).copied().unwrap_or(0)
     }
@@ -126,7 +129,7 @@ impl Cluster {
         self.share(requests.iter())
     }
 
-    /// The same for amounts by resource.
+    /// Returns amounts by resource as shares of what all nodes offer, in trillionths, summed over the resources.
     pub(crate) fn share(&self, amounts: impl Iterator<Item = (ResourceId, i128)>) -> i128 {
         let share = |(id, amount): (ResourceId, i128)| match self.offered(id) {
             offered if offered > 0 => amount.saturating_mul(1_000_000_000_000) / offered,
@@ -209,6 +212,7 @@ impl Cluster {
         self.nodes.get(index).map(|slot| &slot.evictable)
     }
 
+    /// Returns the index of a node; a new one if neither the node nor a pod on it is known.
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {
         if let Some(index) = self.node_index.get(name) {
             return *index;
@@ -228,6 +232,7 @@ impl Cluster {
         Some(index)
     }
 
+    /// Frees the index of a node without object and pods.
     pub(super) fn drop_node_slot_if_unused(&mut self, index: NodeIndex) {
         if self.nodes.get(index).is_some_and(|slot| slot.node.is_none() && slot.rows.is_empty())
             && let Some(slot) = self.nodes.remove(index)

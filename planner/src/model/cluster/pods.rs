@@ -16,7 +16,7 @@ impl Cluster {
         self.upsert_pod_in(object, None)
     }
 
-    /// The same for a pod that names a native group in `spec.schedulingGroup`.
+    /// Adds or replaces a pod that may name a native group in `spec.schedulingGroup`.
     ///
     /// # Errors
     /// Those of [`Cluster::upsert_pod`].
@@ -55,6 +55,7 @@ impl Cluster {
         true
     }
 
+    /// Adds a pod that is not in the model, and updates all indexes.
     pub(super) fn insert_pod(&mut self, mut pod: Pod) {
         let (key, uid) = (pod.key.clone(), pod.uid.clone());
         let node = self.node_slot_of(&mut pod);
@@ -140,7 +141,7 @@ impl Cluster {
         self.pod_index.values().filter_map(|index| self.pod_at(*index))
     }
 
-    /// Those of one namespace, by name.
+    /// Returns the pods of a namespace, by name.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Pod> {
         let first = ObjectKey::new(namespace, "");
         let index = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
@@ -215,7 +216,7 @@ impl Cluster {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
     }
 
-    /// Those of a namespace.
+    /// Returns the pods of a namespace that use capacity of a node.
     pub(crate) fn bound_in<'c>(&'c self, namespace: &'c str) -> impl Iterator<Item = PodIndex> + 'c {
         let first = ObjectKey::new(namespace, "");
         let here = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);

@@ -96,6 +96,7 @@ impl Cluster {
         self.renew_pods(pods);
     }
 
+    /// Recomputes the rows of these pods, and of the groups that are disrupted together with them.
     fn renew_pods(&mut self, pods: Vec<PodIndex>) {
         let mut groups: BTreeSet<GroupIndex> = BTreeSet::new();
         for index in pods {

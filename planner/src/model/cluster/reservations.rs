@@ -64,6 +64,7 @@ impl Cluster {
         pod.is_some_and(|pod| pod.nominated_node.as_deref() == Some(node))
     }
 
+    /// Recomputes the reservation of the pod with this UID.
     fn renew_reservation_of(&mut self, uid: &str) {
         if let Some(index) = self.pod_with_uid(uid) {
             self.renew_reservation(index);
@@ -86,6 +87,7 @@ impl Cluster {
         self.set_reservation(index, None);
     }
 
+    /// Sets or removes the reservation of a pod, and records which nodes changed.
     fn set_reservation(&mut self, index: PodIndex, reservation: Option<NodeReservation>) {
         let old = match &reservation {
             Some(reservation) => self.reservations.pods.insert(index, reservation.clone()),
@@ -113,6 +115,7 @@ impl Cluster {
         }
     }
 
+    /// Records that the reservations of a node changed.
     fn note_reserved(&mut self, node: &str) {
         if let Some(node) = self.node_index(node) {
             self.changes.note(Change::Pods(node));
@@ -140,7 +143,7 @@ impl Cluster {
         self.reservations.pods.iter().filter_map(move |(pod, reservation)| at(pod, reservation))
     }
 
-    /// Those of them that have required anti-affinity.
+    /// Returns the pods with reserved capacity that have required anti-affinity.
     pub(crate) fn reserved_repelling(&self) -> impl Iterator<Item = (PodIndex, Reservation)> + '_ {
         self.reservations.repelling.iter().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
     }
@@ -150,6 +153,7 @@ impl Cluster {
         self.node_index(&self.reservations.pods.get(&index)?.node)
     }
 
+    /// Returns the reservation of a pod: by a plan, or by kube-scheduler's nomination.
     fn reservation_at(&self, index: PodIndex) -> Option<Reservation> {
         let found = self.reservations.pods.get(&index)?;
         Some(found.by_plan.unwrap_or_else(|| Reservation::Started(self.priority_at(index))))

@@ -65,7 +65,8 @@ impl Cluster {
         }
     }
 
-    /// Does so again for the pods that need features, after the first node declared some, or the last one that did was removed.
+    /// Computes again what pods that need node features require, after the first node declared some, or the last one
+    /// that did was removed.
     pub(super) fn settle_features(&mut self, were_compared: bool) {
         if were_compared == (self.declaring > 0) {
             return;
@@ -76,7 +77,7 @@ impl Cluster {
         pods.into_iter().for_each(|pod| self.settle_again(pod));
     }
 
-    /// Does so again, after one of these objects changed.
+    /// Computes again what a pod requires, after an object changed on which that depends.
     pub(super) fn settle_again(&mut self, index: PodIndex) {
         let Some(known) = self.pod_at(index) else { return };
         let mut pod = known.clone();

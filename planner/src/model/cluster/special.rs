@@ -49,6 +49,8 @@ impl Special {
         }
     }
 
+    /// Adds a pod to the lists of pods without a node, of leaving pods, and of pods with host ports or exclusive
+    /// claims, or removes it.
     fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, leaving, ports]: [bool; 3]) {
         if unbound {
             self.unbound.insert(key.clone(), index);
@@ -89,6 +91,7 @@ impl Cluster {
         same.find(|index| self.pod_at(*index).is_some_and(|pod| pod.uid == uid))
     }
 
+    /// Returns the pods of a list.
     fn with_pods<'a>(&'a self, list: &'a BTreeSet<PodIndex>) -> impl Iterator<Item = (PodIndex, &'a Pod)> {
         list.iter().filter_map(|index| Some((*index, self.pod_at(*index)?)))
     }

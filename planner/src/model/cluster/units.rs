@@ -22,6 +22,7 @@ pub(super) struct Levels {
     units: BTreeMap<i32, usize>,
 }
 
+/// Adds one to a level, or subtracts it.
 fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
     let pods = levels.entry(level).or_default();
     *pods = if more { *pods + 1 } else { pods.saturating_sub(1) };
@@ -37,6 +38,7 @@ impl Levels {
         now.into_iter().for_each(|priority| count(&mut self.units, priority, true));
     }
 
+    /// Adds a pod to the numbers by priority, or subtracts it.
     fn count_row(&mut self, row: &Row, more: bool) {
         if row.node.is_some() && row.role != Role::Leaves {
             count(&mut self.pods, row.priority, more);
@@ -47,10 +49,10 @@ impl Levels {
         if row.role == Role::CriticalAddon {
             count(&mut self.critical, row.priority, more);
         }
-        if matches!(row.role, Role::Goes(_)) && row.barred_below > row.priority {
+        if matches!(row.role, Role::Evictable(_)) && row.barred_below > row.priority {
             count(&mut self.barred, (row.priority, row.barred_below), more);
         }
-        if matches!(row.role, Role::Goes(UnitRef::Pod(_))) {
+        if matches!(row.role, Role::Evictable(UnitRef::Pod(_))) {
             count(&mut self.units, row.priority, more);
         }
     }
@@ -74,7 +76,7 @@ impl Cluster {
             Some(_) if pod.mirror => Role::Stays,
             Some(_) if self.protection(&pod.key.namespace).is_some() => Role::Protected,
             Some(_) if self.is_critical_addon(pod) => Role::CriticalAddon,
-            Some(_) => Role::Goes(UnitRef::Pod(index)),
+            Some(_) => Role::Evictable(UnitRef::Pod(index)),
         };
         Some(Row {
             node: slot.node,
@@ -85,7 +87,7 @@ impl Cluster {
             unstarted: pod.unstarted(),
             ready: pod.ready,
             given: pod.given(),
-            barred_below: pod.threshold.filter(|_| slot.is_tangled()).unwrap_or(i32::MIN),
+            barred_below: pod.threshold.filter(|_| slot.is_selected_by_several_budgets()).unwrap_or(i32::MIN),
         })
     }
 
@@ -139,7 +141,7 @@ impl Cluster {
     pub fn is_potential_victim(&self, pod: &Pod, priority: i32) -> bool {
         let Some(index) = self.pod_index(&pod.key) else { return false };
         let row = self.row(index);
-        matches!(row.role, Role::Goes(_)) && row.priority < priority && row.barred_below <= priority
+        matches!(row.role, Role::Evictable(_)) && row.priority < priority && row.barred_below <= priority
     }
 
     /// Returns the slot in which other layers cache results about this model.
@@ -194,29 +196,30 @@ impl Cluster {
         }
     }
 
-    /// How many units have a priority below this one.
+    /// Returns the number of units with a priority below this one.
     pub(crate) fn units_below(&self, priority: i32) -> usize {
         self.levels.units.range(..priority).map(|(_, units)| units).sum()
     }
 
-    /// How many bound pods that are not leaving have a priority below this one.
+    /// Returns the number of bound pods with a priority below this one that are not leaving.
     pub(crate) fn pods_below(&self, priority: i32) -> usize {
         self.levels.pods.range(..priority).map(|(_, pods)| pods).sum()
     }
 
-    /// How many of them are critical add-ons.
+    /// Returns the number of critical add-ons with a priority below this one.
     pub(crate) fn critical_below(&self, priority: i32) -> usize {
         self.levels.critical.range(..priority).map(|(_, pods)| pods).sum()
     }
 
-    /// How many of them a preemptor of this priority may not evict, because their threshold is higher and several budgets select a pod of
-    /// their unit.
+    /// Returns the number of pods with a priority below this one that a preemptor of this priority may not evict,
+    /// because their threshold is higher and several budgets select a pod of their unit.
     pub(crate) fn barred_below(&self, priority: i32) -> usize {
         let below = self.levels.barred.range(..(priority, i32::MIN));
         below.filter(|((_, barred), _)| *barred > priority).map(|(_, pods)| pods).sum()
     }
 
-    /// How many of them are not evicted because their namespace is protected.
+    /// Returns the number of pods with a priority below this one that are not evicted because their namespace is
+    /// protected.
     pub(crate) fn protected_below(&self, priority: i32) -> usize {
         self.levels.protected.range(..priority).map(|(_, pods)| pods).sum()
     }

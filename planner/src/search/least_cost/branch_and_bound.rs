@@ -122,6 +122,7 @@ impl<'p, 'a> Exact<'p, 'a> {
         }
     }
 
+    /// Returns true if enough members fit, and counts the check.
     fn ask<G: Ground>(&mut self, ground: &mut G) -> bool {
         self.checks = if self.problem.effort.spent() { 0 } else { self.checks.saturating_sub(1) };
         ground.enough()

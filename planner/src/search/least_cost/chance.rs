@@ -19,7 +19,7 @@ pub(super) fn luck(numbers: &mut Numbers) -> u64 {
     PLAIN + ((307 * u64::from(numbers.bits())) >> 32)
 }
 
-/// The factor 1.
+/// Returns the factor 1, in 1,024ths, which leaves a price as it is.
 pub(super) fn no_luck() -> u64 {
     PLAIN
 }

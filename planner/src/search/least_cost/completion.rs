@@ -11,7 +11,8 @@ use crate::search::matrix::Matrix;
 use crate::search::near::Near;
 use crate::search::packing;
 use crate::search::reprieve::{order, reprieve};
-/// The plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be violated.
+/// Returns the plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be
+/// violated.
 pub(super) fn complete(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -19,7 +20,7 @@ pub(super) fn complete(
     goal: usize,
 ) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
-    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+    if !problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
     }
     let mut room = room.clone();
@@ -30,14 +31,15 @@ pub(super) fn complete(
     Some(CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
-/// The same by amounts, for units of `matrix`, of which none is removed.
+/// Returns the plan with these victims, computed by amounts, for units of `matrix`, of which none is removed; `None`
+/// as in [`complete`].
 pub(super) fn complete_matrix(
     problem: &Problem<'_>,
     matrix: &mut Matrix,
     victims: &[UnitIndex],
 ) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
-    if !problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
+    if !problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
     }
     let order: Vec<usize> =

@@ -69,6 +69,7 @@ impl Bound {
         self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
     }
 
+    /// Returns true if no plan has a lower highest priority than this cost.
     fn settled(&self, cost: &Cost) -> bool {
         cost.budget_violations == 0 && self.tight.is_some() && self.tight == cost.highest_priority
     }

@@ -79,6 +79,7 @@ pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found,
     found(best, first.trace, &first.cost, least)
 }
 
+/// Returns the best plan with its explanation.
 fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
@@ -141,6 +142,7 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
     CostBound::default()
 }
 
+/// Replaces the best plan if the other one costs less.
 fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
     if let Some(better) = other.filter(|other| other.cost < best.cost) {
         *best = better;

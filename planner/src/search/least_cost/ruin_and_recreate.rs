@@ -128,6 +128,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
+    /// Evicts a unit, or puts it back if it is evicted, and updates the sums.
     fn flip(&mut self, unit: usize) {
         let leaves = !self.matrix.gone[unit];
         self.matrix.flip(unit);
@@ -154,6 +155,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.journal.push(unit);
     }
 
+    /// Adds the pods of a unit to the victims of their budgets, or subtracts them.
     fn count_budgets(&mut self, unit: usize, leaves: bool) {
         let Under { sets, guarded } = &self.under[unit];
         for (budgets, pods) in sets {
@@ -177,6 +179,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
+    /// Returns true if a guaranteed budget is violated.
     fn breached(&self) -> bool {
         if self.exceeded == 0 {
             return false;
@@ -185,6 +188,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
     }
 
+    /// Reverts the changes of this step.
     fn undo(&mut self) {
         for unit in std::mem::take(&mut self.journal).into_iter().rev() {
             self.flip(unit);
@@ -192,6 +196,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.journal.clear();
     }
 
+    /// Returns the cost of the current victims, for comparisons.
     fn score(&mut self) -> Score {
         let units = self.gone.iter().map(|unit| &self.matrix.units[*unit]);
         let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
@@ -276,7 +281,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
                 return false;
             }
         }
-        self.put_back_superfluous();
+        self.put_back_unneeded();
         true
     }
 
@@ -368,7 +373,9 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         dearness
     }
 
-    fn put_back_superfluous(&mut self) {
+    /// Puts back units that need not be evicted, the most important ones first: enough members fit without their
+    /// eviction.
+    fn put_back_unneeded(&mut self) {
         let mut order = self.gone.clone();
         let turn = self.numbers.below(order.len().max(1));
         order.rotate_left(turn);

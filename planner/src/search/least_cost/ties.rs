@@ -26,7 +26,7 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Can
     victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
     best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
     let victims = reprieve(problem, &mut cleared, &best.placed, &victims);
-    if problem.budgets.may_go(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
+    if problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
         && let Some(cost) = Cost::below(problem, &victims, &best.placed, Some(&best.cost))
     {
         (best.victims, best.cost) = (victims, cost);
@@ -44,7 +44,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
     };
     let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {
         let started = units[unit].started.unwrap_or(i64::MAX);
-        (!elsewhere.has_place(pod, &after), problem.lost_work(&[unit]), Reverse(started))
+        (!elsewhere.fits_elsewhere(pod, &after), problem.lost_work(&[unit]), Reverse(started))
     };
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     best.placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));

@@ -77,7 +77,7 @@ struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct UnitClass {
     /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
-    tangled: usize,
+    in_several_budgets: usize,
     shortened: usize,
     pods: usize,
     homeless: usize,
@@ -95,7 +95,7 @@ struct UnitClass {
 /// Sums over the chosen units.
 #[derive(Clone)]
 struct Sums {
-    tangled: usize,
+    in_several_budgets: usize,
     shortened: usize,
     pods: usize,
     homeless: usize,
@@ -134,7 +134,15 @@ impl<'a> VictimSearch<'_, 'a> {
                 return (looked, all);
             }
             let node = self.on_node(bound.node, missing.len());
-            let sums = Sums { tangled: 0, shortened: 0, pods: 0, homeless: 0, requests: 0, uncontrolled: 0, missing };
+            let sums = Sums {
+                in_several_budgets: 0,
+                shortened: 0,
+                pods: 0,
+                homeless: 0,
+                requests: 0,
+                uncontrolled: 0,
+                missing,
+            };
             for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
                 self.greedy(&node, step, &sums);
             }
@@ -231,13 +239,13 @@ impl<'a> VictimSearch<'_, 'a> {
         Some(NodeBound { bound, missing })
     }
 
-    /// What the add-on is missing on a node, by resource that it asks for; nothing counts as 0.
+    /// Returns how much of each resource that the critical add-on requests is missing on a node; 0 if enough is free.
     fn missing(&self, rank: Rank) -> Vec<i128> {
         let free = self.room.free(rank);
         self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
     }
 
-    /// What a unit frees on a node, by resource that the add-on asks for.
+    /// Returns how much of each resource that the critical add-on requests a unit's eviction frees on a node.
     fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let found = &self.problem.potential.units[unit];
         if found.kind == UnitKind::PodGroup {
@@ -247,7 +255,7 @@ impl<'a> VictimSearch<'_, 'a> {
         found.pods.first().map(|pod| self.asks(*pod)).unwrap_or_default()
     }
 
-    /// What a pod asks for, by resource that the add-on asks for.
+    /// Returns how much of each resource that the critical add-on requests a pod requests.
     fn asks(&self, pod: PodIndex) -> Vec<i128> {
         let kind = self.problem.cluster.class(self.problem.cluster.row(pod).class);
         let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
@@ -262,17 +270,19 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
+    /// Computes the cost of the eviction of a unit.
     fn read_price(&mut self, unit: UnitIndex) -> UnitPrice {
         let problem = self.problem;
         let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
         let held = !budgets.is_empty()
             && pods.iter().flat_map(|pod| budgets.of_pod(*pod)).any(|number| budgets.allowed(*number) == 0);
-        let tangled = pods.iter().any(|pod| self.problem.cluster.is_tangled(*pod));
+        let in_several_budgets = pods.iter().any(|pod| self.problem.cluster.is_selected_by_several_budgets(*pod));
         let shortened = pods.iter().filter(|pod| self.is_shortened(**pod)).count();
         let requests = pods.iter().map(|pod| self.share(*pod)).fold(0, i128::saturating_add);
-        UnitPrice { step: Step::needed(usize::from(held || tangled), shortened), requests }
+        UnitPrice { step: Step::needed(usize::from(held || in_several_budgets), shortened), requests }
     }
 
+    /// Returns what is known of a group that is disrupted together; it is computed once.
     fn group(&mut self, unit: UnitIndex) -> &DisruptedGroup {
         if !self.groups.contains_key(&unit) {
             let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();
@@ -288,6 +298,7 @@ impl<'a> VictimSearch<'_, 'a> {
         &self.groups[&unit]
     }
 
+    /// Returns true if the pod gets a shorter grace period than its own.
     fn is_shortened(&self, index: PodIndex) -> bool {
         match self.problem.cluster.row(index).given {
             Given::Short => false,
@@ -296,6 +307,7 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
+    /// Returns the requests of a pod as a share of what all nodes offer.
     fn share(&mut self, pod: PodIndex) -> i128 {
         let cluster = self.problem.cluster;
         let id = cluster.row(pod).class;
@@ -303,6 +315,7 @@ impl<'a> VictimSearch<'_, 'a> {
         *self.shares.entry(id).or_insert_with(share)
     }
 
+    /// Returns the units on a node that may be evicted, with what each frees and costs.
     fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
@@ -322,13 +335,14 @@ impl<'a> VictimSearch<'_, 'a> {
         OnNode { rank, candidates, rest, most }
     }
 
+    /// Returns what the eviction of a unit frees on a node, and what it costs.
     fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<Candidate> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
         self.effort.take(2 * found.pods.len());
         let mut class = UnitClass {
-            tangled: 0,
+            in_several_budgets: 0,
             shortened: 0,
             pods: found.pods.len(),
             homeless: 0,
@@ -343,9 +357,9 @@ impl<'a> VictimSearch<'_, 'a> {
         };
         for index in &found.pods {
             let pod = cluster.pod_at(*index)?;
-            class.tangled += usize::from(self.problem.cluster.is_tangled(*index));
+            class.in_several_budgets += usize::from(self.problem.cluster.is_selected_by_several_budgets(*index));
             class.shortened += usize::from(self.is_shortened(*index));
-            class.homeless += usize::from(!self.elsewhere.has_place_now(*index, everywhere));
+            class.homeless += usize::from(!self.elsewhere.fits_elsewhere_now(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
             class.uncontrolled += usize::from(pod.owner.is_none());
             class.labels = self.room.looks_around().then(|| pod.labels.clone());
@@ -394,7 +408,7 @@ impl<'a> VictimSearch<'_, 'a> {
 
     /// Returns a lower bound on the weight of the chosen units together with the further ones that are needed.
     fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
-        let violations = spent.most_over(self.problem).max(sums.tangled);
+        let violations = spent.most_over(self.problem).max(sums.in_several_budgets);
         Weight {
             step: Step::needed(violations, sums.shortened),
             disturbances: sums.shortened + violations,
@@ -413,7 +427,7 @@ impl<'a> VictimSearch<'_, 'a> {
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
-        violating.extend(pods().filter(|pod| self.problem.cluster.is_tangled(*pod)));
+        violating.extend(pods().filter(|pod| self.problem.cluster.is_selected_by_several_budgets(*pod)));
         let violations = violating.len();
         let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
         names.sort();
@@ -435,17 +449,18 @@ impl<'a> VictimSearch<'_, 'a> {
             elsewhere.flat_map(|unit| problem.potential.units[*unit].pods.iter().copied()).collect();
         let gone: Vec<PodIndex> = pods().collect();
         let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
-        if elsewhere.is_empty() || self.elsewhere.have_places(&elsewhere, &gone, (self.member, rank)) {
+        if elsewhere.is_empty() || self.elsewhere.fit_elsewhere_together(&elsewhere, &gone, (self.member, rank)) {
             self.best = Some(Choice { units, weight });
         }
     }
 }
 
 impl Sums {
+    /// Returns the sums after the eviction of one more candidate.
     fn with(&self, candidate: &Candidate) -> Self {
         let class = &candidate.class;
         Self {
-            tangled: self.tangled + class.tangled,
+            in_several_budgets: self.in_several_budgets + class.in_several_budgets,
             shortened: self.shortened + class.shortened,
             pods: self.pods + class.pods,
             homeless: self.homeless + class.homeless,
@@ -476,6 +491,7 @@ fn further(missing: &[i128], most: &[i128]) -> usize {
 struct Spent(BTreeMap<usize, (i64, i64)>);
 
 impl Spent {
+    /// Adds pods to the victims of their budgets, or subtracts them.
     fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
         for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
             let (pods, guards) = self.0.entry(*number).or_default();
@@ -484,6 +500,7 @@ impl Spent {
         }
     }
 
+    /// Returns by how much this number of victims exceeds what a budget allows.
     fn over(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
         usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
     }

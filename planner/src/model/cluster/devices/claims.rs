@@ -111,6 +111,8 @@ impl Cluster {
         true
     }
 
+    /// Updates the pods and nodes that a change of a ResourceClaim affects; `versions` are the claim before and
+    /// after.
     fn resource_claim_changed(&mut self, key: &ObjectKey, versions: [Option<Claim>; 2]) {
         let (mut pods, mut nodes) = (BTreeSet::new(), BTreeSet::new());
         for (claim, is_new) in versions.into_iter().zip([false, true]) {
@@ -137,14 +139,14 @@ impl Cluster {
         nodes.iter().for_each(|node| self.recount(node));
     }
 
-    /// Computes again what all claims mean for the pods that they were made or are reserved for.
+    /// Computes again what all ResourceClaims require from the pods that they were created or are reserved for.
     pub(super) fn settle_claims(&mut self) {
         let claims: Vec<ObjectKey> = self.devices.claims.keys().cloned().collect();
         claims.iter().for_each(|claim| self.settle_claim(claim));
     }
 
-    /// Computes again what a change of a class means: for the claims, and if [claims are read](Devices::are_read) only since then or no longer,
-    /// also for the pods whose claims do not exist.
+    /// Updates the pods after a change of a DeviceClass: those with ResourceClaims, and if [claims are
+    /// read](Devices::are_read) only since then or no longer, also those whose claims do not exist.
     pub(super) fn settle_class(&mut self, were_read: bool) {
         self.settle_claims();
         if self.devices.are_read() != were_read {
@@ -154,12 +156,14 @@ impl Cluster {
         }
     }
 
+    /// Computes again what a ResourceClaim requires from the pods that it was created or is reserved for.
     pub(super) fn settle_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.devices.claims.get(key) else { return };
         let pods: BTreeSet<SmolStr> = claim.owner.iter().chain(&claim.holder).cloned().collect();
         pods.iter().for_each(|uid| self.settle_pod_of(uid));
     }
 
+    /// Computes again what the claims of the pod with this UID require.
     fn settle_pod_of(&mut self, uid: &str) {
         if let Some(index) = self.pod_with_uid(uid) {
             self.settle_again(index);

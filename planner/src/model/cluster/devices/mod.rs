@@ -36,6 +36,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
+    /// Returns true if a DeviceClass provides this extended resource.
     pub(super) fn serves(&self, resource: &str) -> bool {
         self.served.contains_key(resource)
     }
@@ -80,12 +81,15 @@ impl Cluster {
         was_there
     }
 
+    /// Removes a DeviceClass. Returns whether it was there.
     fn forget_device_class(&mut self, name: &str) -> bool {
         let Some(class) = self.devices.classes.remove(name) else { return false };
         self.serve(name, class.resource, false);
         true
     }
 
+    /// Records that a DeviceClass provides an extended resource, or no longer does, and updates the pods that request
+    /// it.
     fn serve(&mut self, class: &str, resource: Option<SmolStr>, more: bool) {
         for name in resource.into_iter().chain([SmolStr::from(format!("{IMPLICIT_RESOURCE}{class}"))]) {
             let classes = self.devices.served.entry(name.clone()).or_default();

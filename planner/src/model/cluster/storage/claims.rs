@@ -26,6 +26,7 @@ pub(in crate::model::cluster) struct Required {
 }
 
 impl Required {
+    /// Adds one to a counted resource that the pod needs.
     fn count(&mut self, id: Option<ResourceId>) {
         if let Some(id) = id {
             *self.counted.entry(id).or_default() += 1;
@@ -75,7 +76,7 @@ impl Cluster {
         required
     }
 
-    /// What a claim requires because of its volume, or of the volume that it will get.
+    /// Adds what a claim requires because of its volume, or of the volume that it will get.
     fn volume_of(&self, of: &PodClaim, (key, claim): (&ObjectKey, &VolumeClaim), required: &mut Required) {
         let mut says = |what: String| required.unknown.push(format!("claim {}, {what}", of.name));
         let Some(volume) = &claim.volume else {
@@ -100,7 +101,7 @@ impl Cluster {
         required.pins.extend(volume_object.zones.clone().filter(|_| !of.ephemeral));
     }
 
-    /// The same for a claim that gets its volume when kube-scheduler has chosen the node.
+    /// Adds what a claim requires that gets its volume when kube-scheduler has chosen the node.
     fn volume_to_be(
         &self,
         of: &PodClaim,
@@ -135,7 +136,7 @@ impl Cluster {
         }
     }
 
-    /// What a claim with the access mode `ReadWriteOncePod` requires because of the other pods that use it.
+    /// Adds what a claim with the access mode `ReadWriteOncePod` requires because of the other pods that use it.
     fn one_pod_claim(&self, key: &ObjectKey, pod: &Pod, required: &mut Required) {
         let OnePod { user, contested } = self.one_pod(key);
         required.exclusive.push(Exclusive::Claim(key.clone()));
@@ -150,6 +151,7 @@ impl Cluster {
         }
     }
 
+    /// Returns which bound pod uses a claim that only one pod may use, and whether several pending pods ask for it.
     fn one_pod(&self, key: &ObjectKey) -> OnePod {
         let Some(Users { bound, waiting, .. }) = self.storage.users.get(key) else {
             return OnePod { user: None, contested: false };

@@ -54,6 +54,7 @@ struct Users {
 }
 
 impl Users {
+    /// Records that a pod uses the claim.
     fn note(&mut self, index: PodIndex, slot: &PodSlot) {
         self.all.insert(index);
         let is_bound = slot.node.is_some();
@@ -63,6 +64,7 @@ impl Users {
         }
     }
 
+    /// Records that a pod no longer uses the claim.
     fn forget(&mut self, index: PodIndex) {
         for list in [&mut self.all, &mut self.bound, &mut self.waiting] {
             list.remove(&index);
@@ -90,6 +92,7 @@ impl Cluster {
         true
     }
 
+    /// Updates the claims and pods that a change of a PersistentVolume affects.
     fn volume_changed(&mut self, name: &str, old: Option<Volume>, new: Option<Volume>) {
         let claims: Vec<ObjectKey> = self.storage.claims_on.get(name).into_iter().flatten().cloned().collect();
         claims.iter().for_each(|claim| self.claim_changed(claim));
@@ -140,6 +143,7 @@ impl Cluster {
         true
     }
 
+    /// Computes again what a PersistentVolumeClaim requires from its pods.
     fn claim_changed(&mut self, key: &ObjectKey) {
         let pods: Vec<PodIndex> =
             self.storage.users.get(key).into_iter().flat_map(|users| &users.all).copied().collect();
@@ -187,6 +191,7 @@ impl Cluster {
         self.storage.capacity_drivers.remove(name) && self.csi_driver_changed(name)
     }
 
+    /// Updates the pods whose unbound claims get volumes of this driver.
     fn csi_driver_changed(&mut self, name: &str) -> bool {
         self.claims_changed(|storage, claim| claim.volume.is_none() && storage.driver_of(claim) == Some(name));
         true
@@ -231,7 +236,7 @@ impl Cluster {
         self.storage.volumes.keys()
     }
 
-    /// Keys of the claims that are known.
+    /// Returns the keys of all PersistentVolumeClaims.
     pub fn claims(&self) -> impl Iterator<Item = &ObjectKey> {
         self.storage.claims.keys()
     }
