@@ -37,6 +37,7 @@ enum Sort {
 }
 
 impl Sort {
+    /// Returns the start of the names of this sort.
     fn prefix(self) -> &'static str {
         match self {
             Self::Namespace => "ns",
@@ -93,6 +94,7 @@ fn trim(item: &mut Value) -> bool {
     true
 }
 
+/// Returns the new name for each name of a sort, in the same order.
 fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     let width = names.len().to_string().len();
     // Annotations make pods in this namespace critical add-ons, so its name is kept, and names sorted before it remain
@@ -147,6 +149,7 @@ fn added_node_terms(item: &Value) -> Vec<Value> {
     plugins.filter_map(|plugin| plugin["args"].pointer(ADDED_NODE_TERMS).cloned()).collect()
 }
 
+/// Parses a configuration; null if it is invalid.
 fn parsed_config(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -243,6 +246,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Renames the names in an object.
     fn item(&mut self, item: &mut Value) {
         if let Some(row) = row_of(item) {
             self.fields(row.object(), item);
@@ -270,6 +274,7 @@ impl Walk<'_> {
         known.in_snapshots
     }
 
+    /// Renames a value as its mark in the table of kinds says.
     fn mark(&mut self, mark: Mark, value: &mut Value) {
         match mark {
             Mark::Verbatim => {}
@@ -350,6 +355,7 @@ impl Walk<'_> {
         config.to_string()
     }
 
+    /// Renames the values of a requirement of a label selector.
     fn rule(&mut self, rule: &mut Value) {
         let Value::Object(fields) = rule else { return clear(rule) };
         fields.retain(|name, _| matches!(name.as_str(), "key" | "operator" | "values"));
@@ -359,6 +365,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Renames the value of a topology domain.
     fn domain(&mut self, domain: &mut Value) {
         let Value::Object(fields) = domain else { return clear(domain) };
         fields.retain(|name, _| matches!(name.as_str(), "key" | "value"));
@@ -368,6 +375,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Renames the values of labels; keys stay.
     fn labels(&mut self, labels: &mut Value) {
         match labels {
             Value::Object(labels) => labels.iter_mut().for_each(|(key, value)| self.label(key, value)),
@@ -375,6 +383,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Renames the value of a label, unless it is a number that is compared.
     fn label(&mut self, key: &str, value: &mut Value) {
         let Value::String(text) = value else { return clear(value) };
         let is_number = self.numeric.contains(key) && text.parse::<i64>().is_ok();

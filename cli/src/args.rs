@@ -376,14 +376,17 @@ pub(crate) enum SourceKind {
 }
 
 impl SourceKind {
+    /// Parses the name of a group or Workload of Giveway.
     fn ours(text: &str) -> Result<(Self, String), String> {
         Self::parse(text, "scheduling.giveway.dev")
     }
 
+    /// Parses the name of a group or Workload of Kubernetes itself or of coscheduling.
     fn theirs(text: &str) -> Result<(Self, String), String> {
         Self::parse(text, "scheduling.k8s.io")
     }
 
+    /// Parses KIND/NAME of this API group.
     fn parse(text: &str, group: &str) -> Result<(Self, String), String> {
         let native = group == "scheduling.k8s.io";
         let known = if native {
@@ -511,6 +514,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// Parses the name of a PodGroup, a pod, or an owner of PodGroups.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, name)) = text.split_once('/').filter(|(_, name)| !name.is_empty()) {
             names::subdomain(name)?;
@@ -575,6 +579,7 @@ pub(crate) enum WhyTarget {
 }
 
 impl WhyTarget {
+    /// Parses the name of a PodGroup or pod.
     fn parse(text: &str) -> Result<Self, String> {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
         let has_groups = |row: &&OwnerKind| row.has_groups();

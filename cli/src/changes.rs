@@ -109,6 +109,7 @@ fn after_group(
     after(world, outcome, strategy, |world| world.add_group(group).ok())
 }
 
+/// Returns the PodGroup of the decision.
 fn group_of<'w>(world: &'w World, outcome: &DecisionOutcome) -> Option<&'w PodGroup> {
     match &outcome.preemptor {
         Preemptor::Group(key) => world.groups.get(key),
@@ -173,6 +174,7 @@ fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Stra
     said
 }
 
+/// Returns the preemption policy of the preemptor.
 fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     let policy = match preemptor {
         Preemptor::Group(key) => world.cluster.group(key).map(|group| group.policy),
@@ -181,6 +183,7 @@ fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     policy.unwrap_or(PreemptionPolicy::Never)
 }
 
+/// Returns a sentence if the preemptor would fit with a preemption policy other than `Never`.
 fn allowed(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     if policy(world, &outcome.preemptor) != PreemptionPolicy::Never {
         return None;

@@ -49,6 +49,7 @@ pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
     answer
 }
 
+/// Fills in the answer with the plan for a critical add-on.
 fn evict(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Eviction) {
     answer.of_plan(world, &eviction.plan);
     let step = eviction.step;
@@ -73,6 +74,7 @@ fn evict(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Eviction)
     });
 }
 
+/// Returns the pod's grace period, and the one with which it is evicted.
 fn grace(pod: &Pod) -> GraceLine {
     let given = if is_shortened(pod) { critical::LONGEST_GRACE } else { pod.grace };
     GraceLine { pod: pod.key.to_string(), seconds: pod.grace, given }
@@ -131,6 +133,7 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
     notes
 }
 
+/// Returns why a pod is not a critical add-on.
 fn not_critical(world: &World, key: &ObjectKey) -> String {
     let Some(pod) = world.cluster.pod(key) else { return format!("pod/{key} does not exist") };
     let names: Vec<&str> = world.addons.namespaces.iter().map(String::as_str).collect();

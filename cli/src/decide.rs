@@ -89,6 +89,7 @@ pub(crate) fn in_turn(
     Ok(outcomes)
 }
 
+/// Binds the placed pods, so that later decisions count them.
 fn bind(world: &mut World, placements: &[Placement]) -> Result<(), CliError> {
     for placement in placements {
         let key: &ObjectKey = &placement.pod;

@@ -23,6 +23,7 @@ pub(crate) fn title(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
+/// Opens a file; `-` is standard input.
 fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
     if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
 }
@@ -46,6 +47,7 @@ pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> 
     parsed(file, text)
 }
 
+/// Parses all documents of a text, as JSON or YAML.
 fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<T>, CliError> {
     let too_deep = || CliError::TooDeep { file: file.to_owned() };
     if nesting::is_too_deep(text.as_bytes()) {
@@ -92,6 +94,7 @@ struct Stream<'f, R> {
 }
 
 impl<R: Read> Stream<'_, R> {
+    /// Calls a function with each document, or with each item of a large list, without holding all of them in memory.
     fn each(mut self, mut take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
         let file = self.file;
         let failed = |source| CliError::Read { file: file.to_owned(), source };
@@ -177,6 +180,7 @@ fn items_of(mut document: Value) -> Result<Vec<Value>, Value> {
     }
 }
 
+/// Returns the kind of a document, or a description of it if it has none.
 fn kind_of(document: &Value) -> String {
     match document {
         Value::Object(fields) => fields.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),

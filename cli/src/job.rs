@@ -86,6 +86,7 @@ async fn delete_bindings(connection: &ClusterConnection, name: &str, namespace: 
     result
 }
 
+/// Deletes the object at this path, in several attempts.
 async fn delete(api: &Api, path: &str) -> Result<(), RequestError> {
     let mut attempt = 0;
     loop {

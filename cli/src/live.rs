@@ -190,6 +190,7 @@ async fn list(
     }
 }
 
+/// Returns the plural of a kind's name, for a sentence.
 fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }

@@ -108,6 +108,7 @@ fn complain(error: &CliError) -> u8 {
     error.exit_status()
 }
 
+/// Prints the completion script of a shell.
 fn completion(shell: args::ShellName) -> Result<(), CliError> {
     let mut script = Vec::new();
     let mut command = Args::command().bin_name("kubectl-giveway");

@@ -131,6 +131,7 @@ fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
     Ok(looks.contains(&Some(true)))
 }
 
+/// Returns the error if the installation cannot be found for lack of rights.
 fn unknown(namespace: &str) -> String {
     format!(
         "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment {OPERATOR} \
@@ -138,6 +139,7 @@ fn unknown(namespace: &str) -> String {
     )
 }
 
+/// Writes the mode into the ConfigMap.
 async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), RequestError> {
     let map = json!({
         "apiVersion": "v1",
@@ -164,10 +166,12 @@ pub(crate) fn path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
 }
 
+/// Returns the query parameter of a dry run.
 fn dry(dry_run: bool) -> &'static str {
     if dry_run { "&dryRun=All" } else { "" }
 }
 
+/// Returns the error for a call that failed.
 fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
         Some(403) => ChartRole::Switch(namespace).explain(&error.to_string()),

@@ -214,6 +214,7 @@ impl World {
         Ok(())
     }
 
+    /// Adds an object of a snapshot or of the cluster.
     fn add(&mut self, item: &Value, parts: &mut BTreeMap<String, Vec<Preemption>>) -> Result<(), CliError> {
         let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
         match (version.unwrap_or_default(), kind.unwrap_or_default()) {
@@ -359,6 +360,7 @@ impl World {
         Ok(())
     }
 
+    /// Changes the model of the cluster. An error names the file with the invalid object.
     fn model(&mut self, change: impl FnOnce(&mut Cluster) -> Result<bool, ModelError>) -> Result<(), CliError> {
         match change(&mut self.cluster) {
             Ok(_) => Ok(()),

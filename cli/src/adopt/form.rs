@@ -126,6 +126,7 @@ pub(crate) fn differences(expected: &PriorityClass, found: &PriorityClass) -> Ve
     clauses
 }
 
+/// Returns an annotation of the class.
 fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
     class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }

@@ -85,6 +85,7 @@ async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
     Ok(names.into_iter().collect())
 }
 
+/// Adopts or releases one class. Returns what is printed.
 async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: bool) -> Result<String, CliError> {
     if name.starts_with(SYSTEM_PREFIX) {
         return Err(CliError::SystemClass(name.to_owned()));
@@ -110,6 +111,7 @@ async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: b
     })
 }
 
+/// Returns the message for a class that needs no change.
 fn already(change: ClassChange, name: &str) -> String {
     match change {
         ClassChange::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),

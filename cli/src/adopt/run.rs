@@ -118,6 +118,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Reads the record and the class, and makes the next step.
     async fn step(&mut self) -> Result<AdoptProgress, RequestError> {
         let (record, live) = match self.look().await? {
             Ok(found) => found,
@@ -142,6 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Checks that the class can be created again, and writes the record.
     async fn begin(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let class = &record.class;
         let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
@@ -200,6 +202,7 @@ impl<'a> Run<'a> {
         Ok(self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored)))
     }
 
+    /// Deletes the class in its old form.
     async fn delete(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         match self.store.delete(record).await {
             Ok(true) => {
@@ -215,6 +218,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Creates the class in its new form; in its old form if the API server rejected the new one.
     async fn create(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let deleted_at = *self.gone.get_or_insert_with(Instant::now);
         let mut class = match self.refused {
@@ -245,6 +249,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Deletes the record, and reports the result.
     async fn forget(&mut self, record: &ClassRecord, why: Why) -> Result<AdoptProgress, RequestError> {
         match why {
             Why::Finished => {}
@@ -266,6 +271,7 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Returns the final state; an error if the class is no longer the global default.
     fn done(&self) -> AdoptProgress {
         match &self.other_default {
             None => AdoptProgress::Done,
@@ -276,11 +282,13 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns the error for a class that does not exist.
     fn unknown(&self, error: Option<RequestError>) -> CliError {
         let words = error.map_or_else(|| super::not_found(self.name), |error| error.to_string());
         CliError::UnknownClass(words)
     }
 
+    /// Returns the error for a class whose finalizers delay its deletion.
     fn terminating(&self, finalizers: &[String]) -> CliError {
         self.problem(&format!("it is being deleted, and its finalizers delay that: {}", finalizers.join(", ")))
     }

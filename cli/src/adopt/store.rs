@@ -97,10 +97,12 @@ impl ClassStore<'_> {
         self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await
     }
 
+    /// Returns the path of the ConfigMaps with the records.
     fn records(&self) -> String {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
+    /// Deletes an object. Returns false if it does not exist or does not meet the preconditions.
     async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, RequestError> {
         match self.api.delete(path, preconditions).await {
             Ok(()) => Ok(true),

@@ -50,6 +50,7 @@ pub(super) fn graph(answer: &PlanAnswer) -> String {
     out + &edges + "}\n"
 }
 
+/// Escapes a text for a string of the graph.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -325,6 +325,7 @@ impl PlanAnswer {
         sum
     }
 
+    /// Adds the placements, victims and costs of another decision.
     fn absorb(&mut self, part: &Self) {
         self.preemption_needed |= part.preemption_needed;
         self.priority = self.priority.max(part.priority);
@@ -439,6 +440,7 @@ pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
     PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
 
+/// Returns a sentence about all decisions: how many fit, preempt or stay pending.
 fn summary(decisions: &[PlanAnswer]) -> String {
     let count = |want: fn(&PlanAnswer) -> bool| decisions.iter().filter(|answer| want(answer)).count();
     let fit = count(|answer| answer.schedulable && !answer.preemption_needed);
@@ -466,6 +468,7 @@ enum Whole {
 }
 
 impl Whole {
+    /// Returns what a pod is a part of: its PodGroup, its owner, or nothing.
     fn of(world: &World, pod: &Pod) -> Self {
         match (world.cluster.group_of(pod), owner(pod)) {
             (Some(group), _) => Self::Group(group.key.clone()),
@@ -495,6 +498,7 @@ fn owner(pod: &Pod) -> Option<String> {
     Some(format!("{}/{}", owner.kind, owner.name))
 }
 
+/// Returns the victims with what each group or owner loses.
 fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
     let cluster = &world.cluster;
     let whole = |key: &ObjectKey| cluster.pod(key).map(|pod| Whole::of(world, pod));

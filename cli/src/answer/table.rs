@@ -26,6 +26,7 @@ pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> St
     out
 }
 
+/// Writes one decision with its placements and victims.
 fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>) {
     let style = match answer {
         PlanAnswer { schedulable: false, .. } => BAD,
@@ -98,6 +99,7 @@ pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
     table(rows, width)
 }
 
+/// Returns a table of the nodes with the pods that are placed there.
 fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for placement in placements {

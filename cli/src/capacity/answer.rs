@@ -153,6 +153,7 @@ impl CapacityAnswer {
         })
     }
 
+    /// Returns the answer as a table with notes.
     fn text(&self, width: Option<u16>) -> String {
         let mut out = String::new();
         if !self.preemptor.is_empty() {
@@ -172,6 +173,7 @@ impl CapacityAnswer {
         out
     }
 
+    /// Returns the rows of the table, with its head.
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |when: String, fit: &Fit| {
             let priority = fit.highest_victim_priority.map_or_else(|| "-".to_owned(), |priority| priority.to_string());

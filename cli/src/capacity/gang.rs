@@ -60,6 +60,8 @@ impl PendingGang {
         (fit < self.pods.len()).then(|| self.decide(fit + 1)).transpose()
     }
 
+    /// Returns what placing this number of members needs; `None` if they do not fit. A known answer is not computed
+    /// again.
     fn fit(&mut self, members: usize) -> Result<Option<Fit>, CliError> {
         if let Some(known) = self.known.get(&members) {
             return Ok(*known);

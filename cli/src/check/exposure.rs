@@ -45,6 +45,7 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     found
 }
 
+/// Returns the finding about a class that preempts through kube-scheduler.
 fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     let is_exposed = |pod: &&GuardedPod| pod.priority < class.value && class.value < pod.threshold;
     let exposed: Vec<GuardedPod> = known.guarded.iter().filter(is_exposed).cloned().collect();
@@ -87,6 +88,7 @@ fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     Some(finding)
 }
 
+/// Lists pods with priority, threshold and budgets: the first few by name, and the number of the others.
 fn named(pods: &[GuardedPod]) -> String {
     let names = pods.iter().take(NAMED).map(|pod| {
         let budgets = pod.budgets.join(", ");

@@ -65,6 +65,7 @@ impl TestGang<'_> {
         Some(serves(&selector, &namespace))
     }
 
+    /// Creates a PodGroup and its two pods. Returns how long it took until both had a node, or why they have none.
     async fn run(&self, image: &str) -> Result<Duration, String> {
         let said = |error: RequestError| error.to_string();
         let group = json!({
@@ -111,10 +112,12 @@ impl TestGang<'_> {
         self.api.send::<Value>(Method::DELETE, &format!("{}/{NAME}", self.groups()), &now).await.ok();
     }
 
+    /// Returns the path of the pods in the namespace.
     fn pods(&self) -> String {
         format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
+    /// Returns the path of the PodGroups in the namespace.
     fn groups(&self) -> String {
         format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", self.namespace)
     }
@@ -145,6 +148,7 @@ fn pod(index: usize, image: &str) -> Value {
     })
 }
 
+/// Returns true if a pod has Giveway's scheduling gate.
 fn is_gated(pod: &Value) -> bool {
     pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
 }

@@ -130,6 +130,7 @@ fn validating(object: &ValidatingWebhookConfiguration) -> WebhookConfiguration {
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
 
+/// Returns what is checked of a webhook configuration.
 fn configuration<'a>(
     metadata: &ObjectMeta,
     webhooks: impl Iterator<Item = (&'a WebhookClientConfig, Option<&'a [RuleWithOperations]>)>,
@@ -167,10 +168,12 @@ fn secret_name(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
+/// Returns the value of the label `app.kubernetes.io/version`.
 fn version_label(metadata: &ObjectMeta) -> Option<String> {
     metadata.labels.as_ref()?.get("app.kubernetes.io/version").cloned()
 }
 
+/// Returns Giveway's Deployments.
 async fn deployments(api: &Api, namespace: &str) -> Result<Known<Vec<DeploymentObject>>, CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?{selector}");
@@ -208,6 +211,7 @@ fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     })
 }
 
+/// Returns the mode in the ConfigMap that `kubectl giveway mode` writes.
 async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliError> {
     let map: Known<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
     Ok(map.map(|map| {
@@ -281,6 +285,7 @@ fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
+/// Returns the classes with annotations of the plugin `PreemptionToleration`.
 async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliError> {
     let classes: Known<Option<ObjectList<PriorityClass>>> =
         get(api, "/apis/scheduling.k8s.io/v1/priorityclasses").await?;
@@ -296,6 +301,7 @@ async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliE
     Ok(classes.map(|list| list.into_iter().flat_map(|list| list.items).filter_map(of).collect()))
 }
 
+/// Returns the changes of classes that were started and have not finished.
 async fn interrupted(store: &ClassStore<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {
     match store.all_records().await {
         Ok(records) => Ok(Ok(records
@@ -363,10 +369,12 @@ async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Kno
     })
 }
 
+/// Returns the number of pods with Giveway's scheduling gate.
 fn gated_pods(world: &World) -> usize {
     world.cluster.pods().filter(|pod| pod.live() && pod.held).count()
 }
 
+/// Returns which classes preempt through kube-scheduler, and which pods have both a threshold and a budget.
 fn exposure(world: &World) -> Exposure {
     let preempts = |policy| policy != PreemptionPolicy::Never;
     let classes = world.cluster.classes();

@@ -53,6 +53,7 @@ pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     found
 }
 
+/// Returns the finding about Giveway's CustomResourceDefinitions.
 fn kinds(facts: &Installation) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
@@ -68,6 +69,7 @@ fn kinds(facts: &Installation) -> Finding {
     }
 }
 
+/// Returns the findings about the webhook configurations and about whether admission works.
 fn webhook(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let kinds =
@@ -108,6 +110,7 @@ fn webhook(facts: &Installation) -> Vec<Finding> {
     found
 }
 
+/// Returns the finding about the chart's ValidatingAdmissionPolicies.
 fn policies(facts: &Installation) -> Finding {
     let known = match &facts.policies {
         Ok(known) => known,
@@ -135,6 +138,7 @@ fn policies(facts: &Installation) -> Finding {
     }
 }
 
+/// Returns the finding about the guard.
 fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => {
@@ -176,6 +180,7 @@ fn operator(facts: &Installation) -> Vec<Finding> {
     found
 }
 
+/// Returns the finding about the leader's Lease.
 fn leader(facts: &Installation) -> Finding {
     let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
     let lease = match &facts.lease {
@@ -235,6 +240,7 @@ fn mode(facts: &Installation) -> Finding {
     }
 }
 
+/// Returns the findings about the versions of chart, operator and webhook.
 fn versions(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let compare = |what: &str, version: &str| match version.trim_start_matches('v') == facts.version {
@@ -321,6 +327,7 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
     found.iter().map(judge).collect()
 }
 
+/// Returns a finding for each change of a class that was started and has not finished.
 fn interrupted(facts: &Installation) -> Vec<Finding> {
     let all: &Known<Vec<_>> = &facts.interrupted;
     match all {

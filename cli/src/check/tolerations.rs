@@ -23,6 +23,7 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     }
 }
 
+/// Returns the finding about a class with annotations of the plugin `PreemptionToleration`.
 fn finding(toleration: &DisruptionToleration) -> Finding {
     let DisruptionToleration { class, minimum, seconds, threshold } = toleration;
     let ends = seconds.as_ref().filter(|seconds| !seconds.starts_with('-')).map_or_else(String::new, |seconds| {

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &CleanAllArgs, connection: &ClusterConnection) -> Result
     })
 }
 
+/// Removes what Giveway left on all objects. Returns the exit status.
 async fn clean(args: &CleanAllArgs, namespace: &str, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let api = connection.api().await?;
@@ -205,6 +206,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// Prints what was found on an object.
     fn tell(&mut self, object: &str, found: &[Leftover]) {
         self.done += found.len();
         let removed = if self.dry_run { "would be removed" } else { "removed" };
@@ -313,6 +315,7 @@ async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(
     Ok(())
 }
 
+/// Returns the note for an installation namespace that does not exist.
 fn no_namespace(namespace: &str) -> String {
     format!(
         "--giveway-namespace: {namespace:?}: not found: what the operator made in another namespace (Lease, Secrets, ConfigMap) \

@@ -27,6 +27,7 @@ pub(super) fn object(from: &Value) -> Result<Converted, CliError> {
     }
 }
 
+/// Converts a PodGroup of Kubernetes itself.
 fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = ObjectFields::of(&from["spec"], "spec");
@@ -46,6 +47,7 @@ fn podgroup(from: &Value) -> Converted {
     Converted { object: shapes::object(OURS, "PodGroup", from, spec), notes }
 }
 
+/// Converts a Workload of Kubernetes itself.
 fn workload(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = ObjectFields::of(&from["spec"], "spec");

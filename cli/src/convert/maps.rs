@@ -21,6 +21,7 @@ pub(super) fn check(object: &Value, file: &str) -> Result<(), CliError> {
 /// A field and its error.
 type Wrong = (String, String);
 
+/// Checks the types of the fields that a conversion reads.
 fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
     metadata(object, "")?;
     let version = object["apiVersion"].as_str().unwrap_or_default();
@@ -71,6 +72,7 @@ fn pods(value: &Value, path: &str) -> Result<(), Wrong> {
     }
 }
 
+/// Checks the types of an object's metadata.
 fn metadata(value: &Value, path: &str) -> Result<(), Wrong> {
     map(&value["metadata"], &below(path, "metadata"))?;
     for field in ["labels", "annotations"] {
@@ -79,10 +81,12 @@ fn metadata(value: &Value, path: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// Returns the path of a field of the object at `path`.
 fn below(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
+/// Rejects a value that is neither an object nor absent.
 fn map(value: &Value, path: &str) -> Result<(), Wrong> {
     if value.is_object() || value.is_null() { Ok(()) } else { Err(wrong(value, path, "object")) }
 }
@@ -96,6 +100,7 @@ pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], Wron
     }
 }
 
+/// Returns the error for a value of the wrong type.
 fn wrong(value: &Value, path: &str, type_: &str) -> Wrong {
     (path.to_owned(), format!("Invalid value: {value}: must be of type {type_}"))
 }

@@ -107,6 +107,7 @@ async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError
     Err(missing(api, plural, &groups.join(" or "), name))
 }
 
+/// Returns the object at this path; `None` if it does not exist.
 async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Option<T>, CliError> {
     match api.get(path).await? {
         Got::Found(object) => Ok(Some(object)),
@@ -115,6 +116,7 @@ async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Op
     }
 }
 
+/// Returns the error for an object that does not exist.
 fn missing(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
     CliError::NoSuchObject(format!("{plural} ({group}) {}/{name} does not exist", api.namespace))
 }
@@ -125,6 +127,7 @@ fn settle(object: &mut Value, kind: &str, api_version: &str) {
     object["kind"] = kind.into();
 }
 
+/// Prints the converted objects as YAML, and the notes on standard error.
 fn print(converted: Vec<Converted>) -> Result<(), CliError> {
     let mut text = String::new();
     for Converted { object, notes } in converted {

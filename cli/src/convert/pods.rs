@@ -11,6 +11,7 @@ pub(super) fn relabelled(from: &Value) -> Converted {
     Converted { object, notes }
 }
 
+/// Converts all pods and pod templates in an object.
 fn walk(value: &mut Value, path: &str, notes: &mut Vec<String>) {
     if value.pointer("/spec/containers").is_some_and(Value::is_array) {
         return pod(value, path, notes);
@@ -29,6 +30,7 @@ fn walk(value: &mut Value, path: &str, notes: &mut Vec<String>) {
     }
 }
 
+/// Converts the group of a pod or pod template, and notes what has no counterpart.
 fn pod(pod: &mut Value, path: &str, notes: &mut Vec<String>) {
     let at = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let native = pod["spec"].as_object_mut().and_then(|spec| spec.remove("schedulingGroup"));

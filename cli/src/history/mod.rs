@@ -113,6 +113,7 @@ pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<
     output::show(&text)
 }
 
+/// Reads all Preemptions.
 async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
     let objects = live::read_kinds(api, |kind| kind == "Preemption").await?;
     // Other commands continue without Preemptions; here a missing list is an error.
@@ -123,6 +124,7 @@ async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
 }
 
 impl History {
+    /// Joins the parts of each plan and selects those that concern `about`.
     fn new(preemptions: Vec<Preemption>, about: &HistoryScope) -> Self {
         let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for part in preemptions {
@@ -184,6 +186,7 @@ impl History {
 }
 
 impl HistoryRow {
+    /// Returns the cells of a table row.
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let whole = |victim: &StoredVictim| match victim.kind.as_str() {
             "PodGroup" if self.role == Some(HistoryRole::Victim) => {

@@ -130,6 +130,7 @@ pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Re
     Ok(Admitted { object: pod, warnings })
 }
 
+/// Reads an object. An error names the field.
 fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(object).map_err(|error| format!("{}: {}", error.path(), error.inner()))
 }
@@ -156,6 +157,7 @@ pub(super) fn group_for(
     created.map(Some).map_err(|problem| format!("Workload {workload}, template {template}: {problem}"))
 }
 
+/// Admits a PodGroup that is created for an owner.
 fn create(group: &PodGroup, world: &World) -> Result<Admitted<PodGroup>, Problem> {
     self::group(serde_json::to_value(group).map_err(|error| error.to_string())?, world)
 }
@@ -267,12 +269,14 @@ fn set_defaults(spec: &mut PodSpec) {
     }
 }
 
+/// Sets missing requests to the limits, as the API server does.
 fn requests_from_limits(resources: &mut ResourceRequirements) {
     for (name, limit) in resources.limits.clone().unwrap_or_default() {
         resources.requests.get_or_insert_default().entry(name).or_insert(limit);
     }
 }
 
+/// Sets missing host ports of a pod in the host's network to the container ports, as the API server does.
 fn take_ports(container: &mut Container) {
     for port in container.ports.iter_mut().flatten() {
         port.host_port.get_or_insert(port.container_port);

@@ -125,6 +125,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
     Ok(sources)
 }
 
+/// Returns a note about what the plan assumes of an owner.
 fn note(manifest: &Manifest) -> Option<String> {
     match manifest.title() {
         name if manifest.is_run() => Some(format!("{name} is planned as one run of it.")),
@@ -162,6 +163,7 @@ fn name(object: &Value) -> String {
 
 /// Parses a pod, or the template of one.
 fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliError> {
+    /// Reads a value. An error names the field.
     fn read<T: serde::de::DeserializeOwned>(value: &Value, path: &str) -> Result<T, String> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at = error.path().to_string();
@@ -227,6 +229,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
+    /// Multiplies two numbers of pods. More than `MOST` are rejected.
     fn bounded(&self, times: u64, count: u64, path: &str) -> Result<u64, CliError> {
         times.checked_mul(count).filter(|count| *count <= MOST).ok_or_else(|| {
             self.manifest
@@ -247,6 +250,7 @@ impl<'a> Finder<'a> {
         })
     }
 
+    /// Reads a field that must be a whole number.
     fn number(&self, value: &Value, field: &str, path: &str) -> Result<Option<u64>, CliError> {
         match value.get(field) {
             None | Some(Value::Null) => Ok(None),
@@ -270,6 +274,7 @@ impl<'a> Finder<'a> {
     }
 }
 
+/// Returns true for a worker template with a size, whose pods include the leader.
 fn times_of_worker(value: &Value, key: &str) -> bool {
     key == "workerTemplate" && value.get("size").is_some()
 }

@@ -117,6 +117,7 @@ pub(super) fn read(file: &str, text: &str, namespace: &str, flag: Option<&str>) 
     Ok(found)
 }
 
+/// Adds a document to the manifests; a List item by item.
 fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifest>) -> Result<(), CliError> {
     if let Some(name) = document.pointer("/metadata/generateName").cloned()
         && document["metadata"]["name"].is_null()
@@ -137,6 +138,7 @@ fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifes
     Ok(())
 }
 
+/// Sets the namespace of a manifest that names none, and rejects one that differs from the flag `-n`.
 fn settle_namespace(manifest: &mut Manifest, namespace: &str, flag: Option<&str>) -> Result<(), CliError> {
     if CLUSTER_SCOPED.contains(&manifest.kind.as_str()) {
         return Ok(());

@@ -112,6 +112,7 @@ fn found(manifests: &[Manifest]) -> String {
 }
 
 impl Submission {
+    /// Adds a preemptor, once.
     fn preemptor(&mut self, preemptor: Preemptor) {
         if !self.preemptors.contains(&preemptor) {
             self.preemptors.push(preemptor);
@@ -170,6 +171,7 @@ impl Submission {
         Ok(())
     }
 
+    /// Adds a PodGroup of the manifests, or updates an existing one.
     fn group(&mut self, world: &mut World, manifest: &Manifest) -> Result<(), CliError> {
         let key = ObjectKey::new(&manifest.namespace, manifest.object["metadata"]["name"].as_str().unwrap_or_default());
         let group = match world.groups.get(&key) {
@@ -194,6 +196,7 @@ impl Submission {
         Ok(())
     }
 
+    /// Adds the pods of a template, except those that exist already.
     fn pods(&mut self, world: &mut World, manifest: &Manifest, source: expand::Source) -> Result<(), CliError> {
         let namespace = manifest.namespace.as_str();
         let existing = world.cluster.pods().filter(|pod| source.owns(namespace, pod)).count();
@@ -236,6 +239,7 @@ impl Submission {
         Ok(())
     }
 
+    /// Adds the preemptor of a pod that exists already, if it is pending.
     fn existing_pod(&mut self, world: &World, key: &ObjectKey) -> Result<(), CliError> {
         self.notes.push(format!("Pod {key} exists already: it is planned as it is there."));
         if let Some(pod) = world.cluster.pod(key).filter(|pod| pod.node.is_none()) {
@@ -249,6 +253,7 @@ impl Submission {
         Ok(())
     }
 
+    /// Admits a pod and adds it, with its PodGroup if that is created for it.
     fn pod(
         &mut self,
         world: &mut World,

@@ -89,12 +89,14 @@ pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority:
     }
 }
 
+/// Returns the highest priority of the pending preemptors, or else of the classes of users.
 fn highest(snapshot: &Snapshot) -> i32 {
     let pending = snapshot.pending.iter().map(|row| row.priority).max();
     let classes = snapshot.world.cluster.classes().iter().map(|class| class.value);
     pending.or(classes.filter(|value| *value <= HIGHEST_OF_USERS).max()).unwrap_or(0)
 }
 
+/// Returns the priority classes with the numbers of their bound and pending pods.
 fn classes(world: &World) -> Vec<ClassRow<'_>> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for pod in world.cluster.pods().filter(|pod| pod.live()) {
@@ -115,6 +117,7 @@ fn classes(world: &World) -> Vec<ClassRow<'_>> {
     rows
 }
 
+/// Returns the usage of a resource by topology domain.
 fn domains<'s>(world: &'s World, nodes: &[NodeUsage<'s>], resource: ResourceId) -> Vec<DomainRow<'s>> {
     let asked = world.groups.values().filter_map(|group| group.spec.topology_key());
     let keys: BTreeSet<&'s str> = asked.chain([ZONE]).collect();
@@ -134,6 +137,7 @@ fn domains<'s>(world: &'s World, nodes: &[NodeUsage<'s>], resource: ResourceId) 
     rows.collect()
 }
 
+/// Returns the critical add-ons.
 fn addons(world: &World) -> Vec<AddonRow<'_>> {
     let critical = world.cluster.pods().filter(|pod| !pod.ended() && world.addons.evicts_for(pod));
     let row = critical.map(|pod| AddonRow {

@@ -130,12 +130,14 @@ pub(super) fn of_text(
     Ok(PlanView { preemptor: answer.preemptor.clone(), stored: None, changes, hidden: None, map, answer: Some(answer) })
 }
 
+/// Returns the map of the nodes with what a plan places and evicts there.
 fn map(world: &World, resource: Option<&str>, domain: Option<&str>, marks: &PlanOnNodes<'_>) -> Option<NodeMap> {
     let capacity = Capacity::of(&world.cluster, i32::MIN);
     Some(NodeMap::of(world, &capacity, capacity.chosen(resource)?, domain, marks))
 }
 
 impl<'p> PlanOnNodes<'p> {
+    /// Counts the placements and victims of a decision by node.
     fn of_answer(answer: &'p PlanAnswer) -> Self {
         let mut marks = Self::default();
         for placement in &answer.placements {
@@ -147,6 +149,7 @@ impl<'p> PlanOnNodes<'p> {
         marks
     }
 
+    /// Counts the placements and victims of a stored plan by node.
     fn of_stored(plan: &'p StoredPlan) -> Self {
         let mut marks = Self::default();
         for placement in &plan.placements {

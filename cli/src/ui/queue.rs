@@ -74,6 +74,7 @@ pub(super) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     QueueView { rows, levels: levels.collect(), empty }
 }
 
+/// Returns the priority class of a preemptor.
 fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     match preemptor {
         Preemptor::Group(key) => world.cluster.group(key)?.class_name.as_deref(),
@@ -81,6 +82,7 @@ fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     }
 }
 
+/// Returns the plan in flight of a preemptor.
 fn plan<'w>(world: &'w World, preemptor: &Preemptor) -> Option<QueuePlan<'w>> {
     let plan = world.last_plan(preemptor).filter(|plan| plan.state.in_flight())?;
     Some(QueuePlan { id: &plan.id, state: plan.state, message: &plan.message })

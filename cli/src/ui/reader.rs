@@ -58,6 +58,7 @@ pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) 
     }
 }
 
+/// Returns an object as YAML.
 async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
         Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),

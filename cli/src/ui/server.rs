@@ -76,6 +76,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
     }
 }
 
+/// Answers the requests of one connection.
 async fn converse(stream: TcpStream, page: Arc<PageServer>) {
     let service = service_fn(move |request| {
         let page = Arc::clone(&page);
@@ -93,6 +94,7 @@ impl PageServer {
         Self { session: Mutex::new(session), state, questions, turn: Arc::new(Semaphore::new(1)) }
     }
 
+    /// Answers a request.
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
         match self.admit(&head) {
@@ -123,6 +125,7 @@ impl PageServer {
         }
     }
 
+    /// Decides whether a request belongs to the session.
     fn admit(&self, head: &Parts) -> SessionVerdict {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).admit(head)
     }
@@ -185,6 +188,7 @@ async fn collect(body: Incoming) -> Result<String, PageError> {
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
+/// Returns the page that sets the session's cookie and leads to the start page.
 fn entrance(cookie: &str) -> Answer {
     let mut answer = respond(StatusCode::OK, "text/html; charset=utf-8", ENTRANCE);
     // The cookie consists of hexadecimal digits.

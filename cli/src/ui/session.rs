@@ -76,6 +76,7 @@ impl Session {
         ["127.0.0.1", "localhost"].iter().any(|host| name == format!("{host}:{}", self.port))
     }
 
+    /// Returns true if the request names the host and port of this server.
     fn is_for_this_server(&self, head: &Parts) -> bool {
         let named = |name: &str| self.is_named(name);
         only(head, "host").is_some_and(named) && head.uri.authority().is_none_or(|authority| named(authority.as_str()))
@@ -86,6 +87,7 @@ impl Session {
         format!("giveway-ui-{}", self.port)
     }
 
+    /// Returns true if the request has the session's cookie.
     fn has_cookie(&self, head: &Parts) -> bool {
         let headers = head.headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
         let mut cookies =

@@ -59,6 +59,7 @@ impl Evidence {
         lines
     }
 
+    /// Returns what a critical add-on waits for.
     fn waits_for(&self, pod: &Pod) -> String {
         if !pod.unschedulable {
             return "kube-scheduler, which has not said yet that it is Unschedulable.".to_owned();
@@ -91,6 +92,7 @@ impl Evidence {
         (planned.is_none() || last.at >= planned).then_some(last)
     }
 
+    /// Returns since when kube-scheduler finds no feasible node for the pod.
     fn unschedulable_since(&self) -> Option<k8s_openapi::jiff::Timestamp> {
         let status = self.pod.as_ref()?.status.as_ref()?;
         let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;

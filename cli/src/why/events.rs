@@ -50,6 +50,7 @@ async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, 
     }
 }
 
+/// Reads an event.
 fn read(event: &Value) -> Happening {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let times = [

@@ -88,6 +88,7 @@ async fn groups(api: &Api, namespace: Option<&str>) -> Result<Got<ObjectList<Pod
     api.get(&path).await
 }
 
+/// Returns the pending groups, and the pending pods without a group.
 fn rows(world: &World, groups: &Got<ObjectList<PodGroup>>, namespace: Option<&str>) -> Vec<PendingRow> {
     let mut found = Vec::new();
     if let Got::Found(groups) = groups {
@@ -112,6 +113,7 @@ fn rows(world: &World, groups: &Got<ObjectList<PodGroup>>, namespace: Option<&st
     found
 }
 
+/// Returns the row of a group; `None` if it is not pending.
 fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     let key = key_of(&group.metadata);
     let live = || world.cluster.members(&key).filter(|pod| pod.live());

@@ -94,6 +94,7 @@ async fn page(
     Ok(page::text(&gather(api, scheduler, target, owner).await?, style::width()))
 }
 
+/// Reads what the page about a group or pod shows.
 async fn gather(
     api: &Api,
     scheduler: &SchedulerArgs,
@@ -133,6 +134,7 @@ async fn gather(
     Ok(facts)
 }
 
+/// Returns the object, if it exists; an error if the user may not read it.
 fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
     match got {
         Got::Found(object) => Ok(Some(object)),

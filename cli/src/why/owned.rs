@@ -39,6 +39,7 @@ pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec
     Ok(keys)
 }
 
+/// Returns true if this owner owns the PodGroup.
 fn is_of(group: &PodGroup, row: &OwnerKind, name: &str) -> bool {
     let mut owners = group.owner_references().iter();
     owners

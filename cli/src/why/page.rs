@@ -69,6 +69,7 @@ impl Page<'_> {
         format!("{} ago", age(self.facts.now, then))
     }
 
+    /// Prints the state of a PodGroup.
     fn group(&mut self, group: &PodGroup) {
         let status = group.status.clone().unwrap_or_default();
         match condition::find(&status.conditions, types::INITIALLY_SCHEDULED) {
@@ -138,6 +139,7 @@ impl Page<'_> {
         self.line("Last failure:", &text);
     }
 
+    /// Prints the state of a pod.
     fn pod(&mut self, pod: &Pod) {
         let spec = pod.spec.clone().unwrap_or_default();
         let status = pod.status.clone().unwrap_or_default();
@@ -228,6 +230,7 @@ impl Page<'_> {
         }
     }
 
+    /// Prints the last plan for the target.
     fn last_decision(&mut self) {
         let facts = self.facts;
         let preemptor = facts.preemptor();
@@ -273,6 +276,7 @@ impl Page<'_> {
         self.line("", &what);
     }
 
+    /// Prints the victims of a plan.
     fn plan_victims(&mut self, plan: &StoredPlan) {
         if plan.victims.is_empty() {
             return;
@@ -316,6 +320,7 @@ impl Page<'_> {
         self.line("Waits for:", &format!("{}.", parts.join("; ")));
     }
 
+    /// Prints what would be decided now.
     fn now(&mut self) {
         let facts = self.facts;
         let Some(answer) = &facts.answer else { return };
@@ -341,6 +346,7 @@ impl Page<'_> {
         }
     }
 
+    /// Prints the events about the target.
     fn events(&mut self) {
         let facts = self.facts;
         if facts.events.is_empty() {

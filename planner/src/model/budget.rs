@@ -40,7 +40,7 @@ pub struct Budget {
     pub desired_healthy: i32,
     /// Whether pods that are not ready may be evicted even at 0 allowed disruptions (`unhealthyPodEvictionPolicy`): always, or because as
     /// many as desired are healthy.
-    pub unready_may_go: bool,
+    pub unready_may_be_evicted: bool,
     /// Names of pods whose eviction was granted and is not observed yet; they are counted already.
     pub disrupted_pods: BTreeSet<String>,
     /// `None` matches nothing, the empty selector everything in the namespace.
@@ -67,7 +67,7 @@ impl Budget {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             disruptions_allowed: current.map_or(0, |s| s.disruptions_allowed),
             desired_healthy: status.map_or(0, |s| s.desired_healthy),
-            unready_may_go: always || healthy,
+            unready_may_be_evicted: always || healthy,
             disrupted_pods: status
                 .iter()
                 .flat_map(|s| s.disrupted_pods.iter().flatten())
@@ -101,7 +101,7 @@ impl Budget {
 
     /// Returns true if the eviction of a pod in this state uses up none of the budget's allowed disruptions.
     pub(crate) fn exempts(&self, unstarted: bool, ready: bool) -> bool {
-        unstarted || (!ready && self.unready_may_go)
+        unstarted || (!ready && self.unready_may_be_evicted)
     }
 
     /// Whether a pod of the budget's namespace with these labels is under this budget.

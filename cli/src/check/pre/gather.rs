@@ -53,6 +53,7 @@ pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result
     })
 }
 
+/// Returns a string of JSON; an empty one for any other value.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -66,6 +67,7 @@ async fn items(api: &Api, path: &str) -> Result<Known<Vec<Value>>, CliError> {
     }))
 }
 
+/// Returns whether the object at this path exists.
 async fn exists(api: &Api, path: &str) -> Result<Known<bool>, CliError> {
     let found: Known<Option<Value>> = get(api, path).await?;
     Ok(found.map(|found| found.is_some()))
@@ -86,6 +88,7 @@ async fn platform(api: &Api, version: &str) -> Result<Option<Platform>, CliError
     Ok(nodes.iter().any(is_aks).then_some(Platform::Aks))
 }
 
+/// Returns the resources that the chart needs and the API server does not serve.
 async fn missing(api: &Api, values: &Values) -> Result<Known<Vec<String>>, CliError> {
     let mut found = Vec::new();
     for (path, resource) in values.apis() {
@@ -101,6 +104,7 @@ async fn missing(api: &Api, values: &Values) -> Result<Known<Vec<String>>, CliEr
     Ok(Ok(found))
 }
 
+/// Returns the addresses of the API servers.
 async fn servers(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let slices = items(api, &format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes")).await?;
@@ -114,6 +118,7 @@ async fn servers(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     }))
 }
 
+/// Returns whether agents of konnectivity run, which pass requests of the API servers on.
 async fn agents(api: &Api) -> Result<Known<bool>, CliError> {
     let path = "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkonnectivity-agent&limit=1";
     Ok(items(api, path).await?.map(|pods| !pods.is_empty()))

@@ -30,6 +30,7 @@ fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
 
+/// Returns the finding about the version of Kubernetes.
 fn kubernetes(facts: &ClusterState) -> Finding {
     let (oldest, newest) = MINORS;
     let version = match &facts.version {
@@ -52,6 +53,7 @@ fn kubernetes(facts: &ClusterState) -> Finding {
     }
 }
 
+/// Returns the finding about the APIs that the chart needs.
 fn apis(facts: &ClusterState) -> Finding {
     match &facts.missing {
         Ok(missing) if missing.is_empty() => {
@@ -94,6 +96,7 @@ fn platform(facts: &ClusterState, values: &Values) -> Option<Finding> {
     }
 }
 
+/// Returns the finding about a pod that was created in a dry run.
 fn pod(pod: &ProbePod, values: &Values) -> Finding {
     let ProbePod { namespace, .. } = pod;
     let what = match pod.class.as_str() {
@@ -133,6 +136,7 @@ fn pod(pod: &ProbePod, values: &Values) -> Finding {
     }
 }
 
+/// Returns the finding about kube-scheduler's Lease; `None` if the values need none.
 fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let name = values.scheduler_lease()?;
     let without = "Set criticalAddons.schedulerLease to a Lease that does not exist, such as kube-system/none: then the decisions of \
