@@ -318,8 +318,9 @@ impl Arbiter {
     fn prevented(&self, preemptor: &Preemptor, plan: &Plan) -> Option<WaitReason> {
         let unschedulable = |message: String| WaitReason::new(Reason::Unschedulable, message);
         let foreign = self.foreign_scheduler(preemptor);
-        let foreign =
-            foreign.map(|name| format!("Scheduler {name} places these pods alone; Giveway does not preempt for them."));
+        let foreign = foreign.map(|name| {
+            format!("Giveway does not preempt for pods of scheduler {name}, which is not in operator.schedulerNames.")
+        });
         let reserved = || self.reserved_for_successor(preemptor, &plan.placements, &plan.victims);
         let banned = || self.banned(&plan.placements).map(unschedulable);
         let too_many = || self.too_many_plans(preemptor).filter(|_| !plan.victims.is_empty());
