@@ -60,8 +60,8 @@ impl Notes {
         self.warnings.push(limited(text.into()));
     }
 
-    /// Notes that the verdict would differ if this object existed. Objects with an invalid name cannot exist and are
-    /// not looked up.
+    /// Records that the verdict would differ if this object existed. Objects with an invalid name cannot exist and
+    /// are not looked up.
     pub fn miss(&mut self, reference: Reference) {
         if reference.is_possible() {
             self.missing.insert(reference);

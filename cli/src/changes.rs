@@ -33,7 +33,8 @@ pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
             list.extend(without_a_protection(world, outcome, strategy));
             list.extend(more_nodes(world, outcome, strategy));
             if list.is_empty() {
-                let changes = "a lower minCount, a higher priority, one budget or protected namespace less, more nodes";
+                let changes =
+                    "a lower minCount, a higher priority, one budget or protected namespace fewer, more nodes";
                 list.push(format!("None of the single changes that were tried would help: {changes}."));
             }
             list

@@ -269,7 +269,7 @@ pub struct StoredCost {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionSummary {
-    /// Name of the Preemption; empty in what a version without that kind left.
+    /// Name of the Preemption; empty if a version without that kind wrote this status.
     #[serde(default)]
     pub name: String,
     /// How far it is.

@@ -59,7 +59,7 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     !object["metadata"]["labels"][label].is_null() && owners.into_iter().any(is_group)
 }
 
-/// Returns the cleaning of an object that is deleted.
+/// Returns the instruction to delete an object.
 fn deletion() -> Cleaning {
     Cleaning { found: vec![Leftover::KeepsRoom], delete: true, ..Cleaning::default() }
 }

@@ -107,7 +107,7 @@ fn a_leader_above_its_workers_is_planned_with_their_class_and_the_warning_of_adm
 #[test]
 fn a_label_with_another_value_is_refused_also_where_there_is_no_pod_template() {
     let words = "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\": with \
-                 \"true\" Giveway makes a pod group of the pods";
+                 \"true\" Giveway creates a pod group for the pods";
     let train = object("trainer.kubeflow.org/v1alpha1", "TrainJob", "yes", json!({}));
     for owner in [&job("yes"), &train] {
         assert_eq!(said(owner), Some((words.to_owned(), 2)));
@@ -181,7 +181,7 @@ fn a_cron_job_is_planned_as_the_job_of_one_run_with_the_gang_of_its_job_template
 fn an_error_in_a_job_template_names_the_field_of_the_cron_job() {
     let wrong = cron_job(json!({"labels": {LABEL_GANG: "yes"}}));
     let words = "spec.jobTemplate.metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \
-                 \"false\": with \"true\" Giveway makes a pod group of the pods";
+                 \"false\": with \"true\" Giveway creates a pod group for the pods";
     assert_eq!(said(&wrong), Some((words.to_owned(), 2)));
     let mut none = cron_job(json!({}));
     none["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"] = json!([]);

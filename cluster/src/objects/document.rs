@@ -18,7 +18,7 @@ impl<'de> Deserialize<'de> for Document {
 /// Decodes an object of a list.
 ///
 /// # Errors
-/// The text is no JSON.
+/// The text is not JSON.
 pub fn decode(text: &[u8]) -> Result<Value, serde_json::Error> {
     let mut decoder = serde_json::Deserializer::from_slice(text);
     let object = Decoder { has_items: false }.deserialize(&mut decoder)?;

@@ -12,7 +12,7 @@ use std::fmt;
 /// Returns the text of an object with only those fields.
 ///
 /// # Errors
-/// The text is no JSON.
+/// The text is not JSON.
 pub(super) fn kept_text(text: &str, trimmed: Trimmed<'_>) -> Result<String, serde_json::Error> {
     let mut copy = String::new();
     let mut decoder = serde_json::Deserializer::from_str(text);

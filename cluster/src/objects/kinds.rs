@@ -406,7 +406,7 @@ impl KindFields {
     /// Decodes an item of a list of this kind, with the fields that the command line reads. Such items need not say their version and kind.
     ///
     /// # Errors
-    /// The text is no JSON.
+    /// The text is not JSON.
     pub fn decode(&self, text: &[u8]) -> Result<Value, serde_json::Error> {
         let mut decoder = serde_json::Deserializer::from_slice(text);
         let mut object = self.object().for_snapshots().deserialize(&mut decoder)?;

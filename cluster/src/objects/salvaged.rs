@@ -21,7 +21,7 @@ impl<K: TrimmedObject + Resource> Salvaged<K> {
     /// Decodes the text of an object.
     ///
     /// # Errors
-    /// The text is no JSON.
+    /// The text is not JSON.
     pub fn decode(text: &str) -> Result<Self, Error> {
         let kept = kept_text(text, K::row().object().for_daemons())?;
         let error = match K::decode(&kept) {

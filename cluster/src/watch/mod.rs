@@ -215,7 +215,7 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
         }
     }
 
-    /// Notes that the watch delivered everything up to a version.
+    /// Records that the watch delivered everything up to a version.
     fn has_read(&mut self, read: Option<&String>) {
         if let ReaderState::Watching { version, silent_since, .. } = &mut self.state {
             *silent_since = None;

@@ -31,7 +31,7 @@ pub fn gang(label: Option<&str>) -> Result<Option<bool>, SettingError> {
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
         Some(other) => {
-            let fix = "must be \"true\" or \"false\": with \"true\" Giveway makes a pod group of the pods";
+            let fix = "must be \"true\" or \"false\": with \"true\" Giveway creates a pod group for the pods";
             Err(invalid(format!("metadata.labels[{LABEL_GANG}]"), other, fix))
         }
     }
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             gang(Some("yes")).unwrap_err().to_string(),
             "metadata.labels[scheduling.giveway.dev/gang]: Invalid value: \"yes\": must be \"true\" or \"false\": with \
-             \"true\" Giveway makes a pod group of the pods"
+             \"true\" Giveway creates a pod group for the pods"
         );
         for text in ["0", "-1", "", "many", "2147483648", "1.5"] {
             let said = min_count(Some(text)).unwrap_err().to_string();

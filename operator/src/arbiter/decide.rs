@@ -262,7 +262,7 @@ impl Arbiter {
             Decision::Preempt(plan) => self.preempt(preemptor, &plan, clock),
             Decision::Unschedulable(shortfall) => {
                 if let Some(flaw) = &shortfall.flaw {
-                    tracing::error!(%preemptor, flaw, "a plan failed its own verification and was dropped");
+                    tracing::error!(%preemptor, flaw, "a plan failed its own verification and is not carried out");
                 }
                 let wait_reason = self.unschedulable(preemptor, &shortfall);
                 self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
@@ -314,7 +314,8 @@ impl Arbiter {
         self.start(preemptor, plan, clock);
     }
 
-    /// Returns why a plan must not be carried out for a preemptor now, whatever restrains evictions.
+    /// Returns why a plan for a preemptor must not be carried out now: a scheduler that Giveway does not serve,
+    /// capacity that is reserved for another PodGroup, a ban, or too many plans in flight.
     fn prevented(&self, preemptor: &Preemptor, plan: &Plan) -> Option<WaitReason> {
         let unschedulable = |message: String| WaitReason::new(Reason::Unschedulable, message);
         let foreign = self.foreign_scheduler(preemptor);

@@ -68,7 +68,7 @@ impl Arbiter {
                 };
                 flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
             }
-            if let Some((scope, breaker)) = self.restraint.breakers.stop_all(&preemptor.key().namespace)
+            if let Some((scope, breaker)) = self.restraint.breakers.breaker_for_all(&preemptor.key().namespace)
                 && flight.rescue.is_none()
                 && flight.evicts()
                 && flight.plan.state == PlanState::Planned
@@ -156,7 +156,7 @@ impl Arbiter {
         Storing::Now
     }
 
-    /// Lets the preemptors be decided again whose plans may be stored now.
+    /// Marks the preemptors whose observed plans may be stored now, so that they are decided again.
     pub(super) fn store_observed_later(&mut self, now: Instant) {
         for preemptor in self.preemption.observed.next_turns(now) {
             if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor) {

@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// Makes one write if this process is the leader. The timeout is shorter than the rest of the lease.
+    /// Sends one write if this process is the leader. The timeout is shorter than the rest of the lease.
     async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<(), CallError> {
         let _under_way = self.leadership.writing();
         let limit = self.leadership.remaining().ok_or(CallError::NotLeader)?.min(CALL_TIMEOUT);

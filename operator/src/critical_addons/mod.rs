@@ -23,7 +23,7 @@ pub struct CriticalAddons {
 }
 
 impl CriticalAddons {
-    /// Starts without a pending add-on.
+    /// Creates the state without a pending critical add-on.
     pub fn new(terms: Option<Terms>) -> Self {
         Self { queue: AddonQueue::default(), terms: terms.map(Arc::new), taints: Taints::default() }
     }

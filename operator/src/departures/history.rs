@@ -101,7 +101,7 @@ impl HistoryKeeper {
         self.deletions.answered(call, ok, now);
     }
 
-    /// Returns true if the deletion of this object was requested here some moments ago.
+    /// Returns true if the deletion of this object was requested a short while ago.
     pub fn has_deleted(&self, name: &SmolStr) -> bool {
         self.deletions.holds(&CallKey::ForgetPlan(name.clone()))
     }

@@ -155,8 +155,8 @@ impl PlanStore {
         self.insert(&record.plan.id, StoreEntry::of(record.priority, record.status.clone()));
     }
 
-    /// Writes the last status of a stored plan that is not in memory, whatever its status is. An earlier leader may have written that: the
-    /// status is of the leader in this term.
+    /// Writes the last status of a stored plan that is not in memory, even if an earlier leader may have written
+    /// that: the status is of the leader in this term.
     pub fn write_last_status(&mut self, plan: &str, term: &str, last: PreemptionStatus) {
         let last = PreemptionStatus { term: term.to_owned(), ..last };
         self.insert(plan, StoreEntry { ended: true, ..StoreEntry::of(0, last) });

@@ -37,7 +37,7 @@ struct ControllerKey {
 }
 
 impl Controllers {
-    /// Notes the controller of the owner of a PodGroup.
+    /// Records the controller of the owner of a PodGroup.
     pub fn note(&mut self, group: &ObjectKey, uid: &str) {
         let controller = ControllerKey { namespace: group.namespace.clone(), uid: uid.into() };
         if self.of_group.get(group) != Some(&controller) {
@@ -87,7 +87,8 @@ pub struct Succession {
 }
 
 impl Succession {
-    /// Notes which pods of gangs were deleted. Returns true if reservations ended: others may use the capacity.
+    /// Records which pods of gangs were deleted. Returns true if reservations ended, so that other pods may use the
+    /// capacity.
     pub fn observe(
         &mut self,
         deletions: Vec<PodDeletion>,

@@ -98,8 +98,8 @@ impl Breakers {
         cluster.chain(namespace)
     }
 
-    /// Returns the breaker that permits no evictions for any preemptor of this namespace.
-    pub fn stop_all(&self, namespace: &str) -> Option<(Scope, &SharedBreaker)> {
+    /// Returns the open breaker that permits no evictions for any preemptor of this namespace, if there is one.
+    pub fn breaker_for_all(&self, namespace: &str) -> Option<(Scope, &SharedBreaker)> {
         self.shared(namespace).find(|(_, breaker)| breaker.stops_all())
     }
 }
@@ -189,16 +189,16 @@ mod tests {
             breakers.note(uid, outcome(uid, 100, false));
         }
         assert!(breakers.compute(100, |_| true));
-        assert_eq!(breakers.stop_all("team").map(|(scope, _)| scope), Some(Scope::Namespace));
-        assert!(breakers.stop_all("other").is_none(), "the failures of a namespace do not concern others");
+        assert_eq!(breakers.breaker_for_all("team").map(|(scope, _)| scope), Some(Scope::Namespace));
+        assert!(breakers.breaker_for_all("other").is_none(), "the failures of a namespace do not concern others");
         assert!(breakers.compute(700, |_| true));
-        assert!(breakers.stop_all("team").is_none() && breakers.shared("team").next().is_some());
+        assert!(breakers.breaker_for_all("team").is_none() && breakers.shared("team").next().is_some());
         breakers.note("f", outcome("f", 701, true));
         assert!(breakers.compute(701, |_| true) && breakers.shared("team").next().is_none());
         for (namespace, uid) in [("x", "g"), ("y", "h"), ("y", "i"), ("z", "j"), ("z", "k")] {
             breakers.note(uid, outcome_in(namespace, uid, 800, false));
         }
         assert!(breakers.compute(800, |_| true));
-        assert_eq!(breakers.stop_all("other").map(|(scope, _)| scope), Some(Scope::Cluster));
+        assert_eq!(breakers.breaker_for_all("other").map(|(scope, _)| scope), Some(Scope::Cluster));
     }
 }

@@ -26,7 +26,7 @@ pub struct Restraint {
 }
 
 impl Restraint {
-    /// Starts in the mode of the chart, and with these limits.
+    /// Creates the limits, in the mode of the chart.
     pub fn new(chart: Mode, most: Most) -> Self {
         Self {
             switch: Switch::new(chart),

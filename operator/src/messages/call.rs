@@ -81,7 +81,7 @@ impl Call {
         *self = Self::Pending(self.tries());
     }
 
-    /// Records the result.
+    /// Records the result of a call.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
     }
@@ -210,7 +210,8 @@ impl Calls {
         }
     }
 
-    /// Returns true if a call was started here some moments ago.
+    /// Returns true if the record of this call has not expired: it was started in this term and is in flight, or was
+    /// answered a short while ago.
     pub fn holds(&self, key: &CallKey) -> bool {
         self.0.contains_key(key)
     }

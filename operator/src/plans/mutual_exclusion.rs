@@ -22,12 +22,12 @@ pub struct MutualExclusion {
 }
 
 impl MutualExclusion {
-    /// Returns true if there are none.
+    /// Returns true if no nominations exclude each other.
     pub(super) fn is_empty(&self) -> bool {
         self.uids.is_empty()
     }
 
-    /// Returns true if a member is one of them.
+    /// Returns true if the nomination of this member excludes that of another one.
     pub(super) fn holds(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }

@@ -80,7 +80,7 @@ impl Flights {
 }
 
 impl EndedReservations {
-    /// Notes that a plan has ended, whose reservations are in the model.
+    /// Records that a plan has ended, whose reservations are in the model.
     pub fn note(&mut self, flight: &Flight, now: Instant) {
         self.0.extend(flight.members.iter().map(|member| (member.uid.clone(), now)));
     }

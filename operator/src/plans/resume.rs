@@ -71,7 +71,8 @@ impl Flight {
             return Some("its preemptor may not preempt.".to_owned());
         }
         let now = model.priority_of(&self.preemptor).unwrap_or(0);
-        (now != said.priority).then(|| format!("its preemptor has priority {now}, and not {}.", said.priority))
+        (now != said.priority)
+            .then(|| format!("its preemptor has priority {now}; the plan was made with priority {}.", said.priority))
     }
 
     /// Returns the reason if a placed pod that exists does not belong to the preemptor.

@@ -34,7 +34,7 @@ impl Flight {
         self.end(Ending { state, message: message.into(), again: false });
     }
 
-    /// Starts the end of the plan, unless it has started. Evictions that have not been sent yet are withdrawn.
+    /// Ends the plan, unless its end has started. Evictions that have not been sent yet are withdrawn.
     pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_none() {
             self.ending = Some(ending);

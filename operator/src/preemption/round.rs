@@ -63,7 +63,8 @@ impl Round {
         }
     }
 
-    /// Begins a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is anything to decide.
+    /// Starts a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is
+    /// anything to decide.
     pub fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
         let has_arrivals =

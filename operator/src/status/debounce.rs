@@ -21,12 +21,12 @@ pub struct Debounced<T> {
 }
 
 impl<T: PartialEq> Debounced<T> {
-    /// Begins with the first change.
+    /// Creates the state with the first value that is to be written.
     pub fn new(wanted: T, now: Instant) -> Self {
         Self { wanted, since: now, changed: now }
     }
 
-    /// Notes what is wanted now.
+    /// Records the value that is wanted now.
     pub fn note(&mut self, wanted: T, now: Instant) {
         if self.wanted != wanted {
             (self.wanted, self.changed) = (wanted, now);

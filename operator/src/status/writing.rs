@@ -29,7 +29,7 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// Lets the status of a preemptor be computed in this pass. A single pod has none.
+    /// Marks the status of a preemptor, which is computed in this pass. A single pod has none.
     pub fn touch(&mut self, preemptor: &Preemptor) {
         if let Preemptor::Group(key) = preemptor {
             self.dirty.insert(key.clone());

@@ -19,7 +19,7 @@ pub struct Since {
 }
 
 impl Since {
-    /// Reads the times from a class.
+    /// Reads from a class when it was created, and when its threshold was last written.
     pub fn of(class: &PriorityClass) -> Self {
         let seconds = |time: &Time| time.0.as_second();
         let path = format!("/f:metadata/f:annotations/f:{}", ANNOTATION_THRESHOLD.replace('/', "~1"));

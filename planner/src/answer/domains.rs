@@ -227,7 +227,7 @@ pub(super) fn bound(question: &Question<'_>, part: &Part) -> Option<Cost> {
 struct Open(Option<CostBound>);
 
 impl Open {
-    /// Notes a domain with two lower bounds on the cost of the plans there; `None` is no statement.
+    /// Records two lower bounds on the cost of the plans in a domain; `None` if there is no bound.
     fn note(&mut self, least: Option<Cost>, found: CostBound) {
         let least = least.map_or(found, |least| least.bound().max(found));
         self.0 = Some(self.0.map_or(least, |known| known.min(least)));

@@ -72,7 +72,7 @@ fn term(from: &PodAffinityTerm, namespace: &str, labels: &Labels) -> AffinityTer
     AffinityTerm { selector, namespaces, topology_key: from.topology_key.clone() }
 }
 
-/// The spread constraints that must hold for a pod with these labels.
+/// Returns the topology spread constraints that must hold for a pod with these labels.
 pub(super) fn spread(spec: &PodSpec, labels: &Labels) -> Vec<SpreadConstraint> {
     let constraints = spec.topology_spread_constraints.iter().flatten();
     constraints.filter(|c| c.when_unsatisfiable == "DoNotSchedule").map(|c| constraint(c, labels)).collect()

@@ -85,7 +85,7 @@ impl Effort {
         self.left.set(self.left() + self.kept.take());
     }
 
-    /// Notes that a search that tries everything ended before it had.
+    /// Records that a search that tries every choice was cut short.
     pub(crate) fn exhaust(&self) {
         self.exhausted_times.set(self.exhausted_times.get() + 1);
     }

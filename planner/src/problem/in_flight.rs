@@ -86,7 +86,7 @@ impl InFlight {
         !self.displaces_critical
     }
 
-    /// The unit that a pod may be evicted with.
+    /// Returns the unit that a pod may be evicted with; `None` if it must not be evicted.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
         let unit = row.role.unit(pod).filter(|_| row.role != Role::CriticalAddon || self.displaces_critical)?;
         if row.barred_below > self.reserved.priority {

@@ -158,7 +158,7 @@ impl Matrix {
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
     }
 
-    /// What a unit frees on a node; nothing where it does not run.
+    /// Returns what a unit frees on a node; an empty list if the unit has no pod there.
     pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         let found = self.places[span.clone()].binary_search(&node).map(|at| span.start + at);

@@ -94,7 +94,7 @@ impl<'p> PackingAttempt<'p, '_> {
         self.place(rest)
     }
 
-    /// Notes that not every placement was tried, if that is so.
+    /// Records that not every placement was tried, if that is so.
     fn tell_end(&self) {
         if self.tries == 0 || self.problem.effort.spent() {
             self.problem.effort.exhaust();

@@ -358,7 +358,7 @@ fn the_pod_that_uses_a_claim_for_one_pod_is_evicted_for_the_next_one() {
     assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "by everything that is known");
     cluster.remove_node("c");
     add(&mut cluster, &pod("on-b").on("b"));
-    let several = "claim data, which several pending pods need and one pod can use";
+    let several = "claim data, which several pending pods need and only one pod may use";
     assert!(why(decide(&cluster, &for_pod("p"))).contains(several));
     cluster.remove_pod(&key("q"));
     assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);

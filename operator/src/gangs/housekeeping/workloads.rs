@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 impl Housekeeping {
-    /// Writes the summary if it differs from the status.
+    /// Returns the command that writes the status of a Workload, if it has changed.
     pub(super) fn summarize(&mut self, model: &Model, workload: ObjectKey, clock: Clock) -> Option<Command> {
         let object = model.workloads.get(&workload)?;
         if self.summarized.contains_key(&workload) {

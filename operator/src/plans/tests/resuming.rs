@@ -37,7 +37,7 @@ fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
     assert_eq!(run.dropped(), "its preemptor was deleted, and another object has the name.");
     let mut run = resumed(PlanState::Planned);
     run.flight.plan.preemptor.priority = 1000;
-    assert_eq!(run.dropped(), "its preemptor has priority 100, and not 1000.");
+    assert_eq!(run.dropped(), "its preemptor has priority 100; the plan was made with priority 1000.");
     let mut run = resumed(PlanState::Planned);
     run.flight.preemptor = Preemptor::Group(ObjectKey::new("default", "none"));
     assert_eq!(run.dropped(), "its preemptor was deleted.");
@@ -50,7 +50,7 @@ fn a_preemptor_keeps_its_plan_if_its_class_does_not_exist_for_a_moment() {
         run.world.group_of_class("gang", 2, None::<i32>, "urgent");
         assert_eq!(run.dropped(), "", "{state:?}");
         run.world.class(serde_json::json!({"metadata": {"name": "urgent"}, "value": 5}));
-        assert_eq!(run.dropped(), "its preemptor has priority 5, and not 100.", "{state:?}");
+        assert_eq!(run.dropped(), "its preemptor has priority 5; the plan was made with priority 100.", "{state:?}");
     }
 }
 

@@ -98,7 +98,7 @@ impl Cluster {
         self.groups.get(index)?.group.as_ref()
     }
 
-    /// The group slot a pod belongs to; the group need not exist.
+    /// Returns the index of the group that a pod names; the group need not exist.
     pub(crate) fn group_index_of(&self, index: PodIndex) -> Option<GroupIndex> {
         self.pods.get(index)?.group
     }

@@ -151,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// Every node, by name.
+    /// Returns all nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.order.iter().map(|(_, node)| node.as_ref())
     }

@@ -40,7 +40,7 @@ impl<'p, 'a> Exact<'p, 'a> {
         Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
     }
 
-    /// Creates a search for the cheapest choice, whatever it costs.
+    /// Creates a search for the cheapest choice, without an upper bound on its cost.
     pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
         Self { problem, best: None, cost: None, checks, ties: MOST_TIES, chosen: Vec::new(), monotone: true }
     }
@@ -106,7 +106,7 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.chosen.pop();
     }
 
-    /// Notes the chosen units if they cost less than the best ones; `cost` is without what they lose.
+    /// Replaces the best choice by the chosen units if they cost less; `cost` is without what they lose.
     fn compare<G: Ground>(&mut self, ground: &mut G, mut cost: Cost) {
         let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
         if ties && self.ties == 0 {

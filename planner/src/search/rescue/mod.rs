@@ -421,7 +421,7 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Makes a choice after which the add-on fits the incumbent, if its weight is lower.
+    /// Replaces the best choice by one after which the critical add-on fits, if its weight is lower.
     fn consider(&mut self, node: &OnNode, sums: &Sums, chosen: &[usize]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();

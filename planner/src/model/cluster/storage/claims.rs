@@ -144,7 +144,7 @@ impl Cluster {
         match user.filter(|user| user.key != pod.key) {
             Some(other) => required.user_on.clone_from(&other.node),
             None if contested && !pod.bound() => {
-                let what = format!("claim {}, which several pending pods need and one pod can use", key.name);
+                let what = format!("claim {}, which several pending pods need and only one pod may use", key.name);
                 required.unknown.push(what);
             }
             None => {}

@@ -231,7 +231,7 @@ impl Cluster {
         had_limits
     }
 
-    /// Names of the volumes that are known.
+    /// Returns the names of all PersistentVolumes.
     pub fn volumes(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.volumes.keys()
     }
