@@ -238,7 +238,7 @@ async fn a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays() {
         said += &line;
     }
     assert_eq!(job.wait().await.unwrap().code(), Some(1), "{said}");
-    for words in ["finalizers would hold its deletion up", "this Job: it was terminated before it was done"] {
+    for words in ["finalizers would delay its deletion", "this Job: it was terminated before it was done"] {
         assert!(said.contains(words), "{words} is not in: {said}");
     }
 

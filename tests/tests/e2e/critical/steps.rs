@@ -36,7 +36,7 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.strategy.as_str(), plan.critical_addon.map(|addon| addon.taint)), ("critical-addon", Some(true)));
     assert_eq!(
         plan.reason,
-        "2 pods are evicted for critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): budgets hold, and no grace is longer than 10 s."
+        "2 pods are evicted for critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): no PodDisruptionBudget is violated, and no grace period is longer than 10 s."
     );
 
     let second = addon(&world, "dns-2").cpu(2).create().await;
