@@ -283,7 +283,7 @@ impl World {
             match SchedulerConfig::parse(text) {
                 Ok(config) => self.cluster.configure_schedulers(&config),
                 Err(error) => self.notes.push(format!(
-                    "kube-scheduler is taken as not configured: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
+                    "The default configuration of kube-scheduler is assumed: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
                     keys::ANNOTATION_SCHEDULER_CONFIG,
                     policy["metadata"]["name"].as_str().unwrap_or_default(),
                 )),
@@ -298,7 +298,7 @@ impl World {
         match selector.transpose() {
             Ok(selector) => self.cluster.serve_groups_in(selector.as_ref()),
             Err(error) => self.notes.push(format!(
-                "Groups are taken as served in every namespace: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
+                "PodGroups are assumed to be served in every namespace: annotation {} of ValidatingAdmissionPolicy {} cannot be read: {error}",
                 keys::ANNOTATION_SERVED,
                 policy["metadata"]["name"].as_str().unwrap_or_default(),
             )),

@@ -5,7 +5,7 @@ use giveway_crds::wording::pods;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Returns the graph.
+/// Returns a decision as a graph in the DOT language of Graphviz.
 pub(super) fn graph(answer: &PlanAnswer) -> String {
     let mut out = String::from("digraph giveway {\n  rankdir=LR;\n  node [shape=box];\n");
     let parts = if answer.decisions.is_empty() { std::slice::from_ref(answer) } else { answer.decisions.as_slice() };

@@ -13,7 +13,7 @@ Examples:
   kubectl giveway capacity -f job.yaml --members 500                 As if the file asked for 500 pods.
   kubectl giveway capacity -f job.yaml --snapshot cluster.json -o json | jq .atAll.members
 
-The pods of one PodGroup are taken as a gang of 1, 2, 3 and more members; the largest gang of each line is found by bisection.
+The pods of one PodGroup are planned as a gang of 1, 2, 3 and more members; the largest gang of each line is found by bisection.
 Pods without a PodGroup, and several PodGroups, are decided one after another in the operator's order. Each line counts what
 Giveway would do: it evicts more pods of a low priority rather than one of a higher priority.
 

@@ -65,7 +65,7 @@ impl StampState {
     }
 }
 
-/// Returns true if a repetition belongs to the series of this event.
+/// Returns true if the same event, published now, still belongs to the series of this event.
 fn is_recent(event: &Event, now: Timestamp) -> bool {
     let repeated = event.series.as_ref().map(|series| &series.last_observed_time);
     repeated.or(event.event_time.as_ref()).is_some_and(|last| now.duration_since(last.0) < SERIES)

@@ -19,8 +19,9 @@ pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Opt
     let kind = if kind == "PodGroup" { "group" } else { "pod" };
     let subject = Sentence::from("Preempted by ").then(describe(flight));
     let longest = if flight.rescue.is_some() { LONGEST_GRACE } else { MAX_GRACEFUL_TERMINATION };
-    let grace =
-        shortened.map(|grace| format!(" Its grace of {grace} s is shortened to {longest} s.")).unwrap_or_default();
+    let grace = shortened
+        .map(|grace| format!(" Its grace period of {grace} s is shortened to {longest} s."))
+        .unwrap_or_default();
     if flight.rescue.is_none() {
         return subject.text(format!(
             " of priority {}, which needs its capacity; the priority of this {kind} is {priority}.{grace}",

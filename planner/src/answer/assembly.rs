@@ -62,8 +62,8 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
 /// Number of victims whose memory is read at once.
 const AHEAD: usize = 64;
 
-/// Reads a little of every pod of these units. Sharing a UID waits for its memory, one after the other; here the waits
-/// overlap, which saves a fifth of the time that it takes to write a plan with tens of thousands of victims.
+/// Reads the UIDs of these units' pods in advance, so that the processor waits for many memory accesses at the same
+/// time. That saves a fifth of the time to write a plan with tens of thousands of victims.
 fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
     let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
     let bytes = pods.filter_map(|pod| problem.cluster.pod_at(*pod)?.uid.bytes().next());

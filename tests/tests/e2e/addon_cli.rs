@@ -141,7 +141,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
         "State: Gone.",
         "pod/kube-system/dns (priority 0), a critical add-on, by Preemption ",
         "now Completed: pod slow. Step 2: no PodDisruptionBudget is violated, and longer grace periods are shortened to 10 s.",
-        "a critical add-on that needs its capacity. Its grace of 3600 s is shortened to 10 s.",
+        "a critical add-on that needs its capacity. Its grace period of 3600 s is shortened to 10 s.",
     ];
     why(&reader, "slow", "default", &parts).await;
     let history = reader.giveway(&["history", "-n", "kube-system"]).await;

@@ -88,7 +88,7 @@ catalogue! {
             PREEMPTOR_CLASS,
             VICTIM_CLASS,
             label("cause", "`plan`; `departure`: other pods of a PodGroup that is disrupted already, without a preemptor"),
-            label("way", "`eviction`: by the eviction API; `delete`: against a budget that is not guaranteed"),
+            label("way", "`eviction`: by the Eviction API; `delete`: by deletion, after a budget that is not guaranteed refused the eviction"),
         ],
     );
     VIOLATIONS = About::counter(
@@ -99,7 +99,7 @@ catalogue! {
     GUARANTEED = About::counter(
         "giveway_operator_guaranteed_refusals_total",
         "How often a guaranteed PodDisruptionBudget prevented a preemption",
-        &[label("by", "`planner`: no plan was made; `eviction_api`: a plan was cancelled")],
+        &[label("by", "`planner`: the planner made no plan; `eviction_api`: the Eviction API refused an eviction, and the plan was cancelled")],
     );
     CALLS = About::counter(
         "giveway_operator_api_calls_total",

@@ -99,7 +99,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     assert_eq!((call.grace, call.may_force), (Some(10), false));
     assert_eq!(
         call.message.to_string(),
-        "Preempted by pod default/dns of priority 0, a critical add-on that needs its capacity. Its grace of 3600 s is shortened to 10 s."
+        "Preempted by pod default/dns of priority 0, a critical add-on that needs its capacity. Its grace period of 3600 s is shortened to 10 s."
     );
     run.flight.evicted("uid-a", &EvictOutcome::Accepted, run.now);
     run.step();

@@ -230,8 +230,8 @@ impl FromCapacities<'_> {
         Nodes::suitable(self.alike.cluster, places)
     }
 
-    /// Decides for a single pod: searches the best node. What the victims lose depends on other nodes, so that it is not kept: it is counted
-    /// for the first of the nodes that are equal before.
+    /// Decides for a single pod: searches the node with the cheapest victims. What the victims lose depends on other
+    /// nodes and is not cached: it is computed only to choose among the nodes that are equal by all earlier criteria.
     fn single(&mut self) -> Option<Decision> {
         let alike = self.alike;
         let &Alike { cluster, context, nodes, in_flight, .. } = alike;

@@ -45,7 +45,8 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.critical_addon.map(|addon| addon.step), victims(&plan)), (Some(2), vec!["slow"]));
     let event = slow.wait_event("Preempted", MINUTE).await;
     let elsewhere = format!("Preempted by a pod of another namespace (UID {})", second.uid);
-    let words = " of priority 0, a critical add-on that needs its capacity. Its grace of 3600 s is shortened to 10 s.";
+    let words =
+        " of priority 0, a critical add-on that needs its capacity. Its grace period of 3600 s is shortened to 10 s.";
     assert_eq!(event, format!("{elsewhere}{words}"));
 
     let third = addon(&world, "dns-3").cpu(2).create().await;
