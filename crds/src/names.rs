@@ -7,12 +7,12 @@ pub const LONGEST_LABEL: usize = 63;
 /// Name of the Lease, in Giveway's namespace, by which the operators elect their leader.
 pub const LEASE: &str = "giveway-operator";
 
-/// Whether this is an RFC 1123 subdomain, as the names of most objects are.
+/// Returns true for an RFC 1123 subdomain, as the names of most objects are.
 pub fn is_subdomain(name: &str) -> bool {
     name.len() <= LONGEST_SUBDOMAIN && name.split('.').all(is_part)
 }
 
-/// Whether this is an RFC 1123 label, as the names of namespaces are.
+/// Returns true for an RFC 1123 label, as the names of namespaces are.
 pub fn is_label(name: &str) -> bool {
     name.len() <= LONGEST_LABEL && is_part(name)
 }

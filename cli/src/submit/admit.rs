@@ -116,7 +116,7 @@ fn check_schema(spec: &PodGroupSpec) -> Result<(), Problem> {
 pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Result<Admitted<Pod>, Problem> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
-    prioritise(spec, world.cluster.classes())?;
+    set_priority(spec, world.cluster.classes())?;
     apply_runtime_class(spec, &world.runtime_classes)?;
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
     let mut object = serde_json::to_value(pod).map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Re
     let warnings = review(&[Endpoint::Mutate], ("", "pods"), &mut object, world)?;
     let mut pod: Pod = typed(&object)?;
     // The rules may have named another class.
-    prioritise(pod.spec.get_or_insert_default(), world.cluster.classes())?;
+    set_priority(pod.spec.get_or_insert_default(), world.cluster.classes())?;
     Ok(Admitted { object: pod, warnings })
 }
 
@@ -188,8 +188,8 @@ fn from_template(world: &World, key: &ObjectKey, workload: &str, template: &str)
     Some(PodGroup { metadata, spec, status: None })
 }
 
-/// Fills what the API server's Priority plugin fills from the class.
-fn prioritise(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
+/// Sets priority and preemption policy of a pod from its class, as the API server's Priority plugin does.
+fn set_priority(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
     let named = spec.priority_class_name.as_deref();
     let class = classes.effective(named).map_err(|error| {
         format!("spec.priorityClassName: Invalid value: \"{}\": {error}", named.unwrap_or_default())

@@ -109,7 +109,7 @@ impl Arbiter {
     }
 
     /// Advances departures, and ends those that are finished.
-    pub(super) fn depart(&mut self, clock: Clock) {
+    pub(super) fn advance_departures(&mut self, clock: Clock) {
         self.disrupt_partially_scheduled(clock);
         if self.departures.is_empty() {
             return;

@@ -65,7 +65,7 @@ impl Arbiter {
         self.advance(clock);
         self.decide(clock);
         self.rescue(clock);
-        self.depart(clock);
+        self.advance_departures(clock);
         self.store_plans(clock);
         let workloads = std::mem::take(&mut self.model.touched_workloads);
         let (flights, touched, unused_for) =

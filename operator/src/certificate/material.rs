@@ -219,7 +219,7 @@ impl Leaf {
         matching(chain.clone(), &self.key)?;
         self.accepted_by(authority, names, now)?;
         if self.authority != authority.pem().into_bytes() {
-            return Err(unusable("the certificate of its authority is not stored beside it"));
+            return Err(unusable("the certificate of its authority is not stored with it"));
         }
         let first = chain.first().ok_or_else(|| unusable("it has no certificate"))?;
         let (_, certificate) = x509_parser::parse_x509_certificate(first)

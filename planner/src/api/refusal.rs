@@ -73,7 +73,7 @@ impl Refusal {
             Self::ClaimInUse => "another pod uses one of its claims, which only one pod may use".to_owned(),
             Self::Insufficient(id) => format!("insufficient {}", name(*id)),
             Self::Affinity => "no pod there matches its pod affinity".to_owned(),
-            Self::AntiAffinity => "pod anti-affinity keeps it away".to_owned(),
+            Self::AntiAffinity => "its pod anti-affinity, or that of another pod, excludes the node".to_owned(),
             Self::Spread => "its topology spread constraints do not allow it".to_owned(),
         }
     }

@@ -58,7 +58,7 @@ fn each_certificate_that_cannot_be_served_is_refused_with_the_reason() {
         (with(&|leaf| leaf.chain.truncate(200)), "its certificate is not in PEM format"),
         (with(&|leaf| leaf.key = Vec::new()), "its key is not in PEM format"),
         (with(&|leaf| leaf.key = foreign.key.clone()), "its certificate and its key cannot be used together"),
-        (with(&|leaf| leaf.authority = b"-".to_vec()), "the certificate of its authority is not stored beside it"),
+        (with(&|leaf| leaf.authority = b"-".to_vec()), "the certificate of its authority is not stored with it"),
         (foreign.clone(), "it would not be accepted: "),
         (mine.issue(&["elsewhere".to_owned()], now(), DAY * 90).unwrap(), "it is not valid for giveway-webhook."),
         (mine.issue(&names()[..1], now(), DAY * 90).unwrap(), "it is not valid for 127.0.0.1"),

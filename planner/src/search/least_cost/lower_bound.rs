@@ -39,7 +39,7 @@ impl Bound {
         Self { weight, tight, slack }
     }
 
-    /// The least sum of offset priorities.
+    /// Returns the lower bound on the sum of the offset priorities of the victims.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }

@@ -191,7 +191,7 @@ impl Tally {
             "insufficient pods",
             "insufficient example.com/gpu",
             "no pod there matches its pod affinity",
-            "pod anti-affinity keeps it away",
+            "its pod anti-affinity, or that of another pod, excludes the node",
             "its topology spread constraints do not allow it",
             "the node cannot attach one of its volumes",
         ] {
