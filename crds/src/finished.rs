@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
-/// of members that the barrier needs, except the first `spare` of them, which are replaced by other pods. The run ends
+/// of members that the gang needs to start, except the first `spare` of them, which are replaced by other pods. The run ends
 /// when all live members have other controllers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +16,7 @@ pub struct FinishedMembers {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub count: i32,
     /// Number of finished members that their Job replaces by other pods: its `completions` minus the gang's `minCount`.
-    /// Only finished members beyond this number count for the barrier.
+    /// Only finished members beyond this number reduce the number of pods that the gang needs to start.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spare: i32,
 }

@@ -31,8 +31,7 @@ pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec
         let namespace = &api.namespace;
         let (kind, label) = (row.kind, giveway_crds::keys::LABEL_GANG);
         return Err(CliError::NoSuchObject(format!(
-            "no pod group of namespace {namespace} is made for {kind} {name}: groups come with the first pod of an object that \
-             was created with the label {label}: \"true\""
+            "no pod group of namespace {namespace} belongs to {kind} {name}: pod groups are created with the first pod of an object that has had the label {label}: \"true\""
         )));
     }
     keys.sort();

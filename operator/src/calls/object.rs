@@ -92,7 +92,8 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     }
 }
 
-/// Deletes an object with this UID, and with this resourceVersion if it is given. Succeeds also if there is none.
+/// Deletes an object with this UID, and with this resourceVersion if it is given. Succeeds also if the object does
+/// not exist.
 pub(super) async fn delete<K>(api: Api<K>, name: &str, uid: &str, version: Option<&str>) -> Result<(), CallError>
 where
     K: Clone + DeserializeOwned + Debug,

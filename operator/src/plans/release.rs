@@ -210,7 +210,7 @@ impl Flight {
         }
     }
 
-    /// Records the members whose binding was rejected: they had a feasible node, and the placement was taken only afterwards.
+    /// Records the members with an error of kube-scheduler: it chose a feasible node for them and could not bind them.
     fn note_rejected(&mut self, model: &Model, waiting: &[Placement]) {
         let rejected = waiting.iter().filter(|member| rejection(model, member).is_some());
         self.unbound = rejected.map(|p| (p.uid.clone(), p.node.clone())).collect();

@@ -506,7 +506,7 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
     let mut parts = Vec::new();
-    if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
+    if let Some((pods, range)) = count_and_range(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
         let remedy =
@@ -515,12 +515,13 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
             "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a PodGroup does not raise the priority of its pods. To start, {remedy}."
         ));
     }
-    if let Some((pods, range)) = some(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run") {
+    if let Some((pods, range)) = count_and_range(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run")
+    {
         parts.push(format!(
             "{pods} with priority {range}, below the group's, {asked}; the lower priority counts for preemption."
         ));
     }
-    if let Some((pods, range)) = some(above, "pod has", "pods have") {
+    if let Some((pods, range)) = count_and_range(above, "pod has", "pods have") {
         parts.push(format!("{pods} priority {range}; the group's priority {asked} counts instead."));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
@@ -531,7 +532,7 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
 }
 
 /// Returns the number of pods with a verb, and the range of their priorities; `None` if there are none.
-fn some<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Option<(String, String)> {
+fn count_and_range<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Option<(String, String)> {
     let found: Vec<i32> = found.map(|pod| pod.priority).collect();
     let (low, high) = (found.iter().min()?, found.iter().max()?);
     let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };

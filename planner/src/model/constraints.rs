@@ -157,7 +157,7 @@ pub(crate) enum Exclusive {
 }
 
 impl Exclusive {
-    /// Port number; `None` for a claim, which comes after all ports.
+    /// Returns the port number; `None` for a claim, which sorts after all ports.
     pub(crate) fn port(&self) -> Option<i32> {
         match self {
             Self::Port { port, .. } => Some(*port),

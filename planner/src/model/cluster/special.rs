@@ -69,7 +69,7 @@ impl Cluster {
         self.special.unbound.values().filter_map(|index| self.pod_at(*index))
     }
 
-    /// Pods that are leaving, and are still on a node.
+    /// Returns the pods that are leaving and still on a node.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.leaving)
     }

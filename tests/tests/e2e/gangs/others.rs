@@ -107,7 +107,8 @@ async fn each_job_of_a_jobset_is_a_group_of_its_own(world: &mut World) {
         }
     }
     let unknown = crate::cli::giveway(world, &["why", "jobset/unknown"]).await;
-    let words = "no pod group of namespace default is made for JobSet unknown: groups come with the first pod";
+    let words =
+        "no pod group of namespace default belongs to JobSet unknown: pod groups are created with the first pod";
     assert!(unknown.status == Some(2) && unknown.err.contains(words), "{}", unknown.err);
     world.check_promises().await;
 }
