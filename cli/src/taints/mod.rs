@@ -46,7 +46,7 @@ async fn remove_all(args: &CleanTaintsArgs, connection: &ClusterConnection) -> R
     Ok(status)
 }
 
-/// Processes all nodes. Returns the exit status.
+/// Removes Giveway's taints from all nodes. Returns the exit status.
 pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
     let mode = if dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
     let store = TaintStore { api };

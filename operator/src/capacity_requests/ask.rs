@@ -78,7 +78,7 @@ impl Ask {
         Self { uid: uid.clone(), reason: None, since: now, failed: 0, requested_since: None, refused: None, made: None }
     }
 
-    /// Records that a call succeeded.
+    /// Records that a call of this capacity request succeeded.
     pub(super) fn done(&mut self, call: &CallKey) {
         self.made = Some(call.clone());
     }

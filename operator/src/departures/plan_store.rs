@@ -162,7 +162,7 @@ impl PlanStore {
         self.insert(plan, StoreEntry { ended: true, ..StoreEntry::of(0, last) });
     }
 
-    /// Updates the wanted status of a plan.
+    /// Updates the status that is to be written for a plan.
     pub fn note(&mut self, record: &Record<'_>) {
         let differs = |entry: &StoreEntry| !entry.ended && entry.wanted != record.status;
         if self.entries.get(&record.plan.id).is_some_and(differs)

@@ -32,7 +32,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         }
     }
 
-    /// The values of a key.
+    /// Returns the values of a key.
     pub fn of<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = &V>
     where
         K: Borrow<Q>,

@@ -72,11 +72,13 @@ impl Flight {
             Preemptor::Pod(_) => None,
         };
         match (asked, &self.plan.domain) {
-            (Some(key), None) => Some(format!("its group must stay within one value of {key}, and it names none.")),
-            (Some(key), Some(domain)) if domain.key != key => {
-                Some(format!("its group must stay within one value of {key}, and it is for {domain}."))
+            (Some(key), None) => {
+                Some(format!("its group must stay within one value of {key}, and the plan names none."))
             }
-            (None, Some(domain)) => Some(format!("it is for {domain}, and its preemptor asks for no domain.")),
+            (Some(key), Some(domain)) if domain.key != key => {
+                Some(format!("its group must stay within one value of {key}, and the plan is for {domain}."))
+            }
+            (None, Some(domain)) => Some(format!("the plan is for {domain}, and its preemptor asks for no domain.")),
             _ => None,
         }
     }

@@ -75,7 +75,7 @@ impl Bound {
     }
 }
 
-/// The least weight that frees enough of one resource.
+/// Returns the lower bound on the weight of units whose eviction frees enough of one resource.
 fn weight(matrix: &Matrix, resource: usize) -> u64 {
     let mut free: Vec<i64> = (0..matrix.on.len()).map(|node| matrix.free_on(node)[resource].max(0)).collect();
     free.sort_unstable_by(|a, b| b.cmp(a));
