@@ -22,7 +22,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The name in paths and metrics.
+    /// Returns the name in paths and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mutate => "mutate",
@@ -59,7 +59,7 @@ impl JudgedKind {
         }
     }
 
-    /// The resource, as metrics name it.
+    /// Returns the resource, as metrics name it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -82,7 +82,7 @@ pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) 
     Verdict { outcome, notes }
 }
 
-/// The rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` with that patch.
+/// Returns the rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` with that patch.
 fn apply(
     endpoint: Endpoint,
     request: &Request<'_>,

@@ -70,7 +70,7 @@ mod tests {
         metadata: Map<Metadata<'a>>,
     }
 
-    /// The object after these labels and annotations were set.
+    /// Returns the object after these labels and annotations were set.
     fn labelled(mut object: Value) -> (Value, usize) {
         let raw = RawValue::from_string(object.to_string()).unwrap();
         let Object { metadata } = crate::object::read("Pod", &raw).unwrap();

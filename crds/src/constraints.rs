@@ -28,7 +28,7 @@ pub struct TopologyConstraint {
 }
 
 impl SchedulingConstraints {
-    /// Pods of a group stay within one value of this node label.
+    /// Creates the constraint that the pods of a group stay within one value of this node label.
     pub fn topology(key: &str) -> Self {
         Self { topology: vec![TopologyConstraint { key: key.to_owned() }] }
     }
@@ -57,7 +57,7 @@ impl SchedulingConstraints {
     }
 }
 
-/// A name, perhaps after a DNS subdomain and a slash.
+/// Returns true for the key of a label: a name, after an optional DNS subdomain and slash.
 fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let ends = |text: &str| text.starts_with(alphanumeric) && text.ends_with(alphanumeric);

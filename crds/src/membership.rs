@@ -84,7 +84,7 @@ pub fn by<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Membersh
     }
 }
 
-/// The name of the group made from a template: `WORKLOAD-TEMPLATE`, or `WORKLOAD-TEMPLATE-REPLICA`.
+/// Returns the name of the group made from a template: `WORKLOAD-TEMPLATE`, or `WORKLOAD-TEMPLATE-REPLICA`.
 pub fn derived_name(workload: &str, template: &str, replica: Option<&str>) -> String {
     match replica {
         Some(replica) if !replica.is_empty() => format!("{workload}-{template}-{replica}"),

@@ -120,12 +120,12 @@ pub struct PreemptionStatus {
     pub bans: Vec<StoredBan>,
 }
 
-/// The default number of a part, and of parts.
+/// Returns the default number of a part, and of parts.
 fn one() -> i32 {
     1
 }
 
-/// The default cause of a plan.
+/// Returns the default cause of a plan.
 fn preemptor() -> String {
     Cause::Preemptor.as_str().to_owned()
 }

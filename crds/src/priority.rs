@@ -120,7 +120,7 @@ impl Classes {
         self.0.values().filter(|c| c.global_default).min_by_key(|c| (c.value, c.name.clone()))
     }
 
-    /// The class that counts for a pod or group which names `class_name`: `None` or the empty name mean the default.
+    /// Returns the class that counts for a pod or group which names `class_name`: `None` or the empty name mean the default.
     pub fn effective(&self, class_name: Option<&str>) -> Result<Option<&Class>, PriorityError> {
         match class_name {
             None | Some("") => Ok(self.global_default()),

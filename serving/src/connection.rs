@@ -105,7 +105,7 @@ impl Connection {
         self.phase.load(Ordering::Acquire).into()
     }
 
-    /// The TLS handshake is complete.
+    /// Records that the TLS handshake is complete.
     pub fn begin_conversation(&self) {
         self.change(|phase| matches!(phase, ConnectionPhase::Unfinished(_)), ConnectionPhase::Silent(self.room.now()));
     }

@@ -33,7 +33,7 @@ impl Health {
         Self { certificate, view, bound: Arc::default(), drain }
     }
 
-    /// The HTTPS port is bound, and about to be served.
+    /// Records that the HTTPS port is bound, and about to be served.
     pub fn port_is_bound(&self) {
         self.bound.store(true, Ordering::Release);
     }

@@ -19,7 +19,7 @@ use warp::filters::BoxedFilter;
 use warp::reply::{Response, with_status};
 use warp::{Filter, Reply};
 
-/// The HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`. No review takes longer than `longest`.
+/// Returns the HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`. No review takes longer than `longest`.
 pub fn admission<L: Lookup>(
     admission: Arc<Admission<L>>,
     health: Health,
@@ -42,7 +42,7 @@ pub fn admission<L: Lookup>(
         .boxed()
 }
 
-/// The HTTPS side of the guard: `/guard`. No review takes longer than `longest`.
+/// Returns the HTTPS side of the guard: `/guard`. No review takes longer than `longest`.
 pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<(Response,)> {
     review("guard", longest, move |body, deadline| {
         let guard = Arc::clone(&guard);
@@ -50,7 +50,7 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<
     })
 }
 
-/// The plain-text side: `/metrics`, `/healthz`, `/readyz`.
+/// Returns the plain-text side: `/metrics`, `/healthz`, `/readyz`.
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
     let shown = health.clone();
     let scrape = giveway_serving::metrics::scrape(move || {

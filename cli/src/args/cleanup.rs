@@ -31,7 +31,7 @@ pub(crate) enum CleanupSubject {
 }
 
 impl CleanupSubject {
-    /// Returns true if it changes the cluster.
+    /// Returns true if the command changes the cluster.
     pub(crate) fn writes(&self) -> bool {
         !match self {
             Self::All(args) => args.dry_run,

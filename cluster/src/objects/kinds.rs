@@ -381,7 +381,7 @@ impl KindFields {
         format!("/{root}/{}/{}", self.api_version, self.plural)
     }
 
-    /// Returns true if it is a kind of Giveway.
+    /// Returns true for a kind of Giveway.
     pub fn is_own(&self) -> bool {
         self.group() == keys::GROUP
     }

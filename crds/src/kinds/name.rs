@@ -2,7 +2,7 @@
 
 use crate::keys::MAX_GROUP_NAME;
 
-/// The owner's name and what tells the replica, with dashes between them. A name that is too long for a label ends with eight
+/// Returns the owner's name and what tells the replica, with dashes between them. A name that is too long for a label ends with eight
 /// hexadecimal digits that depend on all of it.
 pub fn of(owner: &str, replica: &[String]) -> String {
     let mut name = owner.to_owned();

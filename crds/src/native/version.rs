@@ -3,7 +3,7 @@
 use super::{GROUP, KIND, PLURAL};
 use kube::core::{ApiResource, GroupVersionKind};
 
-/// The versions that may be asked for the resource, the best first. Others were never served for groups, or cannot be read.
+/// Returns the versions that may be asked for the resource, the best first. Others were never served for groups, or cannot be read.
 pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     let mut known: Vec<(Rank, &str)> =
         served.iter().filter_map(|version| Some((rank(version.as_ref())?, version.as_ref()))).collect();
@@ -11,7 +11,7 @@ pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     known.into_iter().map(|(_, version)| version).collect()
 }
 
-/// The resource of the groups in a version.
+/// Returns the resource of the groups in a version.
 pub fn resource(version: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
 }

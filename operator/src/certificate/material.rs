@@ -57,7 +57,7 @@ impl Anchor {
         parts.iter().filter_map(|part| Self::read(part.contents()).ok()).collect()
     }
 
-    /// The certificate as PEM.
+    /// Returns the certificate as PEM.
     pub fn pem(&self) -> String {
         to_pem("CERTIFICATE", &self.der)
     }
@@ -67,12 +67,12 @@ impl Anchor {
         (self.from, self.until)
     }
 
-    /// Returns true if it is valid at `now`.
+    /// Returns true if the certificate is valid at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.from <= now && !self.has_expired(now)
     }
 
-    /// Returns true if it has expired at `now`.
+    /// Returns true if the certificate has expired at `now`.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.until <= now
     }
@@ -127,7 +127,7 @@ impl Authority {
         Ok(Self { anchor, key })
     }
 
-    /// Returns its certificate.
+    /// Returns the certificate of the authority.
     pub fn anchor(&self) -> &Anchor {
         &self.anchor
     }

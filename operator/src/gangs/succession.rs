@@ -58,7 +58,7 @@ impl Controllers {
         self.of_group.get(group)
     }
 
-    /// The other PodGroups whose owners have the same controller.
+    /// Returns the other PodGroups whose owners have the same controller.
     pub fn siblings<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a ObjectKey> {
         let controller = self.of(group);
         controller.into_iter().flat_map(|controller| self.groups.of(controller)).filter(move |other| *other != group)

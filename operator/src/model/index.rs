@@ -40,7 +40,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
-    /// The keys with their values.
+    /// Returns the keys with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &BTreeSet<V>)> {
         self.0.iter()
     }

@@ -101,7 +101,8 @@ impl PendingPreemptor {
         (self.failures, self.seen) = (0, None);
     }
 
-    /// Returns until when other preemptors come first, or `None` if the time has passed.
+    /// Returns until when other preemptors are decided before this one, because its gang was disrupted or its
+    /// critical add-on was not bound; `None` if the time has passed.
     pub fn disruption_back_off(&mut self, now: Instant) -> Option<Instant> {
         if self.disruption_back_off.take_if(|until| *until <= now).is_some() {
             self.seen = None;
@@ -109,7 +110,8 @@ impl PendingPreemptor {
         self.disruption_back_off
     }
 
-    /// Returns true if this state is kept while the preemptor is not pending.
+    /// Returns true if this state must be kept although the preemptor has no pending pods: victims are still
+    /// excluded, it still backs off, or a call was rejected.
     pub fn remembers(&self, now: Instant) -> bool {
         let mut times = self.excluded_victims.values().chain(&self.disruption_back_off);
         times.any(|until| *until > now) || self.rejected.is_some()

@@ -75,7 +75,7 @@ fn debounced(question: &Question<'_>) -> Option<Vec<Part>> {
     Some(by_value(question, key).into_iter().map(part).collect())
 }
 
-/// The nodes by their value of a label.
+/// Returns the nodes by their value of a label.
 fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
     let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
     for rank in 0..question.nodes.len() {

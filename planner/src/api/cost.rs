@@ -27,7 +27,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The steps of the order that only depend on budgets and priorities, and only grow with more victims. What follows decides between
+    /// Returns the steps of the order that only depend on budgets and priorities, and only grow with more victims. What follows decides between
     /// plans that are equal in these steps.
     pub fn bound(&self) -> CostBound {
         let Self { budget_violations, highest_priority, priority_sum, .. } = *self;
@@ -126,7 +126,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// The name as programs read it.
+    /// Returns the name as programs read it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BudgetViolations => "BudgetViolations",
@@ -181,7 +181,7 @@ impl CostBound {
     }
 }
 
-/// The priority of a victim pod as it enters the sum: never negative.
+/// Returns the priority of a victim pod as it enters the sum: never negative.
 pub fn offset_priority(priority: i32) -> u64 {
     u64::try_from(i64::from(priority) + (1i64 << 31)).unwrap_or(0)
 }

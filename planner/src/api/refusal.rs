@@ -57,7 +57,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The reason for one node: "insufficient cpu".
+    /// Returns the reason for one node: "insufficient cpu".
     pub(crate) fn on_one_node<'n>(&self, name: impl Fn(ResourceId) -> &'n str) -> String {
         match self {
             Self::NodeName => "it is bound to another node".to_owned(),

@@ -14,7 +14,7 @@ pub enum Preemptor {
 }
 
 impl Preemptor {
-    /// Key of the group or pod.
+    /// Returns the key of the group or pod.
     pub fn key(&self) -> &ObjectKey {
         match self {
             Self::Group(key) | Self::Pod(key) => key,

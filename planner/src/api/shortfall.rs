@@ -129,7 +129,7 @@ impl Shortfall {
         self.cut_short
     }
 
-    /// Whether guaranteed budgets are the reason: without them there would be a plan.
+    /// Returns true if guaranteed budgets are the reason: without them there would be a plan.
     pub fn is_for_budgets(&self) -> bool {
         self.withheld > 0
     }
@@ -275,7 +275,7 @@ impl Shortfall {
         Ok(())
     }
 
-    /// The guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
+    /// Returns the guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
     /// thousands for the same pods.
     pub fn named_budgets(&self) -> &[GuaranteedBudget] {
         &self.guaranteed[..self.guaranteed.len().min(NAMED)]

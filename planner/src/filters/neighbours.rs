@@ -267,12 +267,12 @@ impl<'a> Neighbours<'a> {
         Some(narrow)
     }
 
-    /// Whether a pod is counted anywhere.
+    /// Returns true if a pod is counted anywhere.
     pub(super) fn knows(&self, cluster: &Cluster, index: PodIndex) -> bool {
         !self.rules.marks_of(cluster, index).is_empty()
     }
 
-    /// Whether a pod matters for members on other nodes than its own: a counter of it counts by domains of several nodes, or is
+    /// Returns true if a pod matters for members on other nodes than its own: a counter of it counts by domains of several nodes, or is
     /// compared with other domains.
     pub(super) fn knows_from_afar(&self, cluster: &Cluster, index: PodIndex) -> bool {
         self.rules.marks_of(cluster, index).iter().any(|number| {
@@ -321,7 +321,7 @@ impl<'a> Neighbours<'a> {
         self.rules.number_of_cells
     }
 
-    /// The cell of a node, by the node's position among all nodes.
+    /// Returns the cell of a node, by the node's position among all nodes.
     pub(super) fn cell(&self, place: Rank) -> usize {
         self.rules.cells[place] as usize
     }
@@ -372,7 +372,7 @@ impl<'a> Neighbours<'a> {
         self.objection(member, place).map(|(_, objector)| objector)
     }
 
-    /// The mood of a counter.
+    /// Returns the state of a counter besides the counts of its domains, on which its results depend.
     pub(super) fn mood(&self, objector: Objector) -> Option<Mood> {
         objector.map(|counter| {
             let counts = &self.counts[counter];
@@ -449,7 +449,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// The anti-affinity terms of bound pods, of members, and of nominated pods.
+/// Returns the anti-affinity terms of bound pods, of members, and of nominated pods.
 fn repelling<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[PodIndex]) -> BTreeSet<&'a AffinityTerm> {
     let unbound = members.iter().chain(held).filter_map(|index| cluster.class(cluster.row(*index).class));
     let unbound: BTreeSet<&AffinityTerm> = unbound.flat_map(|class| &class.constraints.anti_affinity).collect();
@@ -579,7 +579,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The selectors of the pods that the counters count.
+    /// Returns the selectors of the pods that the counters count.
     fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
         let of_rule = |rule: &CounterRule<'a>| -> SmallVec<[&'a Selector; 1]> {
             match &rule.pods {

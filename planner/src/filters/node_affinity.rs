@@ -13,14 +13,14 @@ pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     (!matches(pod, node)).then_some(Refusal::NodeAffinity)
 }
 
-/// Whether the pod's own node selector and required node affinity allow the node.
+/// Returns true if the pod's own node selector and required node affinity allow the node.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let constraints = &pod.constraints;
     constraints.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
         && constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
 }
 
-/// A term without requirements matches no node.
+/// Returns true if a node matches a term of node affinity. A term without requirements matches no node.
 pub(super) fn term_matches(term: &NodeTerm, node: &Node) -> bool {
     !(term.labels.is_empty() && term.fields.is_empty())
         && term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key).map(String::as_str)))

@@ -55,7 +55,7 @@ impl<'a> Nodes<'a> {
         self.chosen.as_ref().is_some_and(|chosen| chosen.suit)
     }
 
-    /// The rank among all nodes.
+    /// Returns the position of a node of this list among all nodes.
     pub(crate) fn place(&self, rank: Rank) -> Rank {
         self.chosen.as_ref().map_or(rank, |chosen| chosen.places[rank])
     }
@@ -68,7 +68,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// How many nodes the cluster has.
+    /// Returns the number of nodes of the cluster.
     pub(super) fn everywhere(&self) -> usize {
         self.order.len()
     }
@@ -98,7 +98,7 @@ impl<'a> Nodes<'a> {
         &self.order[self.place(rank)].1
     }
 
-    /// The model's index of the node at a rank.
+    /// Returns the model's index of the node at a rank.
     pub(crate) fn index(&self, rank: Rank) -> NodeIndex {
         self.order[self.place(rank)].0
     }

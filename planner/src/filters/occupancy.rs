@@ -99,7 +99,7 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Whether a placement can depend on pods of other nodes.
+    /// Returns true if a placement can depend on pods of other nodes.
     pub(crate) fn looks_around(&self) -> bool {
         self.neighbours.is_some()
     }
@@ -119,7 +119,7 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(1, Neighbours::cells)
     }
 
-    /// The cell of a node.
+    /// Returns the cell of a node.
     pub(crate) fn cell(&self, rank: Rank) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
@@ -158,7 +158,7 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows(self.cluster, index))
     }
 
-    /// Whether a pod matters for members on other nodes than its own.
+    /// Returns true if a pod matters for members on other nodes than its own.
     pub(crate) fn is_looked_at_from_afar(&self, index: PodIndex) -> bool {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows_from_afar(self.cluster, index))
     }
@@ -280,7 +280,7 @@ impl<'a> Occupancy<'a> {
         others.find_map(|other| exclusive::conflict(pod, self.cluster.pod_at(*other)?))
     }
 
-    /// Every resource of which a node has too little for a pod.
+    /// Returns every resource of which a node has too little for a pod.
     pub(crate) fn lacks(&self, pod: &Pod, rank: Rank) -> Vec<ResourceId> {
         let free = self.free(rank);
         pod.requests.iter().filter(|(id, amount)| free[usize::from(*id)] < *amount).map(|(id, _)| id).collect()

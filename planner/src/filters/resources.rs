@@ -6,7 +6,7 @@ pub(super) fn lacking(requests: &Resources, free: &[i128]) -> Option<ResourceId>
     requests.iter().find(|(id, amount)| at(free, *id) < *amount).map(|(id, _)| id)
 }
 
-/// How many pods with these requests fit, at most `limit`.
+/// Returns how many pods with these requests fit, at most `limit`.
 pub(super) fn how_many(requests: &Resources, free: &[i128], limit: usize) -> usize {
     let each = requests.iter().filter(|(_, amount)| *amount > 0).map(|(id, amount)| at(free, id).max(0) / amount);
     each.min().map_or(limit, |most| usize::try_from(most).unwrap_or(limit).min(limit))

@@ -5,7 +5,7 @@ use super::node_affinity::term_matches;
 use crate::api::Refusal;
 use crate::model::{Node, Pod};
 
-/// Every volume must allow the node, by any of its terms.
+/// Returns a refusal if a volume does not allow the node: every volume must allow it, by any of its terms.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let mut pins = pod.constraints.volumes.iter();
     pins.any(|terms| !terms.iter().any(|term| term_matches(term, node))).then_some(Refusal::Volumes)

@@ -28,7 +28,8 @@ pub(crate) struct AtRisk<'s> {
 }
 
 impl<'s> AtRisk<'s> {
-    /// Finds those that a preemptor of a priority may evict, node by node.
+    /// Creates an empty list of the pods whose units would violate a budget and that a preemptor of a priority may
+    /// evict; it is filled node by node.
     pub(crate) fn new(
         cluster: &'s Cluster,
         in_flight: &'s InFlight,
@@ -70,7 +71,7 @@ impl<'s> AtRisk<'s> {
         self.in_flight.unit_of(index, row).filter(|_| row.priority < self.priority)
     }
 
-    /// Returns those of a node, by priority.
+    /// Returns the pods at risk on a node, by priority.
     pub(crate) fn on(&mut self, rank: Rank, node: NodeIndex) -> &[PodAtRisk] {
         if let Some(next) = self.next {
             let after = self.pods[next..].iter();

@@ -351,7 +351,7 @@ impl Stale {
     }
 }
 
-/// Whether every node is a topology domain of its own.
+/// Returns true if every node is a topology domain of its own.
 fn one_by_one(nodes: &Nodes<'_>, key: &str) -> bool {
     let values: Option<BTreeSet<&String>> = (0..nodes.len()).map(|rank| nodes.at(rank).labels.get(key)).collect();
     values.is_some_and(|values| values.len() == nodes.len())

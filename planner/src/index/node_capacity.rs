@@ -139,7 +139,7 @@ impl Scale {
         Some(scale)
     }
 
-    /// Whether a request is so large that what all nodes together offer matters.
+    /// Returns true if a request is so large that what all nodes together offer matters.
     pub(crate) fn depends_on_nodes(&self) -> bool {
         self.each.contains(&NOWHERE)
     }
@@ -310,7 +310,7 @@ impl Reader<'_> {
         answer
     }
 
-    /// Whether a pod on a node and the members exclude each other by anti-affinity.
+    /// Returns true if a pod on a node and the members exclude each other by anti-affinity.
     fn is_blocked(&self, node: NodeIndex) -> bool {
         let terms = &self.class.constraints.anti_affinity;
         let meets = |(index, row): (PodIndex, Row)| {

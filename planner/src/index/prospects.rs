@@ -105,7 +105,7 @@ impl Prospects {
         self.fits(ranks, when).map(|(fit, members)| fit.min(members)).sum()
     }
 
-    /// Whether enough members could fit on some nodes.
+    /// Returns true if enough members could fit on some nodes.
     pub(crate) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
         self.at_most(ranks, when) >= self.need
     }

@@ -43,14 +43,14 @@ pub(crate) struct SpreadConstraint {
     pub(crate) honors_taints: bool,
 }
 
-/// The required pod affinity of a pod with these labels.
+/// Returns the required pod affinity of a pod with these labels.
 pub(super) fn required_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
-/// The required pod anti-affinity of a pod with these labels.
+/// Returns the required pod anti-affinity of a pod with these labels.
 pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_anti_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());

@@ -82,7 +82,7 @@ impl Budget {
         self.selector == other.selector
     }
 
-    /// Whether the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
+    /// Returns true if the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
     /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
     pub fn counts(&self, pod: &Pod) -> bool {
         !self.exempts(pod.unstarted(), pod.ready) && !self.has_granted(pod)
@@ -104,7 +104,7 @@ impl Budget {
         unstarted || (!ready && self.unready_may_be_evicted)
     }
 
-    /// Whether a pod of the budget's namespace with these labels is under this budget.
+    /// Returns true if a pod of the budget's namespace with these labels is under this budget.
     pub fn matches(&self, labels: &impl LabelSet) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }

@@ -67,7 +67,7 @@ impl Requirement {
         Self { key: key.to_owned(), operator: operator.to_owned(), values }
     }
 
-    /// Whether this is one of the values.
+    /// Returns true if this is one of the values.
     pub(crate) fn lists(&self, value: &str) -> bool {
         self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
     }
@@ -207,7 +207,7 @@ impl Constraints {
         self.node_affinity.as_ref().is_some_and(|terms| matches!(terms.as_slice(), [term] if one(term)))
     }
 
-    /// Whether other pods decide where this pod fits, and not only the pods on the same node.
+    /// Returns true if other pods decide where this pod fits, and not only the pods on the same node.
     pub(crate) fn looks_at_other_nodes(&self) -> bool {
         !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.spread.is_empty()
     }

@@ -139,7 +139,7 @@ impl Pod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether one of its tolerations covers a taint.
+    /// Returns true if one of its tolerations covers a taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.constraints.tolerations.iter().any(|toleration| toleration.covers(taint))
     }
@@ -191,7 +191,7 @@ impl Pod {
         self.class == other.class && self.claims == other.claims
     }
 
-    /// Returns its requests and constraints, to change them for this pod only.
+    /// Returns the requests and constraints of the pod, to change them for this pod only.
     pub(super) fn class_mut(&mut self) -> &mut EquivalenceClass {
         Arc::make_mut(&mut Arc::make_mut(&mut self.origin).class)
     }
@@ -206,7 +206,7 @@ impl Pod {
         self.group.as_deref().is_some_and(native::is_native)
     }
 
-    /// Key of its group.
+    /// Returns the key of the pod's group, if it names one.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }

@@ -54,12 +54,12 @@ impl Resources {
         self.amounts.binary_search_by_key(&id, |entry| entry.0).map_or(0, |at| self.amounts[at].1)
     }
 
-    /// Every resource with a non-zero amount, by number.
+    /// Returns every resource with a non-zero amount, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, i128)> + '_ {
         self.amounts.iter().copied()
     }
 
-    /// The requested resources that no node offers, by name; also what the model counts itself and no node has.
+    /// Returns the requested resources that no node offers, by name; also what the model counts itself and no node has.
     pub fn unoffered(&self) -> impl Iterator<Item = (&str, i128)> {
         self.unnumbered.iter().filter(|entry| entry.by.is_none()).map(|entry| (entry.name.as_str(), entry.amount))
     }
@@ -69,7 +69,7 @@ impl Resources {
         self.unnumbered.iter().filter(move |entry| entry.by == Some(by)).map(|entry| entry.name.as_str())
     }
 
-    /// The names without a number.
+    /// Returns the names without a number.
     pub(super) fn unnumbered(&self) -> impl Iterator<Item = &SmolStr> {
         self.unnumbered.iter().map(|entry| &entry.name)
     }
@@ -171,17 +171,17 @@ impl ResourceNames {
         Some(id)
     }
 
-    /// The name of a number.
+    /// Returns the name of a number.
     pub(super) fn name(&self, id: ResourceId) -> &str {
         self.list.get(usize::from(id)).map_or("", SmolStr::as_str)
     }
 
-    /// How many numbers there are.
+    /// Returns the number of numbered resource names.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The names numbered from this number on.
+    /// Returns the names numbered from this number on.
     pub(super) fn since(&self, first: usize) -> &[SmolStr] {
         self.list.get(first..).unwrap_or_default()
     }

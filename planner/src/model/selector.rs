@@ -31,7 +31,7 @@ impl Selector {
         Self { equal, rules: rules.collect() }
     }
 
-    /// Whether these labels match. A rule with an unknown operator matches nothing.
+    /// Returns true if these labels match. A rule with an unknown operator matches nothing.
     pub(crate) fn matches(&self, labels: &impl LabelSet) -> bool {
         self.equal.iter().all(|(key, value)| labels.value(key) == Some(value.as_str()))
             && self.rules.iter().all(|rule| rule.matches(labels.value(&rule.key)))

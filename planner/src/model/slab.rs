@@ -44,7 +44,7 @@ impl<T> Slab<T> {
         self.items.get_mut(index as usize)?.as_mut()
     }
 
-    /// Every value with its index, to change it.
+    /// Returns every value with its index, to change it.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0u32..).zip(&mut self.items).filter_map(|(index, item)| item.as_mut().map(|value| (index, value)))
     }

@@ -10,7 +10,7 @@ pub enum UnitKind {
 }
 
 impl UnitKind {
-    /// The kind as Kubernetes writes it.
+    /// Returns the kind as Kubernetes writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pod => "Pod",

@@ -97,12 +97,12 @@ impl<'a> Budgets<'a> {
         budgets
     }
 
-    /// Whether no potential victim is under a budget.
+    /// Returns true if no potential victim is under a budget.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether a budget of a potential victim is guaranteed against the preemptor.
+    /// Returns true if a budget of a potential victim is guaranteed against the preemptor.
     pub(crate) fn any_guaranteed(&self) -> bool {
         self.guarding
     }
@@ -136,7 +136,7 @@ impl<'a> Budgets<'a> {
         violates
     }
 
-    /// Whether the unit's budgets are guaranteed against this preemptor.
+    /// Returns true if the unit's budgets are guaranteed against this preemptor.
     pub(crate) fn guards(&self, unit: &Unit) -> bool {
         unit.threshold.is_some_and(|threshold| threshold > self.priority)
     }
@@ -187,7 +187,7 @@ impl<'a> Budgets<'a> {
         (violations, breached)
     }
 
-    /// Whether these victims together violate no guaranteed budget.
+    /// Returns true if these victims together violate no guaranteed budget.
     pub(crate) fn may_evict<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
         !self.guarding || !self.preview(tally, units).1
     }
@@ -270,7 +270,7 @@ impl<'a> Budgets<'a> {
         list
     }
 
-    /// How many budgets there are; they are numbered from 0.
+    /// Returns the number of budgets; they are numbered from 0.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

@@ -75,7 +75,7 @@ impl Effort {
         left >= looks
     }
 
-    /// How many looks are left.
+    /// Returns how many looks are left.
     pub(crate) fn left(&self) -> usize {
         self.left.get()
     }

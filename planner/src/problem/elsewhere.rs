@@ -99,7 +99,7 @@ impl<'a> Elsewhere<'a> {
             || self.touched(index, pod, class, after).into_iter().flatten().any(other)
     }
 
-    /// Whether a pod fits on a node for which `counts` returns true and that a plan does not change.
+    /// Returns true if a pod fits on a node for which `counts` returns true and that a plan does not change.
     fn untouched(&self, index: PodIndex, pod: &Pod, class: ClassId, counts: impl Fn(Rank) -> bool) -> bool {
         let mut scans = self.scans.borrow_mut();
         let scan = scans.entry(class).or_default();
@@ -119,7 +119,7 @@ impl<'a> Elsewhere<'a> {
         false
     }
 
-    /// The first two nodes that a plan changes and where a pod fits.
+    /// Returns the first two nodes that a plan changes and where a pod fits.
     fn touched(&self, index: PodIndex, pod: &Pod, class: ClassId, after: &AfterPlan<'a>) -> [Option<Rank>; 2] {
         *after.open.borrow_mut().entry(class).or_insert_with(|| {
             let fits = |rank: &Rank| self.effort.take(1) && self.fits(index, pod, *rank, &after.amounts);

@@ -120,7 +120,7 @@ impl InFlight {
         !self.departing.is_empty()
     }
 
-    /// Pods that are leaving anyway, by node and key, with their nodes.
+    /// Returns the pods that are leaving anyway, by node and key, with their nodes.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers = cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied());
         let ranks: BTreeSet<Rank> = leavers.filter_map(|index| nodes.rank(cluster.row(index).node?)).collect();

@@ -87,7 +87,7 @@ impl<'a> Problem<'a> {
         self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority, self.in_flight);
     }
 
-    /// The pods of a unit that run on a node.
+    /// Returns the pods of a unit that run on a node.
     pub(crate) fn pods_on(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         self.potential.pods_on(self.cluster, self.nodes, self.in_flight, unit, rank)
     }

@@ -120,7 +120,7 @@ fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: U
     unit
 }
 
-/// The ranks of the nodes of a unit's pods; a rank can occur more than once.
+/// Returns the ranks of the nodes of a unit's pods; a rank can occur more than once.
 pub(crate) fn ranks<'u>(cluster: &'u Cluster, nodes: &'u Nodes<'_>, unit: &'u Unit) -> impl Iterator<Item = Rank> + 'u {
     unit.pods.iter().filter_map(|pod| cluster.row(*pod).node).filter_map(|index| nodes.rank(index))
 }

@@ -27,7 +27,7 @@ impl Reserved {
         cluster.reserved_on(node).filter(|(pod, reservation)| self.counts(*pod, *reservation)).map(|(pod, _)| pod)
     }
 
-    /// The reservations on the nodes with these ranks among all nodes.
+    /// Returns the reservations on the nodes with these ranks among all nodes.
     pub(crate) fn among(&self, cluster: &Cluster, ranks: impl Iterator<Item = Rank>) -> Vec<Held> {
         let nodes = cluster.node_order();
         let on = |rank: Rank| nodes.get(rank).into_iter().flat_map(|(node, _)| self.on(cluster, *node));

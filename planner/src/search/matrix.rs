@@ -142,7 +142,7 @@ impl Matrix {
         Some(())
     }
 
-    /// The units, as the problem numbers them.
+    /// Returns the units, as the problem numbers them.
     pub(crate) fn units(&self) -> Vec<UnitIndex> {
         self.units.iter().map(|unit| unit.number).collect()
     }
@@ -152,7 +152,7 @@ impl Matrix {
         self.numbers.get(unit).copied().flatten()
     }
 
-    /// The nodes that a unit runs on, with what it frees there.
+    /// Returns the nodes that a unit runs on, with what it frees there.
     pub(crate) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
@@ -165,7 +165,7 @@ impl Matrix {
         found.map_or(&[], |at| &self.amounts[at * width..(at + 1) * width])
     }
 
-    /// What is free on a node.
+    /// Returns what is free on a node.
     pub(crate) fn free_on(&self, node: usize) -> &[i64] {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
@@ -202,7 +202,7 @@ impl Matrix {
         self.slots[node] >= self.cap
     }
 
-    /// How many members fit on a node.
+    /// Returns how many members fit on a node.
     pub(crate) fn slots_on(&self, node: usize) -> usize {
         self.slots[node]
     }

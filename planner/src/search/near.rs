@@ -13,7 +13,7 @@ pub(crate) struct Near<'p, 'a> {
 }
 
 impl<'p, 'a> Near<'p, 'a> {
-    /// Returns those of the potential victims of a problem.
+    /// Finds the pods of a problem's potential victims that matter for members on other nodes than their own.
     pub(crate) fn new(problem: &'p Problem<'a>, room: &Occupancy<'_>) -> Self {
         if !room.looks_around() {
             return Self { problem, far: Vec::new() };
@@ -22,7 +22,7 @@ impl<'p, 'a> Near<'p, 'a> {
         Self { problem, far: problem.potential.units.iter().map(|unit| far(&unit.pods)).collect() }
     }
 
-    /// The pods of a unit that matter for a node.
+    /// Returns the pods of a unit that matter for a node.
     pub(crate) fn pods(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         let mut pods = self.problem.pods_on(unit, rank);
         let node = self.problem.nodes.index(rank);

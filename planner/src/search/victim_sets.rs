@@ -119,7 +119,7 @@ impl Short {
         Self { ids, by }
     }
 
-    /// How much of it a unit's eviction frees on this node.
+    /// Returns how much of what the node lacks a unit's eviction frees there.
     fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let mut freed = vec![0; self.ids.len()];
         let here = problem.pods_on(unit, rank);

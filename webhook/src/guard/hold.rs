@@ -134,7 +134,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(80);
     const LONG: Duration = Duration::from_secs(60);
 
-    /// The given number of pods of one scheduler.
+    /// Returns the given number of pods of one scheduler.
     fn pods(pods: usize) -> PossiblePreemptors {
         PossiblePreemptors { scheduler: None, pods }
     }

@@ -89,7 +89,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The pair as the TLS library uses it; `place` tells in errors where a part of it was found.
+    /// Returns the pair as the TLS library uses it; `place` tells in errors where a part of it was found.
     fn certified(&self, provider: &CryptoProvider, place: impl Fn(&str) -> String) -> Result<CertifiedKey, Error> {
         let pem = |part, message: String| Error::Pem { place: place(part), message };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&self.chain)

@@ -255,7 +255,7 @@ fn apply<K: Viewed>(event: Event<K>, listed: &mut View, view: &SharedView) {
     }
 }
 
-/// The object, or the metadata of one that cannot be read.
+/// Returns the object, or the metadata of one that cannot be read.
 fn readable<K: Viewed>(object: Salvaged<K>) -> Result<K, Box<ObjectMeta>> {
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);

@@ -27,17 +27,17 @@ pub struct ClassFields<'a> {
 }
 
 impl ClassFields<'_> {
-    /// Whether the class is annotated as a managed one.
+    /// Returns true if the class is annotated as a managed one.
     pub fn is_managed(&self) -> bool {
         self.metadata.annotation(ANNOTATION_MANAGED) == Some("true")
     }
 
-    /// Whether the class belongs to the cluster itself.
+    /// Returns true if the class belongs to the cluster itself.
     pub fn is_system(&self) -> bool {
         self.metadata.name.as_deref().is_some_and(|name| name.starts_with(SYSTEM_PREFIX))
     }
 
-    /// Whether kube-scheduler never preempts for the class.
+    /// Returns true if kube-scheduler never preempts for the class.
     pub fn is_never(&self) -> bool {
         self.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str())
     }

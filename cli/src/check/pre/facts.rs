@@ -45,7 +45,7 @@ pub(super) enum Platform {
 }
 
 impl Platform {
-    /// Returns its name.
+    /// Returns the name of the platform.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Aks => "AKS",

@@ -10,7 +10,7 @@ const HEAD: &str = "# Reference: fields of the kinds
 `kubectl explain gpg.spec`, `kubectl explain gwl.spec` and `kubectl explain gpr.spec` say the same of the version that is installed.
 ";
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// A schema cannot be written as JSON.

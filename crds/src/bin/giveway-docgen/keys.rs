@@ -22,7 +22,7 @@ struct Key {
     meaning: String,
 }
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// The sources hold no key.
@@ -57,7 +57,7 @@ fn keys() -> Vec<Key> {
     keys
 }
 
-/// The sentence with the names of things instead of links into the sources.
+/// Returns the sentence with the names of things instead of links into the sources.
 fn unlinked(sentence: &str, values: &BTreeMap<&str, &str>) -> String {
     let mut out = String::new();
     let mut rest = sentence;

@@ -23,7 +23,7 @@ struct Line {
     default: String,
 }
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// The schema is no JSON, or a value has no comment.

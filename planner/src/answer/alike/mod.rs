@@ -223,7 +223,7 @@ impl FromCapacities<'_> {
         assembly::decision(problem, room, found)
     }
 
-    /// The nodes where members fit without the units up to a priority.
+    /// Returns the nodes where members fit without the units up to a priority.
     fn useful_nodes(&self, ceiling: i32) -> Nodes<'_> {
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();

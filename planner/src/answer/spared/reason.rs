@@ -110,7 +110,8 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         sentence(&beside)
     }
 
-    /// The resources that are missing on these nodes, where these pods use none of what is missing on theirs.
+    /// Returns the names of the resources that are missing on these nodes, if the unit's pods there use none of them;
+    /// `None` if a pod uses one.
     fn frees_nothing(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> Option<String> {
         let mut missing: BTreeSet<ResourceId> = BTreeSet::new();
         for (rank, pods) in here {

@@ -120,7 +120,7 @@ impl Cluster {
         true
     }
 
-    /// Every budget, by key.
+    /// Returns every budget, by key.
     pub fn budgets(&self) -> impl Iterator<Item = &Budget> {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
@@ -150,7 +150,7 @@ impl Cluster {
         was_there
     }
 
-    /// The priority classes.
+    /// Returns the priority classes.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }

@@ -26,7 +26,7 @@ pub(crate) struct Evictable {
 }
 
 impl Evictable {
-    /// The priorities of the pods, ascending.
+    /// Returns the priorities of the pods, ascending.
     pub(crate) fn priorities(&self) -> &[i32] {
         &self.priorities
     }
@@ -41,7 +41,7 @@ impl Evictable {
         self.resources.iter().position(|known| *known == id).map_or(&[], |at| self.column(at + 1))
     }
 
-    /// Whether a pod of the node is leaving, or is evictable for some preemptors of a higher priority only.
+    /// Returns true if a pod of the node is leaving, or is evictable for some preemptors of a higher priority only.
     pub(crate) fn has_others(&self) -> bool {
         self.others > 0
     }

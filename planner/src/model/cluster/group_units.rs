@@ -237,7 +237,7 @@ mod tests {
         cluster
     }
 
-    /// The unit with its pods by name, and what the rows say of each pod.
+    /// Returns the unit with its pods by name, and what the rows say of each pod.
     fn seen(cluster: &Cluster) -> String {
         let group = cluster.group_index.values().next().unwrap();
         let unit = cluster.groups.get(*group).unwrap().unit.clone();

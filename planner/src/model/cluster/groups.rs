@@ -36,7 +36,7 @@ impl Cluster {
         self.remove_group(&ObjectKey::new(&key.namespace, native::key_name(&key.name)))
     }
 
-    /// The keys that native groups have themselves.
+    /// Returns the keys that native groups have themselves.
     pub fn native_groups(&self) -> impl Iterator<Item = ObjectKey> {
         let named = |group: &Group| Some(ObjectKey::new(&group.key.namespace, native::own_name(&group.key.name)?));
         self.groups().filter_map(named)
@@ -63,7 +63,7 @@ impl Cluster {
         was_there
     }
 
-    /// Every group, by key.
+    /// Returns every group, by key.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.group_index.values().filter_map(|index| self.group_at(*index))
     }
@@ -83,7 +83,7 @@ impl Cluster {
         }
     }
 
-    /// The members of a group, by name; also of a group that does not exist.
+    /// Returns the members of a group, by name; also of a group that does not exist.
     pub fn members<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + Clone + use<'a> {
         let slot = self.group_index.get(group).and_then(|index| self.groups.get(*index));
         slot.into_iter().flat_map(|slot| &slot.members).filter_map(|index| self.pod_at(*index))
@@ -107,7 +107,7 @@ impl Cluster {
         self.groups.get(index).map_or(&[], |slot| &slot.members)
     }
 
-    /// The members of a group by key, as indexes; also of a group that does not exist.
+    /// Returns the members of a group by key, as indexes; also of a group that does not exist.
     pub(crate) fn members_of(&self, group: &ObjectKey) -> &[PodIndex] {
         self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
     }

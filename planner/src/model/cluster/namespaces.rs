@@ -44,7 +44,7 @@ impl Cluster {
         self.served = selector.map(Selector::from_object).filter(|selector| !selector.is_empty());
     }
 
-    /// Whether groups are served in every namespace.
+    /// Returns true if groups are served in every namespace.
     pub fn serves_all_namespaces(&self) -> bool {
         self.served.is_none()
     }

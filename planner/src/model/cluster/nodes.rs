@@ -192,7 +192,7 @@ impl Cluster {
         self.nodes.get(index)?.node.as_deref()
     }
 
-    /// The nodes that exist, by name.
+    /// Returns the nodes that exist, by name.
     pub(crate) fn node_order(&self) -> &[(NodeIndex, Arc<Node>)] {
         &self.order
     }
@@ -202,7 +202,7 @@ impl Cluster {
         self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }
 
-    /// The pods that use capacity of a node, by key, with their rows.
+    /// Returns the pods that use capacity of a node, by key, with their rows.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
         self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
     }

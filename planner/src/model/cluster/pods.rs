@@ -136,7 +136,7 @@ impl Cluster {
         true
     }
 
-    /// Every pod, by key.
+    /// Returns every pod, by key.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pod_index.values().filter_map(|index| self.pod_at(*index))
     }
@@ -191,7 +191,7 @@ impl Cluster {
         budgets
     }
 
-    /// Whether a pod of the model is under any budget.
+    /// Returns true if a pod of the model is under any budget.
     pub fn is_budgeted(&self, pod: &Pod) -> bool {
         self.pod_index(&pod.key).is_some_and(|index| !self.budgets_at(index).is_empty())
     }
@@ -211,7 +211,7 @@ impl Cluster {
         self.pods.get(index).map(|slot| &slot.pod)
     }
 
-    /// Every pod that uses capacity of a node.
+    /// Returns every pod that uses capacity of a node.
     pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
     }

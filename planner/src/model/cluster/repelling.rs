@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// The equivalence classes of bound pods with required anti-affinity.
+    /// Returns the equivalence classes of bound pods with required anti-affinity.
     pub(crate) fn repelling(&self) -> impl Iterator<Item = (ClassId, &EquivalenceClass)> {
         self.repelling.classes.keys().filter_map(|id| Some((*id, self.kinds.get(*id)?.as_ref())))
     }

@@ -64,7 +64,7 @@ impl Special {
 }
 
 impl Cluster {
-    /// The live pods without a node, by key.
+    /// Returns the live pods without a node, by key.
     pub fn unbound(&self) -> impl Iterator<Item = &Pod> {
         self.special.unbound.values().filter_map(|index| self.pod_at(*index))
     }
@@ -74,7 +74,7 @@ impl Cluster {
         self.with_pods(&self.special.leaving)
     }
 
-    /// Pods that terminate, and are still on a node.
+    /// Returns the pods that terminate, and are still on a node.
     pub fn terminating(&self) -> impl Iterator<Item = &Pod> {
         self.leaving().map(|(_, pod)| pod)
     }

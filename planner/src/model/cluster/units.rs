@@ -149,7 +149,7 @@ impl Cluster {
         &self.memory
     }
 
-    /// The row of a pod.
+    /// Returns the row of a pod.
     pub(crate) fn row(&self, index: PodIndex) -> Row {
         self.rows.get(index as usize).copied().unwrap_or_default()
     }

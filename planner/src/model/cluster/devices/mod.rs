@@ -102,17 +102,17 @@ impl Cluster {
         }
     }
 
-    /// Names of the device classes that are known.
+    /// Returns the names of the device classes that are known.
     pub fn device_classes(&self) -> impl Iterator<Item = &SmolStr> {
         self.devices.classes.keys()
     }
 
-    /// Names of the slices that are known.
+    /// Returns the names of the slices that are known.
     pub fn resource_slices(&self) -> impl Iterator<Item = &SmolStr> {
         self.devices.slices.keys()
     }
 
-    /// Keys of the claims of devices that are known.
+    /// Returns the keys of the claims of devices that are known.
     pub fn resource_claims(&self) -> impl Iterator<Item = &ObjectKey> {
         self.devices.claims.keys()
     }

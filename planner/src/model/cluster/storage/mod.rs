@@ -241,17 +241,17 @@ impl Cluster {
         self.storage.claims.keys()
     }
 
-    /// Names of the storage classes that are known.
+    /// Returns the names of the storage classes that are known.
     pub fn storage_classes(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.classes.keys()
     }
 
-    /// Names of the CSI drivers that report the capacity of their storage.
+    /// Returns the names of the CSI drivers that report the capacity of their storage.
     pub fn csi_drivers(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.capacity_drivers.iter()
     }
 
-    /// Names of the nodes with a limit of volumes.
+    /// Returns the names of the nodes with a limit of volumes.
     pub fn csi_nodes(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.limits.keys()
     }
