@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod cleanup;
 pub(crate) mod mode;
+pub(crate) mod top;
 pub(crate) mod ui;
 
 use crate::connect::ClusterConnection;
@@ -17,6 +18,7 @@ use giveway_crds::scheduler_config::SchedulerConfig;
 use giveway_planner::{ObjectKey, Preemptor, Strategy};
 use mode::ModeArgs;
 use std::path::PathBuf;
+use top::TopArgs;
 use ui::UiArgs;
 
 /// Shows what Giveway would decide and why, sets the priority classes that it preempts for, and checks its
@@ -33,6 +35,7 @@ Examples:
   kubectl giveway why podgroup/training -n research          Why is it pending, or what preempted it?
   kubectl giveway history podgroup/training -n research      Which preemptions had it as preemptor or victim?
   kubectl giveway ui                                         The same and more, as a page in the browser.
+  kubectl giveway top                                        The capacity and the queue, in the terminal.
   kubectl giveway snapshot -o cluster.json --anonymize       Something to attach to a bug report.
   kubectl giveway check                                      Is Giveway installed, and which classes preempt without it?
   kubectl giveway adopt high                                 From now on Giveway preempts for this PriorityClass.
@@ -66,6 +69,8 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Shows the queue, plans, the history and the capacity of the cluster in the browser, until it is interrupted.
     Ui(UiArgs),
+    /// Shows the capacity, the plans in progress and the queue in the terminal, until it is interrupted.
+    Top(TopArgs),
     /// Saves what the planner reads of the cluster, for `plan --snapshot` and for bug reports.
     Snapshot(SnapshotArgs),
     /// Makes Giveway preempt for priority classes: kube-scheduler never preempts for them any more.

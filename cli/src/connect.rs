@@ -70,6 +70,8 @@ pub(crate) struct Api {
     timeout: Duration,
     /// The namespace of the flag, or of the context.
     pub(crate) namespace: String,
+    /// URL of the API server.
+    pub(crate) server: String,
     /// The value of `--giveway-namespace`.
     giveway_namespace: Option<String>,
 }
@@ -88,10 +90,11 @@ impl ClusterConnection {
         self.override_credentials(&mut config);
         check_proxy(config.proxy_url.as_ref())?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
         let giveway_namespace = self.giveway_namespace.clone();
-        Ok(Api { client, timeout: self.request_timeout, namespace, giveway_namespace })
+        Ok(Api { client, timeout: self.request_timeout, namespace, server, giveway_namespace })
     }
 
     /// Applies the flags that take precedence over the kubeconfig.

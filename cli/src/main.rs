@@ -21,7 +21,9 @@
 //! snapshot               writes the objects of the live cluster to a file
 //! why/                   one page about a group or pod
 //! history/               past preemptions
+//! overview/              the cluster as the user may see it, for `ui` and `top`: state, queue, usage of resources
 //! ui/                    a page in the browser: queue, plans, history, capacity
+//! top/                   capacity, plans in progress and queue in the terminal
 //! adopt/                 adopt and release priority classes
 //! mode                   Giveway's mode: enforce, observe or off
 //! taints/                removes the operator's taints from nodes (`cleanup taints`)
@@ -54,11 +56,13 @@ mod names;
 mod nesting;
 mod not_evicted;
 mod output;
+mod overview;
 mod plan;
 mod role;
 mod snapshot;
 mod submit;
 mod taints;
+mod top;
 mod ui;
 mod why;
 mod world;
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Why(flags) => why::run(flags, &args.connection).map(|()| 0),
         Command::History(flags) => history::run(flags, &args.connection).map(|()| 0),
         Command::Ui(flags) => ui::run(flags, &args.connection).map(|()| 0),
+        Command::Top(flags) => top::run(flags, &args.connection).map(|()| 0),
         Command::Snapshot(flags) => snapshot::run(flags, &args.connection).map(|()| 0),
         Command::Adopt(flags) => adopt::adopt(flags, &args.connection),
         Command::Release(flags) => adopt::release(flags, &args.connection),

@@ -154,6 +154,22 @@ impl History {
         self.items.iter().map(|row| format!("preemption.{GROUP}/{}\n", row.preemption)).collect()
     }
 
+    /// Returns the cells of the table, under its heading.
+    fn cells(&self, now: Timestamp, wide: bool) -> Vec<Vec<String>> {
+        let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
+        let more: &[&str] = if wide { &["FINISHED", "MESSAGE"] } else { &[] };
+        let mut rows = vec![head.iter().chain(more).map(|name| (*name).to_owned()).collect()];
+        rows.extend(self.items.iter().map(|row| {
+            let mut cells = row.cells(now);
+            if wide {
+                cells.push(row.finished_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)));
+                cells.push(row.message.clone());
+            }
+            cells
+        }));
+        rows
+    }
+
     /// Returns the table; a wide one also has the end and the message of each preemption.
     fn table(&self, about: &HistoryScope, now: Timestamp, width: Option<u16>, wide: bool) -> String {
         let mut text = if self.items.is_empty() {
@@ -165,24 +181,20 @@ impl History {
                 HistoryScope::One(one) => format!("No preemption that is kept concerns {one}.\n"),
             }
         } else {
-            let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
-            let more: &[&str] = if wide { &["FINISHED", "MESSAGE"] } else { &[] };
-            let mut rows = vec![head.iter().chain(more).map(|name| (*name).to_owned()).collect()];
-            rows.extend(self.items.iter().map(|row| {
-                let mut cells = row.cells(now);
-                if wide {
-                    cells.push(row.finished_at.as_ref().map_or_else(|| "-".to_owned(), |time| age(now, time.0)));
-                    cells.push(row.message.clone());
-                }
-                cells
-            }));
-            table(rows, width)
+            table(self.cells(now, wide), width)
         };
         for note in &self.notes {
             text.push_str(&format!("Note: {note}\n"));
         }
         text
     }
+}
+
+/// Returns the preemptions of a world that are in progress, the oldest first, as the cells of a table under its heading.
+pub(crate) fn in_progress(world: &World, now: Timestamp) -> Vec<Vec<String>> {
+    let mut history = History::of_world(world);
+    history.items.retain(|row| row.state.in_flight());
+    history.cells(now, false)
 }
 
 impl HistoryRow {

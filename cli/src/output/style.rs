@@ -1,4 +1,4 @@
-//! Colours and the width of the terminal. Colours are always written; the output stream removes them if the output is
+//! Colours and the size of the terminal. Colours are always written; the output stream removes them if the output is
 //! not a terminal or `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
@@ -22,4 +22,9 @@ pub(crate) fn paint(style: Style, text: impl Display) -> String {
 pub(crate) fn width() -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns >= 20);
     asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0))
+}
+
+/// Returns the number of lines of the terminal; `None` if the output is not a terminal.
+pub(crate) fn height() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(_, height)| height.0)
 }

@@ -1,8 +1,8 @@
 //! The view *Cluster*: capacity by resource, class and domain, and the critical add-ons.
 
 use super::map::{NodeMap, PlanOnNodes, ZONE};
-use super::state::Snapshot;
-use super::usage::{Capacity, NodeUsage, UsageLine, total};
+use crate::overview::Snapshot;
+use crate::overview::usage::{Capacity, NodeUsage, UsageLine, total};
 use crate::world::World;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::model::ResourceId;
@@ -11,9 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of topology domains that are listed.
 const MOST_DOMAINS: usize = 500;
-
-/// Highest value of a PriorityClass that users may create.
-const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
 /// The view.
 #[derive(Debug, Serialize)]
@@ -72,7 +69,7 @@ struct AddonRow<'s> {
 /// users have a class for.
 pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority: Option<i32>) -> CapacityPage<'s> {
     let world = &snapshot.world;
-    let priority = priority.unwrap_or_else(|| highest(snapshot));
+    let priority = priority.unwrap_or_else(|| snapshot.highest_priority());
     let capacity = Capacity::of(&world.cluster, priority);
     let chosen = capacity.chosen(resource);
     CapacityPage {
@@ -87,13 +84,6 @@ pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority:
         classes: classes(world),
         addons: addons(world),
     }
-}
-
-/// Returns the highest priority of the pending preemptors, or else of the classes of users.
-fn highest(snapshot: &Snapshot) -> i32 {
-    let pending = snapshot.pending.iter().map(|row| row.priority).max();
-    let classes = snapshot.world.cluster.classes().iter().map(|class| class.value);
-    pending.or(classes.filter(|value| *value <= HIGHEST_OF_USERS).max()).unwrap_or(0)
 }
 
 /// Returns the priority classes with the numbers of their bound and pending pods.
@@ -151,8 +141,8 @@ fn addons(world: &World) -> Vec<AddonRow<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
     use super::*;
+    use crate::overview::samples;
     use serde_json::{Value, json};
 
     #[test]

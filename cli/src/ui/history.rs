@@ -1,7 +1,7 @@
 //! The view *History*: past preemptions, and the owners that were preempted most often.
 
-use super::state::Snapshot;
 use crate::history::{History, HistoryRow};
+use crate::overview::Snapshot;
 use crate::world::World;
 use giveway_crds::plan::PlanState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -81,8 +81,8 @@ fn owners(items: &[HistoryRow]) -> Vec<RepeatedVictim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
     use super::*;
+    use crate::overview::samples;
     use serde_json::json;
 
     #[test]

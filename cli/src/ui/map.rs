@@ -1,6 +1,6 @@
 //! The map of nodes: one cell for each node, or for each topology domain of a large cluster, with what pods of each priority use.
 
-use super::usage::{Capacity, NodeUsage, Resource, total};
+use crate::overview::usage::{Capacity, NodeUsage, Resource, total};
 use crate::world::World;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,9 +141,8 @@ impl NodeMap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
-    use super::super::state::Snapshot;
     use super::*;
+    use crate::overview::{Snapshot, samples};
     use serde_json::json;
 
     /// Returns the map of the CPU.

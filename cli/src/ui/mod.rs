@@ -4,9 +4,8 @@
 //! session    which requests are answered: host, token, cookie, origin
 //! server     the HTTP server; assets: the files of the page
 //! reader     everything that is asked of the API server, with the user's rights
-//! state      the cluster as it was last read
-//! queue, plan, history, cluster   the views, as pure functions from the state to JSON
-//! usage, map                      what pods of each priority use on each node
+//! plan, history, cluster   the views, as pure functions from the state to JSON; the view of the queue is `overview::queue`
+//! map        what pods of each priority use on each node
 //! ```
 //!
 //! The server listens at 127.0.0.1 only and writes nothing to the cluster. The views use the decisions, answers and checks of the other
@@ -19,28 +18,23 @@ mod map;
 mod page_error;
 mod plan;
 mod query;
-mod queue;
 mod reader;
-#[cfg(test)]
-mod samples;
 mod server;
 mod session;
-mod state;
-mod usage;
 
 use crate::args::ui::UiArgs;
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output;
+use crate::overview::{Snapshot, State};
 use server::PageServer;
 use session::Session;
-use state::{Snapshot, State};
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// Maximum number of questions that wait for the API server.
 const QUESTIONS: usize = 16;
@@ -55,14 +49,15 @@ pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), C
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), secret()?, secret()?);
         let url = session.url().unwrap_or_default();
         let (questions, asked) = mpsc::channel(QUESTIONS);
-        let page = Arc::new(PageServer::new(session, Arc::clone(&state), questions));
+        let used = Arc::new(Notify::new());
+        let page = Arc::new(PageServer::new(session, Arc::clone(&state), Arc::clone(&used), questions));
         output::show(&format!("{url}\nThe page is served until this command is interrupted (Ctrl+C).\n"))?;
         if !args.no_open {
             open(&url);
         }
         tokio::select! {
             () = server::serve(listener, page) => Ok(()),
-            () = reader::refresh(&api, &state) => Ok(()),
+            () = reader::refresh(&api, &state, &used) => Ok(()),
             () = reader::answer(&api, asked) => Ok(()),
             interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|error| CliError::Page(error.to_string())),
         }

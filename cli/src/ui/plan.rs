@@ -2,10 +2,10 @@
 
 use super::map::{NodeMap, PlanOnNodes};
 use super::page_error::PageError;
-use super::state::Snapshot;
-use super::usage::Capacity;
 use crate::answer::PlanAnswer;
 use crate::changes;
+use crate::overview::Snapshot;
+use crate::overview::usage::Capacity;
 use crate::plan::of_manifests;
 use crate::why::now;
 use crate::world::World;
@@ -164,8 +164,8 @@ impl<'p> PlanOnNodes<'p> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
     use super::*;
+    use crate::overview::samples;
     use giveway_planner::ObjectKey;
     use serde_json::{Value, json};
 

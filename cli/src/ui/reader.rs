@@ -3,21 +3,14 @@
 
 use super::page_error::{PageError, json};
 use super::query::Query;
-use super::state::{Snapshot, State};
 use crate::connect::{Api, Got};
+use crate::overview::{SHORTEST_PAUSE, State};
 use crate::role::ChartRole;
 use crate::{check, output};
 use giveway_planner::ObjectKey;
 use http::StatusCode;
 use serde_json::Value;
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
-
-/// Shortest pause between two reads.
-const SHORTEST: Duration = Duration::from_secs(3);
-
-/// A pause is this many times as long as the read before it, so that a large cluster is not read all the time.
-const TIMES: u32 = 9;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// A question for the API server.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,15 +27,13 @@ pub(super) type Body = Result<Vec<u8>, PageError>;
 /// A question, and where its answer is expected.
 pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
 
-/// Reads the cluster repeatedly, while requests arrive.
-pub(super) async fn refresh(api: &Api, state: &State) {
-    let mut pause = SHORTEST;
-    for revision in 2.. {
+/// Reads the cluster repeatedly, while requests arrive: each of them notifies `used`.
+pub(super) async fn refresh(api: &Api, state: &State, used: &Notify) {
+    let mut pause = SHORTEST_PAUSE;
+    loop {
         tokio::time::sleep(pause).await;
-        state.used.notified().await;
-        let started = Instant::now();
-        state.store(Snapshot::read(api, revision).await);
-        pause = SHORTEST.max(started.elapsed() * TIMES);
+        used.notified().await;
+        pause = state.refresh(api).await;
     }
 }
 

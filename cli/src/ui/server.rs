@@ -4,8 +4,8 @@ use super::page_error::{PageError, json};
 use super::query::Query;
 use super::reader::{AwaitedAnswer, Body, PageRequest};
 use super::session::{Session, SessionVerdict};
-use super::state::{Snapshot, State};
-use super::{assets, cluster, history, plan, queue};
+use super::{assets, cluster, history, plan};
+use crate::overview::{Snapshot, State, queue};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 /// Maximum number of connections.
 const CONNECTIONS: usize = 64;
@@ -53,6 +53,8 @@ type Answer = Response<Full<Bytes>>;
 pub(super) struct PageServer {
     session: Mutex<Session>,
     state: Arc<State>,
+    /// Notified by each request: without requests nothing is read.
+    used: Arc<Notify>,
     questions: mpsc::Sender<AwaitedAnswer>,
     /// One view is computed at a time.
     turn: Arc<Semaphore>,
@@ -90,8 +92,13 @@ async fn converse(stream: TcpStream, page: Arc<PageServer>) {
 
 impl PageServer {
     /// Creates the page of a session.
-    pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<AwaitedAnswer>) -> Self {
-        Self { session: Mutex::new(session), state, questions, turn: Arc::new(Semaphore::new(1)) }
+    pub(super) fn new(
+        session: Session,
+        state: Arc<State>,
+        used: Arc<Notify>,
+        questions: mpsc::Sender<AwaitedAnswer>,
+    ) -> Self {
+        Self { session: Mutex::new(session), state, used, questions, turn: Arc::new(Semaphore::new(1)) }
     }
 
     /// Answers a request.
@@ -105,7 +112,7 @@ impl PageServer {
         if let Some((content_type, file)) = assets::find(head.uri.path()).filter(|_| head.method == http::Method::GET) {
             return respond(StatusCode::OK, content_type, file);
         }
-        self.state.used.notify_one();
+        self.used.notify_one();
         let (content_type, outcome) = match (head.method.as_str(), head.uri.path()) {
             ("POST", "/api/plan") => match collect(body).await {
                 Ok(manifest) => (JSON, self.view(&head, Some(manifest)).await),
@@ -215,8 +222,8 @@ fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
     use super::*;
+    use crate::overview::samples;
     use serde_json::Value;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -279,7 +286,8 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let session = Session::new(port, "70cen".to_owned(), "c00k1e".to_owned());
         let (questions, mut asked) = mpsc::channel::<AwaitedAnswer>(1);
-        let page = Arc::new(PageServer::new(session, Arc::new(State::new(samples::snapshot())), questions));
+        let state = Arc::new(State::new(samples::snapshot()));
+        let page = Arc::new(PageServer::new(session, state, Arc::default(), questions));
         tokio::spawn(serve(listener, page));
         tokio::spawn(async move {
             while let Some((question, reply)) = asked.recv().await {

@@ -37,7 +37,7 @@ fn commands_values_flags_and_names_are_completed() {
         assert_eq!(completed(words), expected, "{words:?}");
     }
     let commands = completed(&[""]);
-    for command in ["plan", "why", "history", "mode", "cleanup", "check"] {
+    for command in ["plan", "why", "history", "ui", "top", "mode", "cleanup", "check"] {
         assert!(commands.iter().any(|known| known == command), "{command} is not in {commands:?}");
     }
 }

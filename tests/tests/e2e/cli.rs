@@ -1,11 +1,13 @@
 //! `kubectl giveway`: its predictions match the later evictions, and it writes nothing to the cluster.
 
 use crate::MINUTE;
+use crate::roles::{ACCOUNTS, Account};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
+use giveway_tests::wait::wait_for;
 use giveway_tests::world::World;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -19,6 +21,7 @@ pub fn tests() -> Vec<Test> {
         shared:
             plan_predicts_the_evicted_pods_and_writes_nothing,
             why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had,
+            top_shows_capacity_and_queue_as_far_as_the_user_may_see_them,
             kubectl_runs_the_plugin_with_its_own_flags;
     ]
 }
@@ -259,6 +262,53 @@ async fn why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had(wor
         "error: podgroup/default/unknown does not exist, and no event or plan that is kept mentions it"
     );
     assert_eq!(writes(world).await, Vec::<String>::new());
+    world.check_promises().await;
+}
+
+/// A PodGroup of a tenant, without pods.
+const OURS: &str = "
+apiVersion: scheduling.giveway.dev/v1alpha1
+kind: PodGroup
+metadata: {name: ours, namespace: team}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+";
+
+async fn top_shows_capacity_and_queue_as_far_as_the_user_may_see_them(world: &mut World) {
+    full_cluster(world).await;
+    world.apply(ACCOUNTS).await.unwrap();
+    let gang = world.gang("patient", 12).priority("mid").create().await;
+    crate::expect_condition(&gang, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    let shown = giveway(world, &["top", "--once"]).await;
+    let line = |part: &str| {
+        let line = shown.ok().lines().find(|line| line.contains(part));
+        line.unwrap_or_else(|| panic!("{part} is not in:\n{}", shown.out))
+    };
+    let columns = |part: &str| line(part).split_whitespace().collect::<Vec<_>>();
+    assert!(line("Cluster https://").contains(", read at 20"), "{}", shown.out);
+    assert!(line("RESOURCE").ends_with("COULD BE FREED FOR PRIORITY 20"), "{}", shown.out);
+    // Pods below priority 20 request 8 of the 16 CPUs.
+    assert_eq!(columns("cpu "), ["cpu", "16", "16", "0", "8"], "{}", shown.out);
+    let queued = ["1", "default", "podgroup/patient", "20", "0/12", "Unschedulable"];
+    assert_eq!(columns("podgroup/patient")[..6], queued, "{}", shown.out);
+    assert!(line("podgroup/patient").contains("12 pods needed, 0 fit now. Missing 12 cpu."), "{}", shown.out);
+    assert!(!shown.out.contains("note:"), "nothing is hidden from an administrator: {}", shown.out);
+
+    world.apply(OURS).await.unwrap();
+    let tenant = Account::new(world, "tenant").await;
+    let shown = wait_for("the tenant sees the state of the group", MINUTE, async || {
+        let shown = tenant.giveway(&["top", "-n", "team"]).await;
+        let reported = |line: &str| line.contains("podgroup/ours") && line.contains("WaitingForPods");
+        if shown.out.lines().any(reported) { Ok(shown.out) } else { Err(format!("{}\n{}", shown.out, shown.err)) }
+    })
+    .await;
+    for part in [
+        "so only those of namespace team are known.",
+        "The chart's ClusterRole giveway-planner allows it.",
+        "No node is known.",
+    ] {
+        assert!(shown.contains(part), "{part} is not in:\n{shown}");
+    }
+    assert!(!shown.contains("podgroup/patient"), "{shown}");
     world.check_promises().await;
 }
 

@@ -1,15 +1,15 @@
-//! A small cluster for the tests of the views, with hostile names and messages.
+//! A small cluster for the tests of what is shown, with hostile names and messages.
 
-use super::state::Snapshot;
+use super::Snapshot;
 use crate::why::PendingRow;
 use giveway_planner::ObjectKey;
 use serde_json::{Value, json};
 
 /// A text that a browser must not take for markup.
-pub(super) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&amp;\u{202e}</script>";
+pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&amp;\u{202e}</script>";
 
 /// A value of a label of the same kind.
-pub(super) const HOSTILE_LABEL: &str = "<b>a</b>";
+pub(crate) const HOSTILE_LABEL: &str = "<b>a</b>";
 
 fn node(name: &str, zone: &str, cordoned: bool) -> Value {
     json!({"apiVersion": "v1", "kind": "Node",
@@ -73,7 +73,7 @@ fn pending(name: &str, priority: i32) -> PendingRow {
 
 /// Two full nodes, of which `n2` is cordoned, groups `early` (with a plan in progress), `a-late` and `low`, a pending critical
 /// add-on, and three stored plans.
-pub(super) fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let job = Some(format!("Job/{HOSTILE}"));
     let first = json!([stored("Pod", "batch", "v-0", job.clone(), &["v-0"])]);
     let older = json!([

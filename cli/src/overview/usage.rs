@@ -3,27 +3,28 @@
 use giveway_planner::Cluster;
 use giveway_planner::model::{Node, ResourceId};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Resources that are not drawn unless they are chosen: hardly any cluster lacks them.
+/// Resources that are not shown unless they are chosen: hardly any cluster lacks them.
 const PLENTIFUL: [&str; 2] = ["pods", "ephemeral-storage"];
 
 /// What nodes offer of a resource, and what pods request of it, in the scheduler's unit: `cpu` in thousandths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// What the nodes offer.
-    pub(super) capacity: i128,
+    pub(crate) capacity: i128,
     /// What is left on nodes that are not cordoned.
-    pub(super) free: i128,
+    pub(crate) free: i128,
     /// What pods request, by their effective priority.
-    pub(super) levels: BTreeMap<i32, i128>,
+    pub(crate) levels: BTreeMap<i32, i128>,
     /// What potential victims on nodes that are not cordoned request.
-    pub(super) freeable: i128,
+    pub(crate) freeable: i128,
 }
 
 /// [`Usage`] as JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct UsageLine {
+pub(crate) struct UsageLine {
     capacity: i64,
     used: i64,
     free: i64,
@@ -34,17 +35,17 @@ pub(super) struct UsageLine {
 
 impl Usage {
     /// Returns what all pods request.
-    pub(super) fn used(&self) -> i128 {
+    pub(crate) fn used(&self) -> i128 {
         self.levels.values().sum()
     }
 
     /// Returns an amount in thousandths of the capacity.
-    pub(super) fn share(&self, amount: i128) -> i64 {
+    pub(crate) fn share(&self, amount: i128) -> i64 {
         if self.capacity <= 0 { 0 } else { number(amount * 1000 / self.capacity) }
     }
 
     /// Returns it as JSON.
-    pub(super) fn line(&self) -> UsageLine {
+    pub(crate) fn line(&self) -> UsageLine {
         UsageLine {
             capacity: number(self.capacity),
             used: number(self.used()),
@@ -71,9 +72,9 @@ fn number(amount: i128) -> i64 {
 
 /// The usage of a node.
 #[derive(Debug)]
-pub(super) struct NodeUsage<'c> {
+pub(crate) struct NodeUsage<'c> {
     /// The node.
-    pub(super) node: &'c Node,
+    pub(crate) node: &'c Node,
     usages: BTreeMap<ResourceId, Usage>,
 }
 
@@ -100,7 +101,7 @@ impl<'c> NodeUsage<'c> {
 }
 
 /// Returns the usage of a resource on some nodes.
-pub(super) fn total<'n, 'c: 'n>(nodes: impl IntoIterator<Item = &'n NodeUsage<'c>>, resource: ResourceId) -> Usage {
+pub(crate) fn total<'n, 'c: 'n>(nodes: impl IntoIterator<Item = &'n NodeUsage<'c>>, resource: ResourceId) -> Usage {
     let mut sum = Usage::default();
     nodes.into_iter().filter_map(|node| node.usages.get(&resource)).for_each(|usage| sum.add(usage));
     sum
@@ -108,27 +109,27 @@ pub(super) fn total<'n, 'c: 'n>(nodes: impl IntoIterator<Item = &'n NodeUsage<'c
 
 /// A resource that a node offers, and its usage in the whole cluster.
 #[derive(Debug)]
-pub(super) struct Resource<'c> {
+pub(crate) struct Resource<'c> {
     /// Its number in the model.
-    pub(super) id: ResourceId,
+    pub(crate) id: ResourceId,
     /// Its name.
-    pub(super) name: &'c str,
+    pub(crate) name: &'c str,
     /// Its usage.
-    pub(super) usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 /// The usage of every resource on every node.
 #[derive(Debug)]
-pub(super) struct Capacity<'c> {
+pub(crate) struct Capacity<'c> {
     /// The nodes, by name.
-    pub(super) nodes: Vec<NodeUsage<'c>>,
+    pub(crate) nodes: Vec<NodeUsage<'c>>,
     /// The resources that a node offers now.
-    pub(super) resources: Vec<Resource<'c>>,
+    pub(crate) resources: Vec<Resource<'c>>,
 }
 
 impl<'c> Capacity<'c> {
     /// Returns the capacity of a cluster. What could be freed is for a preemptor of this priority.
-    pub(super) fn of(cluster: &'c Cluster, priority: i32) -> Self {
+    pub(crate) fn of(cluster: &'c Cluster, priority: i32) -> Self {
         let nodes: Vec<NodeUsage<'c>> = cluster.nodes().map(|node| NodeUsage::new(cluster, node, priority)).collect();
         let all = cluster.resources().map(|(id, name)| Resource { id, name, usage: total(&nodes, id) });
         let resources = all.filter(|resource| resource.usage.capacity > 0).collect();
@@ -136,16 +137,17 @@ impl<'c> Capacity<'c> {
     }
 
     /// Returns the resource of this name, or else the one of which the largest share is used; `None` if no node offers any.
-    pub(super) fn chosen(&self, name: Option<&str>) -> Option<&Resource<'c>> {
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Option<&Resource<'c>> {
         let named = self.resources.iter().find(|resource| Some(resource.name) == name);
-        let share = |resource: &Resource<'_>| resource.usage.share(resource.usage.used());
-        let mut scarcest: Option<&Resource<'c>> = None;
-        for resource in self.resources.iter().filter(|resource| !PLENTIFUL.contains(&resource.name)) {
-            // Of several with the same share the first counts: cpu before memory.
-            if scarcest.is_none_or(|known| share(resource) > share(known)) {
-                scarcest = Some(resource);
-            }
-        }
-        named.or(scarcest)
+        named.or_else(|| self.scarcest().into_iter().next())
+    }
+
+    /// Returns the resources of which clusters may lack some, those of which the largest share is used first.
+    pub(crate) fn scarcest(&self) -> Vec<&Resource<'c>> {
+        let scarce = self.resources.iter().filter(|resource| !PLENTIFUL.contains(&resource.name));
+        let mut scarce: Vec<&Resource<'c>> = scarce.collect();
+        // Resources with the same share stay in their order: cpu before memory.
+        scarce.sort_by_key(|resource| Reverse(resource.usage.share(resource.usage.used())));
+        scarce
     }
 }

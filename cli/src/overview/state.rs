@@ -1,4 +1,4 @@
-//! What the page shows: the cluster as it was last read, and why it could not be read since.
+//! The cluster as it was last read, and why it could not be read since.
 
 use crate::connect::Api;
 use crate::error::CliError;
@@ -8,20 +8,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use std::time::{Duration, Instant};
+
+/// Shortest pause between two reads.
+pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// A pause is this many times as long as the read before it, so that a large cluster is not read all the time.
+const TIMES: u32 = 9;
+
+/// Highest value of a PriorityClass that users may create.
+const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
 /// The cluster at one time.
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     /// Number of the read; each read has a higher one.
     revision: u64,
     /// When it was read.
     read_at: Time,
     /// The namespace of the flag `-n`, or of the context.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// The objects. Its notes say what the user may not read.
-    pub(super) world: World,
+    pub(crate) world: World,
     /// What is pending.
-    pub(super) pending: Vec<PendingRow>,
+    pub(crate) pending: Vec<PendingRow>,
 }
 
 impl Snapshot {
@@ -29,15 +38,22 @@ impl Snapshot {
     ///
     /// # Errors
     /// A list fails for another reason than a missing right.
-    pub(super) async fn read(api: &Api, revision: u64) -> Result<Self, CliError> {
+    pub(crate) async fn read(api: &Api, revision: u64) -> Result<Self, CliError> {
         let world = World::of_what_may_be_seen(api, &api.namespace).await?;
         let pending = visible(api, &world, &api.namespace).await?;
         Ok(Self { revision, read_at: Time(Timestamp::now()), namespace: api.namespace.clone(), world, pending })
     }
 
+    /// Returns the highest priority that is pending; without a pending pod, the highest that users have a class for.
+    pub(crate) fn highest_priority(&self) -> i32 {
+        let pending = self.pending.iter().map(|row| row.priority).max();
+        let classes = self.world.cluster.classes().iter().map(|class| class.value);
+        pending.or(classes.filter(|value| *value <= HIGHEST_OF_USERS).max()).unwrap_or(0)
+    }
+
     /// Creates a snapshot of objects without a cluster.
     #[cfg(test)]
-    pub(super) fn of(items: Vec<serde_json::Value>, pending: Vec<PendingRow>) -> Self {
+    pub(crate) fn of(items: Vec<serde_json::Value>, pending: Vec<PendingRow>) -> Self {
         let objects = crate::live::Objects { source: "test".to_owned(), items, ..crate::live::Objects::default() };
         let world = World::new(objects, false).unwrap();
         let read_at = Time("2026-11-22T12:00:00Z".parse().unwrap());
@@ -45,42 +61,41 @@ impl Snapshot {
     }
 }
 
-/// The last snapshot, shared by the reader and the server.
-pub(super) struct State {
+/// The last snapshot, shared by what reads the cluster and what shows it.
+pub(crate) struct State {
     current: Mutex<Arc<Snapshot>>,
     /// Why the last read failed, if it did.
     problem: Mutex<Option<String>>,
-    /// Set by each request: without requests nothing is read.
-    pub(super) used: Notify,
 }
 
-/// Which snapshot is shown: the page asks for it every few seconds.
+/// Which snapshot is the last one: the page asks for it every few seconds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Revision {
+pub(crate) struct Revision {
     revision: u64,
-    read_at: Time,
+    /// When it was read.
+    pub(crate) read_at: Time,
     namespace: String,
     /// Why the cluster could not be read since then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
+    pub(crate) problem: Option<String>,
     /// What is not known, as sentences.
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl State {
     /// Creates the state after the first read.
-    pub(super) fn new(first: Snapshot) -> Self {
-        Self { current: Mutex::new(Arc::new(first)), problem: Mutex::new(None), used: Notify::new() }
+    pub(crate) fn new(first: Snapshot) -> Self {
+        Self { current: Mutex::new(Arc::new(first)), problem: Mutex::new(None) }
     }
 
     /// Returns the last snapshot.
-    pub(super) fn current(&self) -> Arc<Snapshot> {
+    pub(crate) fn current(&self) -> Arc<Snapshot> {
         Arc::clone(&locked(&self.current))
     }
 
     /// Returns which snapshot is the last one.
-    pub(super) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         let current = self.current();
         Revision {
             revision: current.revision,
@@ -91,8 +106,16 @@ impl State {
         }
     }
 
+    /// Reads the cluster again. Returns how long to wait before the next read.
+    pub(crate) async fn refresh(&self, api: &Api) -> Duration {
+        let started = Instant::now();
+        let revision = self.current().revision + 1;
+        self.store(Snapshot::read(api, revision).await);
+        SHORTEST_PAUSE.max(started.elapsed() * TIMES)
+    }
+
     /// Stores the outcome of a read. After a failure the last snapshot stays.
-    pub(super) fn store(&self, outcome: Result<Snapshot, CliError>) {
+    pub(crate) fn store(&self, outcome: Result<Snapshot, CliError>) {
         let problem = match outcome {
             Ok(snapshot) => {
                 *locked(&self.current) = Arc::new(snapshot);

@@ -1,6 +1,6 @@
-//! The view *Queue*: what is pending, in the operator's order.
+//! The queue: what is pending, in the operator's order.
 
-use super::state::Snapshot;
+use super::Snapshot;
 use crate::decide::turn;
 use crate::why::PendingRow;
 use crate::world::World;
@@ -9,27 +9,41 @@ use giveway_planner::Preemptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The view.
+/// The queue.
 #[derive(Debug, Serialize)]
-pub(super) struct QueueView<'s> {
-    rows: Vec<QueueRow<'s>>,
+pub(crate) struct QueueView<'s> {
+    /// What is pending, in the operator's order.
+    pub(crate) rows: Vec<QueueRow<'s>>,
     levels: Vec<QueueLevel>,
     /// The sentence for a list without rows.
-    empty: &'static str,
+    pub(crate) empty: &'static str,
 }
 
 /// A pending group or pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct QueueRow<'s> {
+pub(crate) struct QueueRow<'s> {
     /// Position in the operator's order, from 1.
-    position: usize,
+    pub(crate) position: usize,
     /// The PriorityClass that it names.
     class: Option<&'s str>,
     /// Its plan in progress.
     plan: Option<QueuePlan<'s>>,
+    /// The group or pod.
     #[serde(flatten)]
-    pending: &'s PendingRow,
+    pub(crate) pending: &'s PendingRow,
+}
+
+impl QueueRow<'_> {
+    /// Returns the state of its plan in progress, or else the reason of its condition.
+    pub(crate) fn state(&self) -> &str {
+        self.plan.as_ref().map_or(self.pending.reason.as_str(), |plan| plan.state.as_str())
+    }
+
+    /// Returns what it waits for, as a sentence.
+    pub(crate) fn waits_for(&self) -> &str {
+        self.plan.as_ref().map_or(self.pending.message.as_str(), |plan| plan.message)
+    }
 }
 
 /// A plan in progress.
@@ -51,8 +65,8 @@ struct QueueLevel {
     pods: usize,
 }
 
-/// Returns the view.
-pub(super) fn view(snapshot: &Snapshot) -> QueueView<'_> {
+/// Returns the queue.
+pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     let world = &snapshot.world;
     let mut pending: Vec<(Preemptor, &PendingRow)> =
         snapshot.pending.iter().map(|row| (row.preemptor(), row)).collect();
