@@ -292,6 +292,17 @@ fn fields_that_v1beta1_will_change_exist() {
 }
 
 #[test]
+fn the_columns_that_headlamp_shows_are_those_of_the_kinds() {
+    let page = fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    for crd in giveway_crds::all_crds() {
+        let columns = crd.spec.versions[0].additional_printer_columns.iter().flatten();
+        let names: Vec<&str> = columns.map(|column| column.name.as_str()).filter(|name| *name != "Age").collect();
+        let row = format!("| `{}` | {} |\n", crd.spec.names.kind, names.join(", "));
+        assert!(page.contains(&row), "docs/cli.md: the table of Headlamp has no row {row}");
+    }
+}
+
+#[test]
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 90, "README.md has {lines} lines: move the rest into docs/");
