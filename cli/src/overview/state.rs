@@ -106,12 +106,15 @@ impl State {
         }
     }
 
-    /// Reads the cluster again. Returns how long to wait before the next read.
+    /// Reads the cluster again. Returns how long to wait before the next read: longer after a long read, but not after a failed one, whose
+    /// time was spent waiting for the API server.
     pub(crate) async fn refresh(&self, api: &Api) -> Duration {
         let started = Instant::now();
         let revision = self.current().revision + 1;
-        self.store(Snapshot::read(api, revision).await);
-        SHORTEST_PAUSE.max(started.elapsed() * TIMES)
+        let outcome = Snapshot::read(api, revision).await;
+        let pause = if outcome.is_ok() { started.elapsed() * TIMES } else { SHORTEST_PAUSE };
+        self.store(outcome);
+        pause.max(SHORTEST_PAUSE)
     }
 
     /// Stores the outcome of a read. After a failure the last snapshot stays.

@@ -32,7 +32,7 @@ pub fn tests() -> Vec<Test> {
             a_browser_shows_each_view_to_an_administrator,
             a_browser_shows_a_tenant_what_is_hidden_and_follows_changed_rights;
         own:
-            a_browser_keeps_the_last_state_while_the_api_server_is_away;
+            a_browser_keeps_the_last_state_while_the_api_server_cannot_be_reached;
     ]
 }
 
@@ -275,7 +275,9 @@ async fn a_browser_shows_each_view_to_an_administrator(world: &mut World) {
     browser.click("summary", "What if: plan a manifest that is not submitted").await;
     browser.run(&format!("document.querySelector('textarea').value = {VIP:?}")).await;
     browser.click("button", "Plan this manifest").await;
-    browser.shows(&["If it were submitted now", "podgroup/default/train", "12 of 12 pods (whole group)"]).await;
+    browser
+        .shows(&["If it were submitted now", "podgroup/default/train", "12 of 12 pods of PodGroup/train (whole group)"])
+        .await;
     browser.screenshot("plan").await;
 
     browser.click("button", "History").await;
@@ -340,7 +342,7 @@ async fn a_browser_shows_a_tenant_what_is_hidden_and_follows_changed_rights(worl
     world.check_promises().await;
 }
 
-async fn a_browser_keeps_the_last_state_while_the_api_server_is_away() {
+async fn a_browser_keeps_the_last_state_while_the_api_server_cannot_be_reached() {
     let Some(browser) = Browser::start().await else { return };
     let mut world = World::start().await;
     world.class("low", 10).managed().create().await;
