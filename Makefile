@@ -226,13 +226,13 @@ release: need-cargo
 static: need-cargo
 	@packaging/static.sh $(TARGET)
 
-crane:
-	@sh packaging/crane.sh target/packaging/bin
+packaging-tools:
+	@sh packaging/tools.sh target/packaging/bin
 
-images: static crane ## Build the images as OCI archives, without a container daemon (target/images)
+images: static packaging-tools ## Build the images as OCI archives, without a container daemon (target/images)
 	@packaging/images.sh target/images
 
-dist: static crane controlplane ## Build the files of a release, which install it without a network, into target/dist: images, chart, plugin, SBOM
+dist: static packaging-tools controlplane ## Build the files of a release, which install it without a network, into target/dist: images, chart, plugin, SBOM
 	@rm -rf target/dist
 	@packaging/images.sh target/dist
 	@packaging/plugin.sh target/dist
@@ -240,7 +240,7 @@ dist: static crane controlplane ## Build the files of a release, which install i
 	@HELM=$(HELM) packaging/rest.sh target/dist
 	@ls target/dist
 
-release-rehearsal: crane controlplane ## Run each step of a release that needs no network, against a registry of this machine
+release-rehearsal: packaging-tools controlplane ## Run each step of a release that needs no network, against a registry of this machine
 	@HELM=$(HELM) CARGO="$(CARGO)" packaging/rehearsal.sh target/rehearsal
 
 # These need neither Rust nor Go: the images are built with docker, podman or nerdctl.

@@ -7,7 +7,7 @@ trap 'exit 1' INT TERM
 
 # Starts the registry, which ends with the script, and sets $address. Its images are kept in memory.
 serve_images() {
-    [ -x "$crane" ] || { echo "$crane is missing: run \`make crane\` first." >&2; exit 1; }
+    [ -x "$crane" ] || { echo "$crane is missing: run \`make packaging-tools\` first." >&2; exit 1; }
     "$crane" registry serve --address 127.0.0.1:0 >"$work/registry.log" 2>&1 &
     registry=$!
     naps=0

@@ -65,9 +65,9 @@ impl Drop for Registry {
     }
 }
 
-/// Returns the path of `crane`, which `make crane` builds.
+/// Returns the path of `crane`, which `make packaging-tools` builds.
 pub(crate) fn crane() -> PathBuf {
     let path = paths::repository().join("target/packaging/bin/crane");
-    assert!(path.is_file(), "{} is missing: run `make crane` first", path.display());
+    assert!(path.is_file(), "{} is missing: run `make packaging-tools` first", path.display());
     path
 }

@@ -1,4 +1,4 @@
-module giveway.dev/packaging/crane
+module giveway.dev/packaging/tools
 
 go 1.26.0
 
