@@ -80,7 +80,7 @@ else
     leave "signatures of images and chart, SBOM as attestations: there is no cosign"
 fi
 leave "keyless signatures and build provenance: they need the identity of a workflow"
-leave "\`gh release create\`, and \`kubectl krew install --manifest\`"
+leave "\`gh release create\`, and the downloads of \`kubectl krew install\`: krew took the archives from $out"
 
 step "Rehearsed; the files are in $out"
 echo "Not rehearsed:$left"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What is made once for all architectures, into the directory $1, where images and plugins lie already: the list of images, the chart,
-# everything it renders as one file, the plugin's krew manifest, the scripts that load and push the images, and the checksums. $HELM is
-# helm. With PIN_DIGESTS=1, as in a release, the chart names the images by their digests.
+# everything it renders as one file, the plugin's krew manifest, which krew checks, the scripts that load and push the images, and the
+# checksums. $HELM is helm. With PIN_DIGESTS=1, as in a release, the chart names the images by their digests.
 set -eu
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -57,5 +57,6 @@ END
 END
     done
 } >"$out/krew/giveway.yaml"
+packaging/krew.sh "$out"
 (cd "$out" && rm -f SHA256SUMS && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | LC_ALL=C sort | xargs sha256sum >"$out.sums")
 mv "$out.sums" "$out/SHA256SUMS"

@@ -5,7 +5,9 @@ use crate::{archive, run, shipped};
 use giveway_tests::paths;
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_image_has_one_layer_with_one_static_program() {
@@ -37,7 +39,7 @@ async fn each_image_has_one_layer_with_one_static_program() {
         let program = root.join("usr/bin").join(program);
         let said = run(&program, &["--version"], &[]);
         assert!(said.trim().ends_with(crate::VERSION), "{said}");
-        let ldd = std::process::Command::new("ldd").arg(&program).output().unwrap();
+        let ldd = Command::new("ldd").arg(&program).output().unwrap();
         let ldd = String::from_utf8_lossy(&[ldd.stdout, ldd.stderr].concat()).into_owned();
         assert!(ldd.contains("statically linked") || ldd.contains("not a dynamic"), "{image} is not static: {ldd}");
     }
@@ -81,6 +83,43 @@ fn checksums_and_krew_manifest_match_the_files() {
         run(Path::new("tar"), &["--extract", "--file", &file, "--directory", &into], &[]);
         let program = platform["bin"].as_str().unwrap();
         assert_eq!(files(directory.path()), ["LICENSE", program, "kubectl_complete-giveway"]);
+    }
+}
+
+/// `make dist` ends with this script's error if krew, or the CI of krew-index, would reject the manifest.
+#[test]
+fn a_krew_manifest_with_a_fault_is_rejected() {
+    let good = fs::read_to_string(shipped("krew/giveway.yaml")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let manifest: Value = serde_yaml_ng::from_str(&good).unwrap();
+    for platform in manifest["spec"]["platforms"].as_array().unwrap() {
+        let name = platform["uri"].as_str().unwrap().rsplit('/').next().unwrap();
+        symlink(shipped(name), directory.path().join(name)).unwrap();
+    }
+    fs::create_dir(directory.path().join("krew")).unwrap();
+    let check = |manifest: &str| {
+        fs::write(directory.path().join("krew/giveway.yaml"), manifest).unwrap();
+        let script = paths::repository().join("packaging/krew.sh");
+        let output = Command::new(script).arg(directory.path()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (accepted, said) = check(&good);
+    assert!(accepted, "{said}");
+
+    let sum = manifest["spec"]["platforms"][0]["sha256"].as_str().unwrap();
+    let other_sum = "f".repeat(64);
+    for (from, to, expected) in [
+        ("kind: Plugin", "kind: Plug", "plugin manifest has kind=\"Plug\""),
+        ("  name: giveway", "  name: other", "plugin should be named \"giveway\", not \"other\""),
+        ("  version: v", "  version: ", "not starting with 'v'"),
+        ("os: linux", "os: plan9", "doesn't match any supported platforms"),
+        (sum, "abc", "`sha256` value abc is not valid"),
+        (sum, other_sum.as_str(), "checksum does not match"),
+        ("bin: kubectl-giveway", "bin: giveway", "cannot be found in extracted archive"),
+    ] {
+        assert!(good.contains(from), "{from} is not in:\n{good}");
+        let (accepted, said) = check(&good.replace(from, to));
+        assert!(!accepted && said.contains(expected), "{to}: {said}");
     }
 }
 

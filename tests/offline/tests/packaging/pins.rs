@@ -65,6 +65,15 @@ fn dependencies_are_those_of_the_lock_file() {
 }
 
 #[test]
+fn krew_checks_the_manifest_of_the_plugin_before_its_checksum_is_written() {
+    let script = read("packaging/rest.sh");
+    let steps = [">\"$out/krew/giveway.yaml\"\n", "\npackaging/krew.sh \"$out\"\n", "mv \"$out.sums\""];
+    let positions =
+        steps.map(|step| script.find(step).unwrap_or_else(|| panic!("{step:?} is not in packaging/rest.sh")));
+    assert!(positions.is_sorted(), "{positions:?}");
+}
+
+#[test]
 fn a_release_is_published_only_after_every_stage_of_its_tests() {
     let workflow = release();
     assert_eq!(workflow["jobs"]["release"]["needs"], "programs");
