@@ -1,7 +1,7 @@
 //! `kubectl giveway cleanup finalizers`: removes Giveway's finalizer from the PodGroups of a namespace that are being deleted, if no
 //! operator does it. Otherwise neither their deletion nor that of the namespace ends.
 
-use super::{leading_operator, name, one, traces};
+use super::{clean_object, leading_operator, name, traces};
 use crate::args::cleanup::CleanFinalizersArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
@@ -57,7 +57,7 @@ async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, Cl
             continue;
         }
         // A failure for one PodGroup does not stop the others.
-        match one(api, &target, group, &traces::of_deleted_group).await {
+        match clean_object(api, &target, group, &traces::of_deleted_group).await {
             Ok(_) => telling.say(&format!("podgroup/{namespace}/{name}: finalizer removed\n")),
             Err(error) => {
                 let what = format!("podgroup/{namespace}/{name}");
