@@ -172,6 +172,9 @@ e2e: controlplane daemons ## Run the end-to-end tests on real control planes (TE
 e2e-release: controlplane daemons promtool ## Run the end-to-end tests that only a release needs (TEST=name runs some of them)
 	@$(MAKE) --no-print-directory run-e2e TEST="--ignored --skip guard_cost::a_delayed --skip guard_cost::many_delayed $(TEST)"
 
+screenshots: controlplane daemons ## Take the pictures of the page for the docs again (Chromium and its driver)
+	@GIVEWAY_SCREENSHOTS=docs/images $(MAKE) --no-print-directory run-e2e TEST=ui::a_browser_shows_each_view
+
 # Without a look at what it needs.
 run-e2e:
 	@$(DEV) test --workspace --test e2e -- --test-threads=$(E2E_THREADS) $(TEST)

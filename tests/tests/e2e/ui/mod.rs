@@ -267,7 +267,7 @@ async fn a_browser_shows_each_view_to_an_administrator(world: &mut World) {
     let page = Page::start(&world.plane().kubeconfig(), &[]).await;
     browser.open(&page.url).await;
     browser.shows(&["Pending groups and pods, in the order of decisions", "podgroup/patient", "0 fit now."]).await;
-    browser.screenshot("queue").await;
+    browser.screenshot("ui-queue").await;
     browser.click("a", "podgroup/patient").await;
     browser.shows(&["If it were decided now", "What would change it", "With a priority above 1000"]).await;
 
@@ -278,15 +278,14 @@ async fn a_browser_shows_each_view_to_an_administrator(world: &mut World) {
     browser
         .shows(&["If it were submitted now", "podgroup/default/train", "12 of 12 pods of PodGroup/train (whole group)"])
         .await;
-    browser.screenshot("plan").await;
+    browser.screenshot("ui-plan").await;
 
     browser.click("button", "History").await;
     browser.shows(&["Preemptions, the newest first", "podgroup/default/train", HOSTILE]).await;
-    browser.screenshot("history").await;
     browser.click("button", "Cluster").await;
     browser.click("button", "Check the installation").await;
     browser.shows(&["Topology domains", "Priority classes", "Checks of the installation", "crds"]).await;
-    browser.screenshot("cluster").await;
+    browser.screenshot("ui-cluster").await;
 
     // The tabs are used with the keyboard as a screen reader expects it.
     browser.run("document.getElementById('tab-queue').focus()").await;
