@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 pub fn tests() -> Vec<Test> {
     tests![
         shared:
+            only_roles_that_name_the_break_glass_right_or_all_resources_of_the_group_grant_it,
             the_policies_also_apply_to_a_pod_with_50000_labels;
         own:
             only_the_operator_changes_labels_annotations_and_gates_of_giveway,
@@ -334,6 +335,14 @@ async fn without_the_webhook_no_pod_with_keys_of_giveway_is_admitted() {
     let said = world.kit().api().create(&kube::api::PostParams::default(), &gated).await.unwrap_err().to_string();
     assert!(said.contains(failed), "{said}");
     world.pod("other").annotation("note", "mine").create().await.wait_bound(MINUTE).await;
+    // Keys of pods that exist are protected by the policies, which need no webhook.
+    let (path, admin) = ("/api/v1/namespaces/default/pods/other", world.client());
+    for (key, value) in [(ANNOTATION_THRESHOLD, "5000"), (ANNOTATION_PREEMPTION_POLICY, "PreemptLowerPriority")] {
+        let words = immutable("annotations", key, value);
+        Call::patch(path, &annotation(key, &json!(value))).refused(&admin, "an annotation, later", &words).await;
+    }
+    let words = immutable("labels", LABEL_POD_GROUP, "train");
+    Call::patch(path, &label(LABEL_POD_GROUP, &json!("train"))).refused(&admin, "a group, later", &words).await;
     world.webhook().start().await;
     let forged = world.pod("forged").annotation(ANNOTATION_THRESHOLD, "2000000000").try_create().await.err();
     let said = forged.unwrap().to_string();
@@ -354,5 +363,73 @@ async fn the_policies_also_apply_to_a_pod_with_50000_labels(world: &World) {
     Call::patch(path, &label("l1", &json!("a"))).allowed(&admin, "a label").await;
     let words = immutable("labels", LABEL_POD_GROUP, "g");
     Call::patch(path, &label(LABEL_POD_GROUP, &json!("g"))).refused(&admin, "a group, later", &words).await;
+    // More labels than the policy compares, of which a plugin would change one.
+    let words =
+        "metadata.labels: Giveway's operator may change or remove only labels that start with scheduling.giveway.dev/";
+    Call::patch(path, &label("added", &json!("a"))).dry().refused(&operator, "one more label", words).await;
+    world.check_promises().await;
+}
+
+/// Six users with a role in namespace `team`: the three aggregated ones, one for the finalizers that ordinary controllers may update, one
+/// for all resources of the group, and the chart's own.
+const ROLES: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: finalizers, namespace: team}
+rules:
+- {apiGroups: [scheduling.giveway.dev], resources: [podgroups, podgroups/status, podgroups/finalizers], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: all, namespace: team}
+rules:
+- {apiGroups: [scheduling.giveway.dev], resources: ['*'], verbs: ['*']}
+";
+
+/// Returns true if this user may use break-glass access in the namespace, or in the whole cluster if it is empty.
+async fn may_break_glass(user: &Client, namespace: &str) -> bool {
+    let right = json!({
+        "group": keys::GROUP, "resource": "podgroups", "subresource": "breakglass", "verb": "update", "namespace": namespace
+    });
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": right}
+    });
+    let asked = Call::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review);
+    asked.allowed(user, "a review of the user's own rights").await["status"]["allowed"] == true
+}
+
+async fn only_roles_that_name_the_break_glass_right_or_all_resources_of_the_group_grant_it(world: &World) {
+    world.namespace("team").await;
+    world.apply(ROLES).await.unwrap();
+    let users = [
+        ("viewer", "ClusterRole", "view", false),
+        ("editor", "ClusterRole", "edit", false),
+        ("owner", "ClusterRole", "admin", false),
+        ("controller", "Role", "finalizers", false),
+        ("wildcard", "Role", "all", true),
+        ("glass", "ClusterRole", "giveway-break-glass", true),
+    ];
+    for (user, kind, role, granted) in users {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": user, "namespace": "team"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]
+        });
+        world.apply(&binding.to_string()).await.unwrap();
+        let client = world.client_in(user, &[]).await;
+        // RBAC observes new bindings with a delay.
+        wait_for(&format!("the binding of user {user} is observed"), MINUTE, async || {
+            let observed = if granted {
+                may_break_glass(&client, "team").await
+            } else {
+                Call::get(GROUPS).make(&client).await.is_ok()
+            };
+            if observed { Ok(()) } else { Err(format!("{role} is not in force")) }
+        })
+        .await;
+        assert_eq!(may_break_glass(&client, "team").await, granted, "{role}");
+        assert!(!may_break_glass(&client, "").await, "{role} is bound in one namespace");
+    }
+    assert!(may_break_glass(&world.client(), "").await, "a cluster administrator");
     world.check_promises().await;
 }

@@ -154,6 +154,7 @@ async fn the_operator_may_change_only_the_fields_of_a_pod_that_preemption_needs(
         ("an address", Call::patch(&status(&free), &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}})), state),
         ("a pod that is ready", Call::patch(&status(&free), &condition("Ready", "True")), conditions),
         ("a foreign condition", Call::patch(&status(&gated), &condition("PodScheduled", "True")), conditions),
+        ("a condition with Giveway's prefix", Call::patch(&status(&free), &condition(OURS, "True")), conditions),
     ];
     for (what, call, words) in denied_calls {
         call.dry().refused(&operator, what, words).await;
@@ -235,6 +236,11 @@ async fn the_operator_may_only_add_its_finalizer_and_labels_to_a_group(world: &m
     };
     owned(true).allowed(&operator, "the owner of a group that was made for one and has none").await;
     owned(false).refused(&operator, "an owner that is no controller", owners).await;
+    // Only the finalizer, which the operator may remove, says that such a group has pods.
+    Call::delete(left)
+        .dry()
+        .allowed(&operator, "the deletion of a group that was made for an owner and has none")
+        .await;
     world.writes_as_the_operator();
 }
 
