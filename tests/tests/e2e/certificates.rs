@@ -31,6 +31,8 @@ use tokio::net::TcpStream;
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
     tests![
+        own:
+            both_accounts_have_only_their_rights_to_secrets_and_webhook_configurations;
         release:
             the_ca_bundle_can_be_handed_over_to_an_authority_of_the_user_and_back,
             no_admission_fails_while_authority_and_certificate_are_rotated_repeatedly;
@@ -237,7 +239,6 @@ async fn no_admission_fails_while_authority_and_certificate_are_rotated_repeated
     let check = giveway(&mut world, &["check"]).await;
     assert!(check.ok().contains("the operator renews it"), "{}", check.out);
 
-    check_rights(&world).await;
     // Neither `kubectl apply` nor server-side apply of the same chart removes the bundle that the operator wrote.
     let bundle = trusted(&client).await.unwrap();
     let manifest = world.plane().manifests().display().to_string();
@@ -301,9 +302,10 @@ async fn write(secrets: &Api<Secret>, name: &str, data: serde_json::Value) {
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "data": data }))).await.unwrap();
 }
 
-/// Checks the rights of both ServiceAccounts: the webhook cannot read the authority's key, the operator can create only these two
-/// Secrets and can change only `caBundle` of the webhook configurations.
-async fn check_rights(world: &World) {
+/// The webhook cannot read the authority's key, the operator can create only these two Secrets and can change only `caBundle` of the webhook
+/// configurations.
+async fn both_accounts_have_only_their_rights_to_secrets_and_webhook_configurations() {
+    let world = World::builder().operator_certificates().start().await;
     let account = |name: &str| format!("--as=system:serviceaccount:{NAMESPACE}:{name}");
     for (name, secret, verb, answer) in [
         ("giveway-webhook", LEAF, "get", "yes"),
@@ -342,4 +344,5 @@ async fn check_rights(world: &World) {
         let said = world.kubectl(&["patch", &kind, "giveway", "-p", &patch.to_string(), &account]).await.unwrap_err();
         assert!(said.contains(words), "{patch}: {said}");
     }
+    world.check_promises().await;
 }

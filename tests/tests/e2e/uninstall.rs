@@ -192,7 +192,17 @@ async fn taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_u
     succeeds(uninstall).await;
     let node = Call::get(NODE).allowed(&admin, "a read").await;
     assert_eq!(node["spec"]["taints"], json!([foreign]));
-    for kind in ["clusterrole", "clusterrolebinding", "serviceaccount", "job", "deployment"] {
+    for kind in [
+        "clusterrole",
+        "clusterrolebinding",
+        "serviceaccount",
+        "job",
+        "deployment",
+        "validatingadmissionpolicy",
+        "validatingadmissionpolicybinding",
+        "mutatingwebhookconfiguration",
+        "validatingwebhookconfiguration",
+    ] {
         let left = world.kubectl(&["get", kind, "-n", NAMESPACE, "-o", "name"]).await.unwrap();
         assert!(!left.contains("giveway"), "{left}");
     }
