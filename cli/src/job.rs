@@ -31,11 +31,9 @@ pub(crate) async fn run(
     work: impl AsyncFn() -> Result<u8, CliError>,
 ) -> Result<u8, CliError> {
     let Some(name) = &flags.own_binding else { return work().await };
-    let failed = |problem: String| CliError::Cluster { what: "this Job".to_owned(), problem };
     let mut terminated = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;
     let ended = tokio::select! {
-        ended = attempts(&work, &PAUSES) => ended,
-        () = tokio::time::sleep(LIMIT) => Err(failed(format!("it was not done within {} s", LIMIT.as_secs()))),
+        ended = within(LIMIT, attempts(&work, &PAUSES)) => ended,
         _ = terminated.recv() => Err(failed("it was terminated before it was done".to_owned())),
     };
     let deleted = delete_bindings(connection, name, namespace).await;
@@ -47,6 +45,16 @@ pub(crate) async fn run(
             Err(ended)
         }
     }
+}
+
+fn failed(problem: String) -> CliError {
+    CliError::Cluster { what: "this Job".to_owned(), problem }
+}
+
+/// Returns the result of `work`, or an error if there is none within the time limit.
+async fn within(limit: Duration, work: impl Future<Output = Result<u8, CliError>>) -> Result<u8, CliError> {
+    let late = |_| Err(failed(format!("it was not done within {} s", limit.as_secs())));
+    tokio::time::timeout(limit, work).await.unwrap_or_else(late)
 }
 
 /// Runs `work` until it succeeds, at most once more than there are pauses. Returns its last result; earlier errors are
@@ -127,5 +135,14 @@ mod tests {
         assert_eq!(tried(vec![failed(), Ok(1), Ok(0)]), (Some(0), 3));
         assert_eq!(tried(vec![Ok(1), Ok(1), Ok(1), Ok(0)]), (Some(1), 3));
         assert_eq!(tried(vec![failed(), failed(), failed(), Ok(0)]), (None, 3));
+    }
+
+    /// Only then the bindings of its account are deleted before the kubelet kills its pod.
+    #[test]
+    fn a_command_that_does_not_end_is_ended_by_the_time_limit() {
+        assert_eq!(LIMIT, Duration::from_secs(240));
+        let ended = block_on(within(Duration::from_millis(1), std::future::pending()));
+        assert!(ended.unwrap_err().to_string().contains("it was not done within 0 s"));
+        assert_eq!(block_on(within(LIMIT, async { Ok(0) })).ok(), Some(0));
     }
 }

@@ -191,3 +191,30 @@ fn placeholders_of_an_earlier_group_do_not_count_and_are_deleted_also_if_request
     assert_eq!(scene.world.model.placeholders(&scene.world.key("g")).count(), 1);
     assert_eq!(scene.pass(Some(Wait::Capacity), 1).len(), 1);
 }
+
+/// Users who may create ProvisioningRequests in the namespace can forge one, with the UID of their own PodGroup and under any name.
+#[test]
+fn a_forged_request_changes_only_the_message_of_its_group_and_is_deleted() {
+    let withdrawn = |commands: &[Command]| -> Vec<String> {
+        let name = |command: &Command| match command {
+            Command::WithdrawRequest { request, .. } => Some(request.name.to_string()),
+            _ => None,
+        };
+        commands.iter().filter_map(name).collect()
+    };
+    let mut scene = Scene::new(METHOD);
+    scene.request("forged", "Provisioned");
+    let commands = scene.pass(Some(Wait::Postponed), 0);
+    assert_eq!(withdrawn(&commands), ["forged"]);
+    assert_eq!(scene.reason().0, Reason::CapacityAsked, "it is not the request of this attempt");
+    let asked = commands.iter().find_map(|command| match command {
+        Command::RequestCapacity(asked) => Some(asked.name.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap();
+    scene.request(&asked, "Provisioned");
+    let commands = scene.pass(Some(Wait::Postponed), 1);
+    assert!(commands.is_empty(), "{commands:?}");
+    assert_eq!(scene.reason().0, Reason::CapacityProvisioned);
+    assert_eq!(withdrawn(&scene.pass(None, 2)), [asked], "it is deleted with the wait of its group");
+}

@@ -6,6 +6,7 @@ use crate::driven::{Answer, Driven, Kind, gang, running};
 use giveway_crds::condition::types::{DISRUPTION_TARGET, INITIALLY_SCHEDULED, SCHEDULED};
 use giveway_crds::plan::PlanState;
 use giveway_operator::messages::command::Command;
+use serde_json::json;
 use std::time::Duration;
 
 const WORDS: &str =
@@ -266,4 +267,33 @@ fn a_departure_that_cannot_be_stored_reports_the_rejection() {
     assert_eq!(driven.evicted(), ["db-1", "db-2"]);
     let condition = driven.condition("db", DISRUPTION_TARGET);
     assert!(!condition.contains(WORDS), "{condition}");
+}
+
+/// A user can create any number of budgets for the same pods.
+#[test]
+fn at_most_eight_budgets_of_a_victim_get_an_event_about_its_rejected_eviction() {
+    let mut driven = Driven::new(&[]);
+    driven.node("n1", 1);
+    let mut victim = running("low-n1", 10, "n1", None);
+    victim["metadata"]["labels"] = json!({"app": "db"});
+    driven.apply(Kind::Pod, victim);
+    for number in 0..20 {
+        let name = format!("b{number:02}");
+        let budget = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+            "spec": {"selector": {"matchLabels": {"app": "db"}}},
+            "status": {"disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1}
+        });
+        driven.apply(Kind::Budget, budget);
+    }
+    driven.answer(|command| match command {
+        Command::Evict(_) => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 1, 1_000), 1);
+    driven.settle();
+    driven.run(Duration::from_secs(5));
+    let events = |of: &str| driven.events.iter().filter(|event| event.starts_with(of)).count();
+    assert_eq!(events("Pod default/low-n1 EvictionRefused: "), 1, "{:#?}", driven.events);
+    assert_eq!(events("PodDisruptionBudget default/b"), 8, "{:#?}", driven.events);
 }
