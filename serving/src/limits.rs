@@ -60,3 +60,25 @@ impl Limits {
         tick
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::SMALL;
+
+    #[test]
+    fn the_page_about_security_states_the_default_limits() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md")).unwrap();
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let limits = Limits::default();
+        for text in [
+            format!("it has {} seconds in total", limits.arrival.as_secs()),
+            format!("an address may have {} of them", limits.unfinished),
+            format!("nothing for {} seconds while another one waits for memory", limits.stall.as_secs()),
+            format!("Bodies up to {} KiB", SMALL >> 10),
+            format!("Bodies above {} KiB that are being processed may use {} MiB", SMALL >> 10, limits.memory >> 20),
+        ] {
+            assert!(page.contains(&text), "{text}");
+        }
+    }
+}

@@ -321,6 +321,30 @@ fn members_with_anti_affinity_are_not_placed_beside_the_pods_they_exclude() {
     assert_eq!(nodes, BTreeSet::from(["b", "c"]));
 }
 
+/// What `docs/security.md` says about a tenant with a class above others.
+#[test]
+fn anti_affinity_over_a_zone_makes_victims_in_the_whole_zone_for_a_gang_and_none_for_a_single_pod() {
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let web = |name: &str, on: &str| pod(name).label("app", "web").on(on);
+    let zone = [
+        node("a", 4).label("zone", "z"),
+        node("b", 4).label("zone", "z"),
+        web("web-a", "a"),
+        web("web-b", "b"),
+        pod("other").on("a"),
+    ];
+    let with = |preemptor: &[Built]| cluster(zone.iter().chain(preemptor));
+    // As for kube-scheduler, the victims of a single pod are on its own node, and the one on the other node excludes it.
+    let single = pod("p").priority(10).set("/spec/affinity", apart.clone());
+    assert!(matches!(decide(&with(&[single]), &for_pod("p")), Decision::Unschedulable(_)));
+    let gang_of_one = [gang("g", 10, 1), pod("g-0").group("g").set("/spec/affinity", apart)];
+    let plan = planned(decide(&with(&gang_of_one), &for_group("g")));
+    let mut victims = victims(&plan);
+    victims.sort_unstable();
+    assert_eq!(victims, ["web-a", "web-b"]);
+}
+
 #[test]
 fn what_is_not_modeled_is_said() {
     let selector = json!({"matchLabels": {"team": "red"}});

@@ -194,6 +194,13 @@ async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
         // The rule includes administrators, because none of these keys ever has to be repaired by hand.
         Call::patch(&pod(name), body).refused(&fixture.world.client(), what, words).await;
     }
+    // Through these subresources the API server changes no metadata, whatever it answers.
+    for subresource in ["ephemeralcontainers", "resize"] {
+        let body = label(LABEL_POD_GROUP, &json!("train"));
+        let changed = Call::patch(&format!("{}/{subresource}", pod("single")), &body).make(wide).await;
+        let labels = changed.unwrap_or_default()["metadata"]["labels"].clone();
+        assert_eq!(labels.get(LABEL_POD_GROUP), None, "{subresource}: {labels}");
+    }
     for (map, key) in [("labels", LABEL_POD_GROUP), ("annotations", ANNOTATION_THRESHOLD)] {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",

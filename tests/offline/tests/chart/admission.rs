@@ -4,6 +4,7 @@ use crate::helm::{document, object, rejects, rendered};
 use giveway_crds::keys;
 use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[test]
 fn policies_and_the_fail_closed_webhook_cover_every_label_and_annotation_of_pods() {
@@ -208,6 +209,34 @@ fn entries_that_fail_open_wait_for_three_seconds_and_others_for_ten() {
             }
         }
         assert_eq!(open, ["pods.giveway.dev", "templates.owners.giveway.dev"], "{values}");
+    }
+}
+
+/// What `docs/security.md` says about a stolen key of the webhook: which requests it can answer.
+#[test]
+fn entries_match_no_object_of_kube_system_and_of_the_own_namespace_and_only_kinds_of_gangs() {
+    let mut kinds: BTreeSet<String> = giveway_crds::kinds::KINDS.iter().map(|row| row.plural.to_owned()).collect();
+    kinds.extend(["podgroups", "pods", "pods/status", "priorityclasses", "workloads"].map(str::to_owned));
+    let excluded = json!({
+        "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "giveway-system"]
+    });
+    for values in [&[][..], &["gangs.kinds={Job}", "namespaces.selector.matchLabels.team=ml"]] {
+        let (manifests, mut matched) = (rendered(values), BTreeSet::new());
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            for (name, entry) in entries(&manifests, kind) {
+                for rule in entry["rules"].as_array().unwrap() {
+                    let resources = rule["resources"].as_array().unwrap().iter();
+                    matched.extend(resources.map(|resource| resource.as_str().unwrap().to_owned()));
+                    if rule["resources"] == json!(["priorityclasses"]) {
+                        assert_eq!(rule["scope"], "Cluster", "{name}");
+                    } else {
+                        assert_eq!(rule["scope"], "Namespaced", "{name}");
+                        assert_eq!(entry["namespaceSelector"]["matchExpressions"][0], excluded, "{values:?}: {name}");
+                    }
+                }
+            }
+        }
+        assert_eq!(matched, kinds, "{values:?}");
     }
 }
 

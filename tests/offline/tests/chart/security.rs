@@ -2,6 +2,7 @@
 //! SecurityContextConstraints `restricted-v2`; and the rights of the Jobs.
 
 use crate::helm::{object, pods, rendered, rendered_for};
+use giveway_tests::giveway::chart::CRITICAL_ADDONS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -195,4 +196,186 @@ fn the_jobs_that_change_objects_may_delete_their_own_bindings_and_do_so() {
         }
     }
     assert_eq!(object(&manifests, "Job", "giveway-test")["spec"]["backoffLimit"], 3);
+}
+
+/// Returns what an account may do by the roles that are bound to it, as `VERB RESOURCE.GROUP`.
+fn rights(manifests: &str, account: &str) -> BTreeSet<String> {
+    let documents: Vec<Value> = manifests.split("\n---\n").map(|text| serde_yaml_ng::from_str(text).unwrap()).collect();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let texts =
+        |value: &Value| -> Vec<String> { list(value).iter().map(|text| text.as_str().unwrap().to_owned()).collect() };
+    let is_bound = |binding: &&Value| list(&binding["subjects"]).iter().any(|subject| subject["name"] == account);
+    let mut found = BTreeSet::new();
+    for binding in documents.iter().filter(is_bound) {
+        let reference = |field: &str| binding["roleRef"][field].as_str().unwrap();
+        for rule in list(&object(manifests, reference("kind"), reference("name"))["rules"]) {
+            for group in texts(&rule["apiGroups"]) {
+                let group = if group.is_empty() { group } else { format!(".{group}") };
+                for resource in texts(&rule["resources"]) {
+                    found.extend(texts(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}{group}")));
+                }
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{account} has no rights");
+    found
+}
+
+/// Returns the rights of an account to write.
+fn writes(values: &[&str], account: &str) -> BTreeSet<String> {
+    let mut all = rights(&rendered(values), account);
+    all.retain(|right| !["get ", "list ", "watch "].iter().any(|read| right.starts_with(read)));
+    all
+}
+
+/// Returns the resources of which an account may list all objects, or those that a rule names.
+fn lists(values: &[&str], account: &str) -> BTreeSet<String> {
+    rights(&rendered(values), account)
+        .iter()
+        .filter_map(|right| right.strip_prefix("list ").map(str::to_owned))
+        .collect()
+}
+
+fn set<const N: usize>(texts: [&str; N]) -> BTreeSet<String> {
+    texts.map(str::to_owned).into()
+}
+
+/// What `docs/security.md` says about a stolen token of the operator.
+#[test]
+fn the_operator_may_write_and_list_only_what_the_page_about_security_names() {
+    let account = "giveway-operator";
+    let always = set([
+        "create events.events.k8s.io",
+        "create leases.coordination.k8s.io",
+        "create podgroups.scheduling.giveway.dev",
+        "create pods/eviction",
+        "create preemptions.scheduling.giveway.dev",
+        "delete podgroups.scheduling.giveway.dev",
+        "delete pods",
+        "delete preemptions.scheduling.giveway.dev",
+        "patch events.events.k8s.io",
+        "patch podgroups.scheduling.giveway.dev",
+        "patch podgroups/status.scheduling.giveway.dev",
+        "patch pods",
+        "patch pods/status",
+        "patch preemptions.scheduling.giveway.dev",
+        "patch preemptions/status.scheduling.giveway.dev",
+        "patch workloads/status.scheduling.giveway.dev",
+        "update leases.coordination.k8s.io",
+    ]);
+    let certificates = set([
+        "create secrets",
+        "patch mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "patch validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "update secrets",
+    ]);
+    assert_eq!(writes(&["webhook.certManager.enabled=true"], account), always);
+    let usual = &always | &certificates;
+    assert_eq!(writes(&[], account), usual);
+    assert_eq!(writes(&[CRITICAL_ADDONS], account), &usual | &set(["patch nodes"]));
+    assert_eq!(writes(&["provisioning.method=Placeholder"], account), &usual | &set(["create pods"]));
+    let requests = set([
+        "create podtemplates",
+        "create provisioningrequests.autoscaling.x-k8s.io",
+        "delete provisioningrequests.autoscaling.x-k8s.io",
+    ]);
+    assert_eq!(writes(&["provisioning.method=ProvisioningRequest"], account), &usual | &requests);
+
+    let read = set([
+        "configmaps",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "deviceclasses.resource.k8s.io",
+        "events.events.k8s.io",
+        "namespaces",
+        "nodes",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "poddisruptionbudgets.policy",
+        "podgroups.scheduling.giveway.dev",
+        "podgroups.scheduling.k8s.io",
+        "pods",
+        "preemptions.scheduling.giveway.dev",
+        "priorityclasses.scheduling.k8s.io",
+        "resourceclaims.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "workloads.scheduling.giveway.dev",
+    ]);
+    assert_eq!(lists(&["webhook.certManager.enabled=true"], account), read);
+    let named = [
+        "endpointslices.discovery.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "secrets",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    ];
+    assert_eq!(lists(&[], account), &read | &set(named));
+}
+
+/// What `docs/security.md` says about a stolen token of the webhook.
+#[test]
+fn the_webhook_may_write_and_list_only_what_the_page_about_security_names() {
+    let account = "giveway-webhook";
+    let (without_guard, with_add_ons) = (["guard.enabled=false"], [CRITICAL_ADDONS]);
+    let events = set(["create events.events.k8s.io", "patch events.events.k8s.io"]);
+    assert_eq!(writes(&without_guard, account), events);
+    let guard = set(["patch podgroups/status.scheduling.giveway.dev", "update poddisruptionbudgets/status.policy"]);
+    let usual = &events | &guard;
+    assert_eq!(writes(&[], account), usual);
+    let nodes = set(["patch nodes", "patch preemptions.scheduling.giveway.dev"]);
+    assert_eq!(writes(&with_add_ons, account), &usual | &nodes);
+
+    let read = set([
+        "podgroups.scheduling.giveway.dev",
+        "priorityclasses.scheduling.k8s.io",
+        "secrets",
+        "workloads.scheduling.giveway.dev",
+    ]);
+    assert_eq!(lists(&without_guard, account), read);
+    let usual = &read | &set(["poddisruptionbudgets.policy", "podgroups.scheduling.k8s.io", "pods"]);
+    assert_eq!(lists(&[], account), usual);
+    assert_eq!(lists(&with_add_ons, account), &usual | &set(["preemptions.scheduling.giveway.dev"]));
+}
+
+/// What `docs/security.md` says about the accounts of the chart's Jobs.
+#[test]
+fn the_jobs_may_write_only_what_the_page_about_security_names() {
+    let bindings =
+        set(["delete clusterrolebindings.rbac.authorization.k8s.io", "delete rolebindings.rbac.authorization.k8s.io"]);
+    let classes = set([
+        "create configmaps",
+        "create priorityclasses.scheduling.k8s.io",
+        "delete configmaps",
+        "delete priorityclasses.scheduling.k8s.io",
+    ]);
+    assert_eq!(writes(&[], "giveway-uninstall"), &bindings | &classes);
+    let rest = set([
+        "delete configmaps",
+        "delete leases.coordination.k8s.io",
+        "delete pods",
+        "delete provisioningrequests.autoscaling.x-k8s.io",
+        "delete secrets",
+        "patch nodes",
+        "patch podgroups.scheduling.giveway.dev",
+        "patch pods",
+        "patch pods/status",
+    ]);
+    assert_eq!(writes(&[], "giveway-rest"), &bindings | &rest);
+    let own = set(["delete clusterrolebindings.rbac.authorization.k8s.io", "patch nodes"]);
+    assert_eq!(writes(&[], "giveway-taints"), own);
+    let test = set([
+        "create podgroups.scheduling.giveway.dev",
+        "create pods",
+        "create priorityclasses.scheduling.k8s.io",
+        "delete podgroups.scheduling.giveway.dev",
+        "delete pods",
+    ]);
+    assert_eq!(writes(&[], "giveway-test"), test);
+    // helm deletes this account at the end of `helm test`, also after a failure of the Job, which is a later hook of the same event.
+    let manifests = rendered(&[]);
+    for kind in ["ServiceAccount", "ClusterRoleBinding", "RoleBinding"] {
+        let annotations = &object(&manifests, kind, "giveway-test")["metadata"]["annotations"];
+        assert_eq!(annotations["helm.sh/hook"], "test", "{kind}");
+        assert_eq!(annotations["helm.sh/hook-delete-policy"], "before-hook-creation,hook-succeeded", "{kind}");
+    }
 }
