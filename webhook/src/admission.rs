@@ -12,8 +12,9 @@ use crate::watch::SharedView;
 use giveway_admission::judge::{Endpoint, JudgedKind, judge};
 use giveway_admission::notice::EventDraft;
 use giveway_admission::request::Request;
-use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome};
+use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome, shorten};
 use giveway_admission::view::ClusterView;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,9 +144,15 @@ fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> Revie
     ReviewLabels { endpoint, kind, operation, allowed, code }
 }
 
+/// Returns namespace, name and user of a request for the log. They are shortened, because a client that reaches the port can send any text.
+fn names<'r>(request: &'r Request<'_>) -> [Cow<'r, str>; 3] {
+    [request.namespace(), request.name.as_deref().unwrap_or_default(), request.user()].map(shorten)
+}
+
 fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
     let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &*request.resource.resource);
-    let (namespace, name, user) = (request.namespace(), request.name.as_deref().unwrap_or_default(), request.user());
+    let [namespace, name, user] = &names(request);
+    let (namespace, name, user) = (&**namespace, &**name, &**user);
     match &verdict.outcome {
         VerdictOutcome::Refused(Denial { code, message }) => {
             tracing::info!(endpoint, operation, resource, namespace, name, user, code, message, "refused");
@@ -154,5 +161,21 @@ fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
             let changed = matches!(outcome, VerdictOutcome::Changed(_));
             tracing::debug!(endpoint, operation, resource, namespace, name, user, changed, "allowed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giveway_admission::request::UserInfo;
+    use serde_json::value::RawValue;
+
+    #[test]
+    fn names_in_the_log_are_short_whatever_a_client_sends() {
+        let long = "x".repeat(1 << 20);
+        let text = || Some(long.as_str().into());
+        let user_info = UserInfo { username: text(), ..UserInfo::default() };
+        let request = Request { user_info, name: text(), ..Request::create("", "pods", &long, RawValue::NULL) };
+        assert!(names(&request).iter().all(|name| name.starts_with("xxx") && name.len() < 100));
     }
 }
