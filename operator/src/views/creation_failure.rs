@@ -1,5 +1,6 @@
 //! What a controller reports about a pod that it could not create, in an event on itself. Nothing else is stored of such a pod.
 
+use giveway_crds::brief::shorten;
 use giveway_crds::kinds::is_creation_failure;
 use k8s_openapi::api::events::v1::Event;
 
@@ -31,7 +32,7 @@ impl CreationFailure {
         let note = event.note.as_deref().unwrap_or_default();
         let message = note.chars().take(MOST_OF_MESSAGE).map(|c| if c.is_control() { ' ' } else { c });
         Some(Self {
-            controller: format!("{kind} {name}"),
+            controller: format!("{} {name}", shorten(kind)),
             message: message.collect(),
             at: repeated.or(last).or(first)?.as_second(),
         })
@@ -67,7 +68,10 @@ mod tests {
         assert_eq!(read(repeated).map(|failure| failure.at), Some(200));
         let mut long = event.clone();
         long["note"] = json!("é".repeat(3_000));
-        assert_eq!(read(long).unwrap().message.chars().count(), MOST_OF_MESSAGE);
+        assert_eq!(read(long.clone()).unwrap().message.chars().count(), MOST_OF_MESSAGE);
+        // The API server limits the note of an event, and not the kind of the object that it regards.
+        long["regarding"]["kind"] = json!("é".repeat(3_000));
+        assert!(read(long).unwrap().sentence().chars().count() < MOST_OF_MESSAGE + 150);
         for (field, value) in
             [("reason", json!("SuccessfulCreate")), ("regarding", json!({"kind": "Pod", "name": "p"}))]
         {
