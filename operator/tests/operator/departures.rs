@@ -30,7 +30,12 @@ pub fn set_budget(driven: &mut Driven, healthy: i32) {
 
 /// Returns a cluster with PodGroup `db` of three pods.
 pub fn database() -> Driven {
-    let mut driven = Driven::new(&[]);
+    database_with(&[])
+}
+
+/// The same with an operator with these flags.
+fn database_with(flags: &[&'static str]) -> Driven {
+    let mut driven = Driven::new(flags);
     driven.node("n1", 4);
     driven.apply(Kind::Group, gang("db", 3, 10));
     for number in 0..3 {
@@ -81,6 +86,20 @@ fn a_new_leader_evicts_the_rest_of_a_group_when_the_budget_that_refused_allows_i
     driven.run(Duration::from_secs(10));
     assert_eq!(driven.evicted(), ["db-1", "db-2"]);
     assert_eq!(driven.stored(), ["MemberPreempted Completed: None of the 2 pods is left."]);
+}
+
+#[test]
+fn after_a_preemption_by_kube_scheduler_the_rest_of_a_group_waits_for_no_limit_on_evictions() {
+    let evicted = |flag| {
+        let mut driven = database_with(&[flag]);
+        driven.settle();
+        preempt(&mut driven, "db-0");
+        driven.settle();
+        driven.run(Duration::from_secs(5));
+        driven.evicted().len()
+    };
+    assert_eq!(evicted("--evictions-per-minute-per-cluster=1"), 2);
+    assert_eq!(evicted("--evictions-per-minute-per-cluster=0"), 0, "0 permits no eviction");
 }
 
 /// Sets the controller of a pod, which replaces it.
