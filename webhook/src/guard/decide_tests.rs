@@ -432,6 +432,23 @@ fn a_guarded_victim_under_too_many_budgets_is_rejected_and_claims_are_bounded() 
     ]);
 }
 
+/// A node can create a mirror pod with any labels and annotations.
+#[test]
+fn a_mirror_pod_changes_neither_threshold_nor_priority_of_the_group_that_it_names() {
+    let member = |name: &str, change: Value| running(name, merged(of_group("g"), change));
+    let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
+    let raises = merged(threshold("5000"), mirror.clone());
+    let raised = high().group("web", "g", Some(20), "PodGroup").has(member("static", raises));
+    let lowers = merged(of_priority(0), mirror);
+    let lowered = Cluster::new().waits("vip", 10, json!({})).group("web", "g", Some(20), "PodGroup");
+    let lowered = lowered.has(member("static", lowers));
+    let none = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10.";
+    check(vec![
+        ("its threshold", raised.budget("api", 0, json!({})), member("api-1", json!({})), Permitted(&["api"], false)),
+        ("its priority", lowered, member("api-1", json!({})), Rejected(NoPreemptor, none)),
+    ]);
+}
+
 #[test]
 fn only_the_first_labels_of_a_victim_are_stored_and_budgets_that_select_by_others_are_ignored() {
     let many: BTreeMap<String, Value> = (0..70_000).map(|n| (format!("b{n:06}"), json!("x"))).collect();

@@ -137,8 +137,8 @@ impl Viewed for PodObject<true> {
     }
 
     fn store(&self, view: &mut View) {
-        let live = self.meta().deletion_timestamp.is_none() && !self.ended();
-        let bound = Some(self.bound()).filter(|pod| live && pod.node.is_some());
+        let is_member = self.meta().deletion_timestamp.is_none() && !self.ended() && !self.is_mirror();
+        let bound = Some(self.bound()).filter(|pod| is_member && pod.node.is_some());
         put(&mut view.facts.members, self.meta(), bound);
     }
 

@@ -5,6 +5,7 @@
 //! reads are kept of each pod: this process never receives most pods of a cluster.
 
 use crate::namespaced::Namespaced;
+use crate::object::MIRROR;
 use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
@@ -152,11 +153,23 @@ pub struct PodObject<const MEMBER: bool> {
     status: Status,
 }
 
-/// The annotation that the guard reads. The others, up to 256 KiB, are not kept.
-#[derive(Debug, Default, Deserialize)]
+/// The annotations that the guard reads. The others, up to 256 KiB, are not kept.
+#[derive(Debug, Deserialize)]
 struct Annotations {
     #[serde(rename = "scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal")]
     threshold: Option<String>,
+    #[serde(rename = "kubernetes.io/config.mirror")]
+    mirror: Option<String>,
+}
+
+impl Annotations {
+    /// Returns them by their keys; `None` if there is none.
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        let all = [(keys::ANNOTATION_THRESHOLD, self.threshold), (MIRROR, self.mirror)];
+        let kept: BTreeMap<String, String> =
+            all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        (!kept.is_empty()).then_some(kept)
+    }
 }
 
 /// Reads the metadata that the guard needs, and skips the managed fields, which are most of a pod.
@@ -185,15 +198,13 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         creation_timestamp,
         deletion_timestamp,
     } = GuardMetadata::deserialize(deserializer)?;
-    let threshold = annotations.and_then(|annotations| annotations.threshold);
-    let annotations = threshold.map(|threshold| BTreeMap::from([(keys::ANNOTATION_THRESHOLD.to_owned(), threshold)]));
     Ok(ObjectMeta {
         namespace,
         name,
         uid,
         resource_version,
         labels,
-        annotations,
+        annotations: annotations.and_then(Annotations::kept),
         creation_timestamp,
         deletion_timestamp,
         ..ObjectMeta::default()
@@ -251,6 +262,11 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
 
     fn node(&self) -> Option<String> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
+    }
+
+    /// Returns true for a mirror pod, which belongs to its node: it is no member of the PodGroup that it names.
+    pub fn is_mirror(&self) -> bool {
+        self.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR))
     }
 
     /// Returns true if the pod has succeeded or failed.
