@@ -56,7 +56,7 @@ pub enum Reason {
     /// The pod is a victim; the reason that kube-scheduler uses as well.
     PreemptionByScheduler,
     /// A gang was partially scheduled for too long, and its ungated pods are evicted so that their replacements start together.
-    HalfBound,
+    PartiallyScheduled,
     /// A pod was evicted for a preemptor (event on the victim).
     Preempted,
     /// The Eviction API refused to evict a victim because of its budget (event on the victim and on the budget).
@@ -145,7 +145,7 @@ impl Reason {
             Self::Cancelled => "Cancelled",
             Self::Failed => "Failed",
             Self::PreemptionByScheduler => "PreemptionByScheduler",
-            Self::HalfBound => "HalfBound",
+            Self::PartiallyScheduled => "PartiallyScheduled",
             Self::Preempted => "Preempted",
             Self::EvictionRefused => "EvictionRefused",
             Self::BackFilled => "BackFilled",

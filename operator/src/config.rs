@@ -91,7 +91,7 @@ pub struct Config {
     /// How long a gang may be partially scheduled, with members that are bound and others that cannot be, before its ungated pods are
     /// evicted so that the pods that replace them start together, such as 10m. 0s: for ever.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
-    pub half_bound_timeout: Duration,
+    pub partially_scheduled_timeout: Duration,
 
     /// How long a PodGroup that was created from a template is kept after its last pod, such as 10m.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]

@@ -89,7 +89,7 @@ impl Arbiter {
                 "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {}.",
                 clock.at(until)
             );
-            return Some((Some(WaitReason::new(Reason::HalfBound, message)), false));
+            return Some((Some(WaitReason::new(Reason::PartiallyScheduled, message)), false));
         }
         self.waits_for_rehearsal(preemptor, clock).map(|wait_reason| (Some(wait_reason), false))
     }

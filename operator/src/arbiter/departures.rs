@@ -83,7 +83,7 @@ impl Arbiter {
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
             Cause::MemberPreempted => (Some(SCHEDULER.into()), Reason::PreemptionByScheduler),
-            Cause::PartiallyScheduled => (None, Reason::HalfBound),
+            Cause::PartiallyScheduled => (None, Reason::PartiallyScheduled),
             // The status already names the preemptor of the plan.
             _ => (None, Reason::PreemptionByScheduler),
         };
@@ -128,7 +128,7 @@ impl Arbiter {
 
     /// Begins departures for the gangs that have been partially scheduled for too long.
     fn disrupt_partially_scheduled(&mut self, clock: Clock) {
-        let after = self.config.half_bound_timeout;
+        let after = self.config.partially_scheduled_timeout;
         if after.is_zero() {
             return;
         }
@@ -161,18 +161,18 @@ impl Arbiter {
             }
             let message = half.sentence(after, &half.remedy(), said);
             if half.ownerless.is_some() {
-                self.tell_group(&group, Reason::HalfBound, "LeavingAlone", message.into());
+                self.tell_group(&group, Reason::PartiallyScheduled, "LeavingAlone", message.into());
                 continue;
             }
             let Some(request) = begin::partially_scheduled(&self.model, &group, message.into()) else { continue };
             let pods = request.pods.clone();
-            if !self.begin_departure(request, Reason::HalfBound, "Evicting", clock) {
+            if !self.begin_departure(request, Reason::PartiallyScheduled, "Evicting", clock) {
                 continue;
             }
             for uid in &pods {
                 self.restraint.rates.note(&group.namespace, uid, clock.now);
             }
-            self.metrics.outcome(Reason::HalfBound);
+            self.metrics.outcome(Reason::PartiallyScheduled);
             self.preemption.remembered(preemptor).back_off_after_disruption(clock.now);
         }
     }

@@ -411,9 +411,9 @@ fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Opti
     }
     let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
     let target = found.is_some_and(|found| found.status == "True");
-    let taken_down = found.is_some_and(|found| found.reason == Reason::HalfBound.as_str());
+    let was_partially_scheduled = found.is_some_and(|found| found.reason == Reason::PartiallyScheduled.as_str());
     let terminating = facts.model.cluster.members(&facts.group.key).any(|p| p.terminating);
-    if target && taken_down && !terminating && counts.scheduled == 0 {
+    if target && was_partially_scheduled && !terminating && counts.scheduled == 0 {
         return Some((
             false,
             Reason::WaitingForPods,

@@ -112,7 +112,7 @@ pub fn own(driven: &mut Driven, pod: &str) {
 /// The leader ends before it has written that the gang is scheduled, and the gang loses a pod.
 #[test]
 fn a_new_leader_knows_from_a_completed_plan_that_a_gang_was_scheduled_and_does_not_evict_the_rest() {
-    let mut driven = Driven::new(&["--half-bound-timeout=20s"]);
+    let mut driven = Driven::new(&["--partially-scheduled-timeout=20s"]);
     for node in ["n1", "n2"] {
         driven.node(node, 2);
         driven.apply(Kind::Pod, running(&format!("low-{node}"), 10, node, None));

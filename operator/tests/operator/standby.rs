@@ -93,7 +93,7 @@ fn a_preemption_on_which_an_earlier_leader_did_not_act_begins_no_departure_later
 /// stored shows it.
 #[test]
 fn a_standby_that_observed_that_a_gang_was_scheduled_does_not_evict_the_rest() {
-    let mut driven = Driven::new(&["--half-bound-timeout=20s"]);
+    let mut driven = Driven::new(&["--partially-scheduled-timeout=20s"]);
     driven.node("n1", 2);
     driven.node("n2", 2);
     driven.submit(gang("train", 2, 1_000), 2);

@@ -85,7 +85,7 @@ fn uids(pods: &[Pod]) -> Vec<String> {
 async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
-        .operator_flag("--half-bound-timeout=8s")
+        .operator_flag("--partially-scheduled-timeout=8s")
         .start()
         .await;
     let nodes = world.nodes(1).cpus(2).create().await;
@@ -99,11 +99,11 @@ async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     .await;
     // This gang is younger and does not fit while the first one uses half of the node.
     let other = world.gang("other", 2).create().await;
-    let condition = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
+    let condition = train.wait_condition("DisruptionTarget", "True", "PartiallyScheduled", MINUTE).await;
     let words = "The gang has been partially scheduled for 8 s: 1 of 2 needed pods is bound. All its ungated pods are evicted, so \
                  that the pods that replace them start together.";
     assert!(condition.starts_with(words) && condition.contains("second pods are not bound"), "{condition}");
-    let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
+    let words = train.wait_condition(SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
     let start = "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after ";
     assert!(words.starts_with(start), "{words}");
     other.wait_bound(MINUTE).await;
@@ -145,19 +145,19 @@ async fn deny_ungating_of_second_pod(world: &World) {
 async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
-        .operator_flag("--half-bound-timeout=12s")
+        .operator_flag("--partially-scheduled-timeout=12s")
         .start()
         .await;
     world.nodes(1).cpus(2).create().await;
     deny_ungating_of_second_pod(&world).await;
     let train = train(&world).await;
     expect_condition(&train, SCHEDULED, "False Rejected", "The removal of the scheduling gate of pod ").await;
-    let words = train.wait_condition("DisruptionTarget", "True", "HalfBound", MINUTE).await;
+    let words = train.wait_condition("DisruptionTarget", "True", "PartiallyScheduled", MINUTE).await;
     assert!(
         words.starts_with("The gang has been partially scheduled for 12 s: 1 of 2 needed pods is bound."),
         "{words}"
     );
-    let words = train.wait_condition(SCHEDULED, "False", "HalfBound", MINUTE).await;
+    let words = train.wait_condition(SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
     assert!(words.starts_with("The gang was only partially scheduled, so its bound pods were evicted."), "{words}");
     wait_for("both pods are gated", MINUTE, async || {
         let pods = pods(&world).await;
@@ -172,13 +172,13 @@ async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
 async fn a_partially_scheduled_gang_without_a_controller_is_not_evicted() {
     let world = World::builder()
         .operator_flag("--release-timeout-seconds=3")
-        .operator_flag("--half-bound-timeout=5s")
+        .operator_flag("--partially-scheduled-timeout=5s")
         .start()
         .await;
     let nodes = world.nodes(1).cpus(2).create().await;
     deny_binding_of_second_pod(&world, &nodes[0]).await;
     let train = world.gang("train", 2).create().await;
-    let words = train.wait_event("HalfBound", MINUTE).await;
+    let words = train.wait_event("PartiallyScheduled", MINUTE).await;
     assert!(words.contains("They are not evicted, because pod train-"), "{words}");
     assert!(words.contains("has no controller that would replace it: delete the pods yourself."), "{words}");
     assert_eq!(world.audit().await.evicted().len(), 0);

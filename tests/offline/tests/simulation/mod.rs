@@ -112,7 +112,7 @@ fn simulate(seed: u64, config: &Config, start: Instant, sum: &mut Sum) -> (Vec<S
 
 /// Returns the flags of the operator.
 fn config() -> Config {
-    let timeout = format!("--half-bound-timeout={}s", halves::TIMEOUT / 1_000);
+    let timeout = format!("--partially-scheduled-timeout={}s", halves::TIMEOUT / 1_000);
     Config::parse_from(["giveway-operator", "--critical-addons=false", &timeout])
 }
 
