@@ -46,7 +46,7 @@ pub enum Reason {
     /// All victims are terminating.
     WaitingForVictims,
     /// The members are being ungated.
-    Releasing,
+    Ungating,
     /// Every placed member is bound.
     Completed,
     /// The plan was cancelled because it is not needed or no longer fits.
@@ -140,7 +140,7 @@ impl Reason {
             Self::Planned => "Planned",
             Self::Evicting => "Evicting",
             Self::WaitingForVictims => "WaitingForVictims",
-            Self::Releasing => "Releasing",
+            Self::Ungating => "Ungating",
             Self::Completed => "Completed",
             Self::Cancelled => "Cancelled",
             Self::Failed => "Failed",

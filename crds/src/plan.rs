@@ -19,7 +19,7 @@ pub enum PlanState {
     /// Every eviction was accepted; victims are terminating.
     WaitingForVictims,
     /// The victims have terminated, and the members are ungated, so that kube-scheduler can bind them.
-    Releasing,
+    Ungating,
     /// Every placed member is bound.
     Completed,
     /// The plan was cancelled, for example because it is not needed any more or no longer fits.
@@ -33,7 +33,7 @@ pub enum PlanState {
 impl PlanState {
     /// Returns true if the plan is not finished.
     pub fn in_flight(self) -> bool {
-        matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Releasing)
+        matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Ungating)
     }
 
     /// Returns the state as written.
@@ -42,7 +42,7 @@ impl PlanState {
             Self::Planned => "Planned",
             Self::Evicting => "Evicting",
             Self::WaitingForVictims => "WaitingForVictims",
-            Self::Releasing => "Releasing",
+            Self::Ungating => "Ungating",
             Self::Completed => "Completed",
             Self::Cancelled => "Cancelled",
             Self::Failed => "Failed",

@@ -184,7 +184,7 @@ impl Arbiter {
                 self.metrics.count(&catalogue::REHEARSALS, &["passed"]);
                 format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
             }
-            PlanState::Releasing => {
+            PlanState::Ungating => {
                 let members = flight.members.len();
                 let fit = words::counted(members, "pod fits", "pods fit");
                 format!("{fit}{within} and {}.", words::agree(members, "starts", "start"))

@@ -57,11 +57,11 @@ impl Arbiter {
         }
     }
 
-    /// Cancels the plan of a PodGroup that is evicted as a whole: a new plan is made for all its members. In state `Releasing` the members
+    /// Cancels the plan of a PodGroup that is evicted as a whole: a new plan is made for all its members. In state `Ungating` the members
     /// are already ungated and have a node.
     pub(super) fn cancel_own_plan(&mut self, group: &ObjectKey, why: &str) {
         let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
-        if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Releasing) {
+        if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Ungating) {
             flight.drop_plan(PlanState::Cancelled, why);
         }
     }

@@ -45,7 +45,7 @@ impl Arbiter {
             let wait_reason = self.preemption.waiting.get(&preemptor).and_then(|waiting| waiting.wait_reason.as_ref());
             let reported = status::waits_for(&self.model, problem, self.plans.flights.get(&preemptor), wait_reason);
             // Pods that are being ungated no longer wait.
-            reported.filter(|(reason, _)| *reason != Reason::Releasing)
+            reported.filter(|(reason, _)| *reason != Reason::Ungating)
         };
         for notice in self.speaker.pass(&self.model.cluster, waits_for, now) {
             self.publish(notice);

@@ -54,7 +54,7 @@ impl Arbiter {
         for preemptor in awake {
             let is_unserved = self.is_unserved(&preemptor);
             let Some(flight) = self.plans.flights.get_mut(&preemptor) else { continue };
-            if is_unserved && flight.plan.state != PlanState::Releasing {
+            if is_unserved && flight.plan.state != PlanState::Ungating {
                 flight.drop_plan(PlanState::Cancelled, Self::unserved_reason(preemptor.key()).message);
             }
             if let Some((reason, words)) = &restraint
@@ -193,7 +193,7 @@ fn not_stored() -> String {
 /// Giveway is switched off, its pods must already be ungated.
 fn may_continue(flight: &Flight, restraint: Reason) -> bool {
     match restraint {
-        Reason::SwitchedOff => flight.plan.state == PlanState::Releasing,
+        Reason::SwitchedOff => flight.plan.state == PlanState::Ungating,
         _ => flight.victims.iter().all(|victim| victim.accepted),
     }
 }

@@ -78,7 +78,7 @@ fn visits_with(plans: usize) -> [usize; 2] {
     });
     let preemptor = Preemptor::Group(ObjectKey::new("default", "train-7"));
     let state = arbiter.plans.flights.get(&preemptor).map(|flight| flight.plan.state);
-    assert_eq!(state, Some(PlanState::Releasing), "its capacity is free");
+    assert_eq!(state, Some(PlanState::Ungating), "its capacity is free");
     [elsewhere, of_a_plan]
 }
 

@@ -14,7 +14,7 @@ fn doing(state: PlanState) -> &'static str {
         PlanState::Planned => "planned",
         PlanState::Evicting => "evicting",
         PlanState::WaitingForVictims => "waiting for victims",
-        PlanState::Releasing => "releasing",
+        PlanState::Ungating => "ungating",
         PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => "over",
     }
 }

@@ -431,7 +431,7 @@ mod tests {
         };
         let mut writes = 0;
         for _ in 0..3_000 {
-            let mut flight = flight(if random(2) == 0 { PlanState::Evicting } else { PlanState::Releasing });
+            let mut flight = flight(if random(2) == 0 { PlanState::Evicting } else { PlanState::Ungating });
             flight.plan.id = format!("p-{}", random(8));
             let (id, record) = (flight.plan.id.as_str(), Record::from(&flight));
             match random(10) {

@@ -30,7 +30,7 @@ fn waits_for(flight: &Flight) -> &'static str {
         PlanState::Evicting if flight.reached_limit.is_some() => "EvictionsLimited",
         PlanState::Evicting => "Evictions",
         PlanState::WaitingForVictims => "Victims",
-        PlanState::Releasing => "Bindings",
+        PlanState::Ungating => "Bindings",
         PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => "Nothing",
     }
 }

@@ -351,7 +351,7 @@ mod tests {
             ("Completed", "uid-g", bound, 0),
             ("Completed", "uid-g", ["lost", "l1", "l2"], 1),
             ("Completed", "another", bound, 1),
-            ("Releasing", "uid-g", bound, 1),
+            ("Ungating", "uid-g", bound, 1),
             ("Cancelled", "uid-g", bound, 1),
         ] {
             let (mut world, mut starts, now) = (world(), PartialGangs::default(), Instant::now());

@@ -295,7 +295,7 @@ mod tests {
         let at = |state: &str| json!({"state": state, "term": "t"});
         store(&mut plans, "done", "PodGroup", at("Completed"), &["1", "2"]);
         store(&mut plans, "done.2", "PodGroup", Value::Null, &["3"]);
-        store(&mut plans, "running", "PodGroup", at("Releasing"), &["4"]);
+        store(&mut plans, "running", "PodGroup", at("Ungating"), &["4"]);
         store(&mut plans, "dropped", "PodGroup", at("Cancelled"), &["5"]);
         store(&mut plans, "single", "Pod", at("Completed"), &["6"]);
         let found = |plans: &Plans| plans.completed().map(|(_, uid)| uid.to_owned()).collect::<Vec<_>>();

@@ -69,7 +69,7 @@ impl Flight {
                 }
             }
         }
-        let released = self.plan.state == PlanState::Releasing;
+        let released = self.plan.state == PlanState::Ungating;
         let mut unbound = 0;
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {

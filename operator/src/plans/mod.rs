@@ -1,7 +1,7 @@
 //! Every plan in flight, and the pure state machine that leads from the stored plan to the bound pods.
 //!
 //! ```text
-//! Planned → Evicting → WaitingForVictims → Releasing → Completed
+//! Planned → Evicting → WaitingForVictims → Ungating → Completed
 //!    └──────────┴──────────────┴───────────────┴─────→ Cancelled / Failed
 //! ```
 //!
@@ -524,7 +524,7 @@ impl Flight {
             self.maintain_reservations(cluster, clock, &mut out);
             self.await_victims(now);
         }
-        if self.ending.is_none() && self.plan.state == PlanState::Releasing {
+        if self.ending.is_none() && self.plan.state == PlanState::Ungating {
             self.release(now, &mut out);
         }
         if let Some(ending) = self.ending.clone()

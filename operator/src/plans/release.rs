@@ -73,7 +73,7 @@ impl Flight {
     /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
     /// that time.
     pub fn makes_no_progress(&self, after: Duration, now: Instant) -> bool {
-        self.plan.state == PlanState::Releasing && (!self.evicts() || self.is_unbound_for(after, now))
+        self.plan.state == PlanState::Ungating && (!self.evicts() || self.is_unbound_for(after, now))
     }
 
     /// Returns true if kube-scheduler has bound no further member for this long.
@@ -81,7 +81,7 @@ impl Flight {
         self.released.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }
 
-    /// Advances a plan in state `Releasing`: ungates the members and waits until kube-scheduler has bound them.
+    /// Advances a plan in state `Ungating`: ungates the members and waits until kube-scheduler has bound them.
     pub(super) fn release(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, limits } = now;
         let cluster = &model.cluster;

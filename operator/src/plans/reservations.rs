@@ -37,7 +37,7 @@ impl Flight {
         let has_evicted_none = self.plan.state == PlanState::Planned || !self.evicts();
         match &self.ending {
             None if self.is_postponed() => None,
-            None if has_evicted_none && self.plan.state < PlanState::Releasing => {
+            None if has_evicted_none && self.plan.state < PlanState::Ungating => {
                 Some(Reservation::Planned(self.priority))
             }
             None => Some(Reservation::Started(self.priority)),

@@ -134,10 +134,10 @@ impl Flight {
         Some(sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction."))
     }
 
-    /// Returns the reason if the members do not fit any more. This is not checked in state `Releasing`, because
+    /// Returns the reason if the members do not fit any more. This is not checked in state `Ungating`, because
     /// kube-scheduler may have bound members already.
     fn misfit(&self, model: &Model, context: &Context) -> Option<String> {
-        if self.plan.state >= PlanState::Releasing {
+        if self.plan.state >= PlanState::Ungating {
             return None;
         }
         self.fits_then(&model.cluster, context).err()

@@ -168,7 +168,7 @@ impl Flight {
         let since = *self.awaited.get_or_insert(clock.now);
         if check == Check::FitsNow {
             if self.are_placements_reserved(cluster) {
-                self.plan.state = PlanState::Releasing;
+                self.plan.state = PlanState::Ungating;
             }
         } else if clock.now.duration_since(since) >= PATIENCE && self.looks(now) {
             // The containers of all victims that still exist have ended, so that they use no capacity that the members

@@ -235,7 +235,7 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
     assert!(names(&run.step()).is_empty(), "one victim is still there");
     run.world.remove_pod("l2");
     assert_eq!(names(&run.step()), ["release g1", "release g2"]);
-    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    assert_eq!(run.flight.plan.state, PlanState::Ungating);
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
     let ended = run.step().ended.unwrap();
     assert_eq!(

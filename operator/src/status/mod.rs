@@ -278,7 +278,7 @@ fn not_stored(why: &str) -> String {
 fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
     let (placed, within) = (flight.members.len(), within(flight.plan.domain.as_ref()));
-    if flight.plan.state == PlanState::Releasing {
+    if flight.plan.state == PlanState::Ungating {
         let bound = flight.bound(cluster);
         let said = flight
             .members
@@ -297,7 +297,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
                 ),
             ),
             _ => (
-                Reason::Releasing,
+                Reason::Ungating,
                 format!(
                     "{} ungated{within}, kube-scheduler has bound {bound} of {}.{others}{waits}",
                     counted(placed, "pod was", "pods were"),
@@ -334,7 +334,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
         match leaving {
             0 => {
                 let placed = pods(placed);
-                (Reason::Releasing, format!("Capacity{within} for {placed} is being reserved. No pod is evicted."))
+                (Reason::Ungating, format!("Capacity{within} for {placed} is being reserved. No pod is evicted."))
             }
             _ => (
                 Reason::WaitingForTermination,
@@ -395,7 +395,7 @@ pub fn state_reason(state: PlanState) -> Reason {
         PlanState::Planned => Reason::Planned,
         PlanState::Evicting => Reason::Evicting,
         PlanState::WaitingForVictims => Reason::WaitingForVictims,
-        PlanState::Releasing => Reason::Releasing,
+        PlanState::Ungating => Reason::Ungating,
         PlanState::Completed => Reason::Completed,
         PlanState::Cancelled => Reason::Cancelled,
         PlanState::Failed => Reason::Failed,

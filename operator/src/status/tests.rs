@@ -220,7 +220,7 @@ fn a_group_that_waits_for_terminating_pods_is_not_reported_as_preempting() {
     free.plan.victims.clear();
     free.plan.placements = vec![StoredPlacement { pod: "a".into(), uid: "uid-a".into(), node: "n1".into() }];
     case.flight = Some(Flight::new(free.preemptor, 100, free.plan, Instant::now()));
-    let words = "False Releasing: Capacity for 1 pod is being reserved. No pod is evicted.";
+    let words = "False Ungating: Capacity for 1 pod is being reserved. No pod is evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
     case.world.pod(TestPod::new("old", 10).on("n1").terminating());
     let words = "False WaitingForTermination: 1 pod fits once 1 terminating pod there is deleted. No pod is \
@@ -581,12 +581,12 @@ fn the_message_about_a_plan_in_flight_agrees_with_its_numbers() {
         "False WaitingForPreemption: 2 pods wait for capacity: 0 of 2 victims have terminated. They start together when all have."
     );
     assert_eq!(
-        status_in_flight(1, 1, PlanState::Releasing),
-        "False Releasing: 1 pod was ungated, kube-scheduler has bound 0 of 1."
+        status_in_flight(1, 1, PlanState::Ungating),
+        "False Ungating: 1 pod was ungated, kube-scheduler has bound 0 of 1."
     );
     assert_eq!(
-        status_in_flight(2, 1, PlanState::Releasing),
-        "False Releasing: 2 pods were ungated, kube-scheduler has bound 0 of them."
+        status_in_flight(2, 1, PlanState::Ungating),
+        "False Ungating: 2 pods were ungated, kube-scheduler has bound 0 of them."
     );
 }
 

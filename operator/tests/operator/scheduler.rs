@@ -40,7 +40,7 @@ fn a_slow_scheduler_fails_no_plan() {
         }
     }
     let waits = "The plan waits for kube-scheduler, which binds ";
-    assert!(message.starts_with("False Releasing: ") && message.contains(waits), "{message}");
+    assert!(message.starts_with("False Ungating: ") && message.contains(waits), "{message}");
     assert_eq!(states(&driven), vec![PlanState::Completed; GANGS], "{:#?}", driven.stored());
     assert_eq!(driven.evicted().len(), GANGS);
 }

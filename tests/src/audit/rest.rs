@@ -84,7 +84,7 @@ impl Objects {
         let pending = || !plan.cause.is_plan() || members().any(|pod| node(pod).is_none());
         let victim_exists = || plan.victims.iter().flat_map(|unit| &unit.pods).any(|pod| self.pod(&pod.uid).is_some());
         let live = match plan.state {
-            PlanState::Planned | PlanState::Releasing => pending(),
+            PlanState::Planned | PlanState::Ungating => pending(),
             PlanState::Evicting | PlanState::WaitingForVictims => pending() && victim_exists(),
             PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => true,
         };

@@ -107,7 +107,7 @@ fn reason_scheduled_does_not_explain_a_gate() {
 fn a_plan_in_flight_needs_a_pending_member_and_an_existing_victim() {
     let (member, victim) = (gated("m"), pod("v", json!({"spec": {"nodeName": "n"}})));
     let groups = vec![group(json!({"gang": {"minCount": 1}}), Some("The pods are pending."))];
-    for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Releasing] {
+    for state in [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Ungating] {
         let mut objects = Objects { plans: vec![plan(state)], groups: groups.clone(), ..Objects::default() };
         assert_eq!(
             left(&objects),
@@ -142,7 +142,7 @@ fn a_nomination_by_the_operator_or_an_unknown_user_needs_a_plan() {
     // Another pod of this name had the nomination.
     log.single("default", "m", json!({}));
     assert_eq!(objects.left_over(&log.history()), message);
-    objects.plans = vec![plan(PlanState::Releasing)];
+    objects.plans = vec![plan(PlanState::Ungating)];
     assert_eq!(objects.left_over(&log.history()), Vec::<String>::new());
 }
 

@@ -52,7 +52,7 @@ async fn a_preemption_is_one_trace_and_the_log_has_its_id() {
     })
     .await;
     let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
-    let stages = ["waiting for a plan", "planned", "evicting", "waiting for victims", "releasing"];
+    let stages = ["waiting for a plan", "planned", "evicting", "waiting for victims", "ungating"];
     assert_eq!((names[0], &names[1..]), ("preemption", &stages[..]));
     let [root, stages @ ..] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!(attribute(&root["resource"], "service.name"), "giveway-operator");

@@ -165,7 +165,7 @@ catalogue! {
         "Plans with victims, and departures, by cause and stage, counted every two seconds by the leader",
         &[
             label("cause", "as in `spec.cause` of a Preemption"),
-            label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Releasing`"),
+            label("stage", "`Planned`, `Evicting`, `WaitingForVictims`, `Ungating`"),
         ],
     );
     EVICTED_NOT_BOUND = About::counter(

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// The states of a Preemption in flight.
 const STAGES: [PlanState; 4] =
-    [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Releasing];
+    [PlanState::Planned, PlanState::Evicting, PlanState::WaitingForVictims, PlanState::Ungating];
 
 /// What is pending at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -168,7 +168,7 @@ fn a_gated_member_that_is_terminating_does_not_use_up_the_time_of_the_others() {
     run.world.remove_pod("l1").remove_pod("l2").group("gang", 1, 100, "PodGroup");
     run.flight.plan.victims.clear();
     run.flight.victims.clear();
-    run.flight.plan.state = PlanState::Releasing;
+    run.flight.plan.state = PlanState::Ungating;
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "release g1", "release g2"]);
     run.world.pod(TestPod::new("g1", 100).of("gang").unschedulable());
     run.world.pod(TestPod::new("g2", 100).of("gang").gated().terminating());

@@ -68,7 +68,7 @@ fn a_member_that_selects_another_rack_cancels_the_plan_and_no_pod_is_ungated() {
     // The member changes after the last check and before it is ungated.
     let mut run = Run::awaiting();
     run.emptied().pod(asking("g2"));
-    run.flight.plan.state = PlanState::Releasing;
+    run.flight.plan.state = PlanState::Ungating;
     let advance = run.step();
     assert_eq!(advance.ended.unwrap().message.to_string(), why);
     assert!(

@@ -135,7 +135,7 @@ fn a_report_from_before_the_plan_counts_only_after_the_scheduler_had_time_to_rep
         run.flight.plan.victims.clear();
         run.flight.victims.clear();
         run.world.pod(member("g1").unschedulable()).pod(member("g2").unschedulable());
-        run.flight.plan.state = PlanState::Releasing;
+        run.flight.plan.state = PlanState::Ungating;
         run.step();
         ["uid-g1", "uid-g2"].iter().for_each(|uid| run.answered(uid, false, true));
         run.world.pod(member("g1").unschedulable().nominated("n1")).pod(member("g2").unschedulable().nominated("n2"));

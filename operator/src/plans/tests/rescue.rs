@@ -105,7 +105,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.step();
     run.world.remove_pod("a");
     run.step();
-    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    assert_eq!(run.flight.plan.state, PlanState::Ungating);
     run.later(59);
     // The taint and the nomination are set again if the model shows that they were removed.
     let again = ["taint n1", "nominate dns n1"];
@@ -124,7 +124,7 @@ fn fitting() -> Run {
     run.world.remove_pod("a");
     run.world.node("n1", 2).pod(addon().nominated("n1"));
     run.step();
-    assert_eq!(run.flight.plan.state, PlanState::Releasing);
+    assert_eq!(run.flight.plan.state, PlanState::Ungating);
     run
 }
 

@@ -58,7 +58,7 @@ fn a_plan_reserves_its_placements_more_strongly_once_it_has_evicted_or_ungated_a
         });
         assert_eq!(reserved, on_both(Reservation::Planned(100)), "{state:?}");
     }
-    let reserved = without_victims.change(|flight| flight.plan.state = PlanState::Releasing);
+    let reserved = without_victims.change(|flight| flight.plan.state = PlanState::Ungating);
     assert_eq!(reserved, on_both(Reservation::Started(100)), "members may be bound already");
 }
 

@@ -139,7 +139,7 @@ fn a_plan_that_does_not_fit_any_more_is_cancelled_only_before_its_members_are_un
     let mut run = resumed(PlanState::Evicting);
     run.world.pod(TestPod::new("vip", 1000).on("n1"));
     assert!(run.dropped().starts_with("Pod default/g1 does not fit on node n1 any more"), "{}", run.dropped());
-    let mut run = resumed(PlanState::Releasing);
+    let mut run = resumed(PlanState::Ungating);
     run.world.remove_pod("l1").remove_pod("l2");
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n2"));
     assert_eq!(run.dropped(), "", "the scheduler may choose another node");

@@ -38,7 +38,7 @@ fn change(flight: &mut Flight, random: &mut impl FnMut(u64) -> u64, now: Instant
         0 => flight.plan.state = PlanState::Planned,
         1 => flight.plan.state = PlanState::Evicting,
         2 => flight.plan.state = PlanState::WaitingForVictims,
-        3 => flight.plan.state = PlanState::Releasing,
+        3 => flight.plan.state = PlanState::Ungating,
         4 => flight.drop_plan(PlanState::Cancelled, "Not needed any more."),
         5 => flight.postponed = !flight.postponed,
         6 => flight.ration = Some(BTreeSet::from([0])),

@@ -156,7 +156,7 @@ fn groups(world: &World) -> Vec<String> {
             broken.push(format!("PodGroup {name} was deleted and still exists"));
         }
         let status = &group["status"];
-        if matches!(text(status, "/preemption/state"), "Planned" | "Evicting" | "WaitingForVictims" | "Releasing") {
+        if matches!(text(status, "/preemption/state"), "Planned" | "Evicting" | "WaitingForVictims" | "Ungating") {
             broken.push(format!(
                 "the status of PodGroup {name} has an unfinished plan: {}",
                 text(status, "/preemption/state")

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Returns true if a stored plan is in a state with evictions.
 pub(super) fn evicts(plan: &Value) -> bool {
-    matches!(text(plan, "/status/state"), "Evicting" | "WaitingForVictims" | "Releasing")
+    matches!(text(plan, "/status/state"), "Evicting" | "WaitingForVictims" | "Ungating")
 }
 
 impl World {
