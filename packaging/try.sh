@@ -67,7 +67,7 @@ printf '\n$ kubectl apply -f examples/try/gang.yaml\n'
 kubectl apply -f examples/try/gang.yaml
 began=$(date +%s)
 state() {
-    kubectl get podgroups.scheduling.giveway.dev train --namespace $namespace -o 'jsonpath={.status.scheduled} {.status.preemption.state}' 2>/dev/null || true
+    kubectl get podgroups.scheduling.giveway.dev train --namespace $namespace -o 'jsonpath={.status.pods.scheduled}/{.status.pods.total} {.status.preemption.state}' 2>/dev/null || true
 }
 until [ "$(state)" = "4/4 Completed" ]; do
     if [ $(($(date +%s) - began)) -ge "$limit" ]; then

@@ -31,7 +31,8 @@ use std::collections::BTreeMap;
     validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name: must be no more than 63 characters, because pods name their group in a label: use a shorter name"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.disruptionMode", description = "what is evicted together: Pod or PodGroup"),
     printcolumn(name = "Min", type_ = "integer", json_path = ".spec.schedulingPolicy.gang.minCount", description = "pods that must have a node before any of them starts; empty for a basic group"),
-    printcolumn(name = "Scheduled", type_ = "string", json_path = ".status.scheduled", description = "pods that have a node, of all live pods of the group"),
+    printcolumn(name = "Scheduled", type_ = "integer", json_path = ".status.pods.scheduled", description = "live pods that have a node"),
+    printcolumn(name = "Pods", type_ = "integer", json_path = ".status.pods.total", description = "all pods of the group that exist"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of the group; it counts for a pod only up to the priority of the class of the pod"),
     printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -137,9 +138,6 @@ pub struct PodGroupStatus {
     #[serde(default, skip_serializing_if = "FinishedMembers::is_empty")]
     #[schemars(default)]
     pub finished: FinishedMembers,
-    /// Scheduled pods of all live pods, as `3/8`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduled: Option<String>,
     /// The preemption in progress for this group, or the last one, in short; administrators read the whole plan in the
     /// Preemption of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,21 +163,28 @@ pub struct PreemptedPod {
     pub time: Time,
 }
 
-/// Pods of a group by state; `scheduled` includes `running`, and `total` all of them.
+/// Pods of a group by state. A pod is live if it is neither terminating nor finished. A count that is absent is 0, so that later versions
+/// can add counts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodCounts {
     /// All pods of the group that exist.
+    #[schemars(range(min = 0))]
     pub total: i32,
-    /// Pods with Giveway's scheduling gate.
-    pub held: i32,
-    /// Live pods that have a node, running ones included.
+    /// Live pods with Giveway's scheduling gate.
+    #[schemars(range(min = 0))]
+    pub gated: i32,
+    /// Live pods that have a node, ready ones included.
+    #[schemars(range(min = 0))]
     pub scheduled: i32,
-    /// Pods in phase Running.
-    pub running: i32,
+    /// Live pods that have a node and are ready.
+    #[schemars(range(min = 0))]
+    pub ready: i32,
     /// Pods in phase Succeeded.
+    #[schemars(range(min = 0))]
     pub succeeded: i32,
     /// Pods in phase Failed.
+    #[schemars(range(min = 0))]
     pub failed: i32,
 }
 

@@ -90,11 +90,11 @@ impl Page<'_> {
             None => "scheduled one by one".to_owned(),
         };
         let pods = format!(
-            "{} in all, {} with a node, {} running, {} gated; {needed}; they are disrupted {}.",
+            "{} in all, {} with a node, {} ready, {} gated; {needed}; they are disrupted {}.",
             counts.total,
             counts.scheduled,
-            counts.running,
-            counts.held,
+            counts.ready,
+            counts.gated,
             if spec.disruption_mode == DisruptionMode::PodGroup { "together" } else { "one by one" }
         );
         self.line("Pods:", &pods);

@@ -157,17 +157,13 @@ mod tests {
         };
         let finished = FinishedMembers { spare: 1, ..FinishedMembers::default() };
         let from = PodGroupStatus {
-            scheduled: Some("1/2".to_owned()),
+            observed_generation: Some(2),
             finished,
             preempted_pods: marks(&["a/b~", "c"]),
             ..PodGroupStatus::default()
         };
-        let to = PodGroupStatus {
-            scheduled: Some("2/2".to_owned()),
-            observed_generation: Some(3),
-            preempted_pods: marks(&["c"]),
-            ..PodGroupStatus::default()
-        };
+        let to =
+            PodGroupStatus { observed_generation: Some(3), preempted_pods: marks(&["c"]), ..PodGroupStatus::default() };
         let stored = PodGroupStatus { preempted_pods: marks(&["a/b~", "c", "new"]), ..from.clone() };
         let expected: PodGroupStatus = PodGroupStatus { preempted_pods: marks(&["c", "new"]), ..to.clone() };
         assert_eq!(patched(&stored, &from, &to), expected);

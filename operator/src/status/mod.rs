@@ -90,14 +90,12 @@ pub struct GroupFacts<'a> {
 pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
-    let live = live(facts);
     let finished = facts.finished;
     let mut status = PodGroupStatus {
         conditions: old.conditions.clone(),
         observed_generation: facts.record.generation,
         pods: Some(counts),
         finished: finished.remember.clone(),
-        scheduled: Some(format!("{}/{live}", counts.scheduled)),
         preemption: plan_summary(facts).or_else(|| old.preemption.clone()),
         preempted_by: facts
             .victim_of
@@ -146,13 +144,14 @@ fn count(facts: &GroupFacts<'_>) -> PodCounts {
     let mut counts = PodCounts::default();
     for pod in facts.model.cluster.members(&facts.group.key) {
         counts.total += 1;
-        counts.held += i32::from(pod.held && pod.live());
-        counts.scheduled += i32::from(pod.live() && pod.node.is_some());
+        let is_scheduled = pod.live() && pod.node.is_some();
+        counts.gated += i32::from(pod.held && pod.live());
+        counts.scheduled += i32::from(is_scheduled);
+        counts.ready += i32::from(is_scheduled && pod.ready);
         match pod.phase {
-            PodPhase::Running => counts.running += 1,
             PodPhase::Succeeded => counts.succeeded += 1,
             PodPhase::Failed => counts.failed += 1,
-            PodPhase::Pending | PodPhase::Unknown => {}
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {}
         }
     }
     counts
@@ -199,7 +198,7 @@ fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
         domain::bound(facts),
         having_finished(finished),
         needed(facts),
-        unready(facts, counts)
+        unready(counts)
     )
 }
 
@@ -220,13 +219,11 @@ fn initially_scheduled(
 
 /// Returns a sentence with the number of ready members if not all bound members are ready: they may crash repeatedly,
 /// or have no image.
-fn unready(facts: &GroupFacts<'_>, counts: PodCounts) -> String {
-    let bound = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.node.is_some());
-    match i32::try_from(bound.filter(|pod| pod.ready).count()) {
-        Ok(ready) if ready == counts.scheduled => String::new(),
-        Ok(_) if counts.scheduled == 1 => " It is not ready.".to_owned(),
-        Ok(ready) => format!(" {} ready.", counted(ready, "of them is", "of them are")),
-        Err(_) => String::new(),
+fn unready(counts: PodCounts) -> String {
+    match counts.ready {
+        ready if ready == counts.scheduled => String::new(),
+        _ if counts.scheduled == 1 => " It is not ready.".to_owned(),
+        ready => format!(" {} ready.", counted(ready, "of them is", "of them are")),
     }
 }
 

@@ -82,21 +82,21 @@ impl StatusWrite {
 mod tests {
     use super::*;
 
-    fn status(scheduled: &str) -> PodGroupStatus {
-        PodGroupStatus { scheduled: Some(scheduled.to_owned()), ..PodGroupStatus::default() }
+    fn status(generation: i64) -> PodGroupStatus {
+        PodGroupStatus { observed_generation: Some(generation), ..PodGroupStatus::default() }
     }
 
     #[test]
     fn what_was_written_counts_until_the_watch_shows_it_or_should() {
         let now = Instant::now();
-        let mut writing = StatusWrite { written: Some((status("2/4"), now)), ..StatusWrite::default() };
-        writing.seen(&status("1/4"), now);
-        assert_eq!(writing.written(now), Some(&status("2/4")), "the watch is behind");
-        writing.seen(&status("2/4"), now);
+        let mut writing = StatusWrite { written: Some((status(2), now)), ..StatusWrite::default() };
+        writing.seen(&status(1), now);
+        assert_eq!(writing.written(now), Some(&status(2)), "the watch is behind");
+        writing.seen(&status(2), now);
         assert_eq!(writing.written(now), None, "whatever the watch shows from now on was written later");
-        let mut lost = StatusWrite { written: Some((status("2/4"), now)), ..StatusWrite::default() };
+        let mut lost = StatusWrite { written: Some((status(2), now)), ..StatusWrite::default() };
         let then = now + BELIEVED;
-        lost.seen(&status("1/4"), then);
+        lost.seen(&status(1), then);
         assert_eq!(
             lost.written(then),
             None,

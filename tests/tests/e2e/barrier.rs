@@ -24,7 +24,7 @@ pub fn tests() -> Vec<Test> {
 async fn wait_counts(group: &Group, scheduled: i32, gated: i32) {
     wait_for(&format!("{scheduled} pods are bound and {gated} are gated"), MINUTE, async || {
         let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
-        if (counts.scheduled, counts.held) == (scheduled, gated) { Ok(()) } else { Err(format!("{counts:?}")) }
+        if (counts.scheduled, counts.gated) == (scheduled, gated) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
 }
@@ -36,8 +36,8 @@ async fn a_gang_that_fits_is_bound_without_evictions(world: &World) {
     gang.wait_bound(MINUTE).await;
     expect_condition(&gang, SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
     let status = gang.get().await.status.unwrap();
-    assert_eq!(status.scheduled.as_deref(), Some("8/8"));
-    assert_eq!(status.pods.unwrap().held, 0);
+    let counts = status.pods.unwrap();
+    assert_eq!((counts.total, counts.scheduled, counts.gated), (8, 8, 0));
     assert_eq!(status.preemption, None, "no plan was made");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;

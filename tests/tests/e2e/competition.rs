@@ -30,7 +30,7 @@ async fn one_of_two_gangs_of_equal_priority_is_bound_and_the_other_is_unschedula
         tokio::join!(world.gang("one", 4).priority("high").create(), world.gang("two", 4).priority("high").create());
     let (winner, loser) = giveway_tests::wait::wait_for("one of the two is bound", MINUTE, async || {
         for (a, b) in [(&one, &two), (&two, &one)] {
-            if a.get().await.status.is_some_and(|s| s.scheduled.as_deref() == Some("4/4")) {
+            if a.get().await.status.is_some_and(|s| s.pods.is_some_and(|pods| pods.scheduled == 4)) {
                 return Ok((a, b));
             }
         }

@@ -413,8 +413,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
     api.create(&PostParams::default(), &defaulted).await.unwrap();
     let status = json!({"status": {
         "observedGeneration": 1,
-        "scheduled": "1/2",
-        "pods": {"total": 2, "held": 1, "scheduled": 1, "running": 0, "succeeded": 0, "failed": 0},
+        "pods": {"total": 2, "gated": 1, "scheduled": 1, "ready": 0, "succeeded": 0, "failed": 0},
         "preemptedBy": "podgroup/default/other",
         "conditions": [{
             "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "WaitingForPreemption",
@@ -430,12 +429,12 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let plain = rows(&world.kubectl(&["get", "gpg"]).await.unwrap());
-    assert_eq!(plain[0], ["NAME", "MODE", "MIN", "SCHEDULED", "PRIORITY", "STATUS", "AGE"]);
+    assert_eq!(plain[0], ["NAME", "MODE", "MIN", "SCHEDULED", "PODS", "PRIORITY", "STATUS", "AGE"]);
     assert_eq!(plain[1][..3], ["other", "Pod", "2"], "the mode is defaulted");
-    assert_eq!(plain[2][..6], ["train", "PodGroup", "2", "1/2", "1000", "WaitingForPreemption"]);
+    assert_eq!(plain[2][..7], ["train", "PodGroup", "2", "1", "2", "1000", "WaitingForPreemption"]);
     let wide = rows(&world.kubectl(&["get", "gpg", "train", "-o", "wide"]).await.unwrap());
-    assert_eq!(wide[0][6..], ["AGE", "PLAN", "VICTIMS", "PREEMPTED-BY"]);
-    assert_eq!(wide[1][7..], ["Evicting", "3", "podgroup/default/other"]);
+    assert_eq!(wide[0][7..], ["AGE", "PLAN", "VICTIMS", "PREEMPTED-BY"]);
+    assert_eq!(wide[1][8..], ["Evicting", "3", "podgroup/default/other"]);
     let category = world.kubectl(&["get", "giveway"]).await.unwrap();
     assert!(category.contains("podgroup.scheduling.giveway.dev/train"), "{category}");
     assert_eq!(world.kubectl(&["get", "gwl"]).await.unwrap(), "");

@@ -288,8 +288,8 @@ async fn the_webhook_may_only_lower_allowances_of_budgets_and_add_marks_of_preem
     let marked = |marks: Value| Call::merge(status, &json!({"status": {"preemptedPods": marks}}));
     let mark = json!({"name": "train-0", "time": "2026-01-01T00:00:00Z"});
     marked(json!({"u-1": mark})).dry().allowed(&webhook, "a mark").await;
-    let scheduled = Call::merge(status, &json!({"status": {"scheduled": "2/2"}})).dry();
-    scheduled.refused(&webhook, "another field of the status", fields).await;
+    let counted = Call::merge(status, &json!({"status": {"pods": {"scheduled": 2}}})).dry();
+    counted.refused(&webhook, "another field of the status", fields).await;
     let many: serde_json::Map<String, Value> = (0..65).map(|n| (format!("u-{n}"), mark.clone())).collect();
     let too_many = "status.preemptedPods: Too many: 65: must have at most 64 items";
     marked(many.into()).dry().refused(&webhook, "more marks than a status holds", too_many).await;

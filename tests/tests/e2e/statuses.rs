@@ -38,7 +38,7 @@ async fn the_status_of_a_starting_group_is_written_about_three_times(world: &Wor
     for group in &groups {
         wait_for("the status counts all running pods", MINUTE, async || {
             let counts = group.get().await.status.and_then(|status| status.pods).unwrap_or_default();
-            if (counts.scheduled, counts.running) == (8, 8) { Ok(()) } else { Err(format!("{counts:?}")) }
+            if (counts.scheduled, counts.ready) == (8, 8) { Ok(()) } else { Err(format!("{counts:?}")) }
         })
         .await;
     }
@@ -56,7 +56,7 @@ async fn a_late_write_of_an_old_status_is_corrected(world: &World) {
     gang.wait_running(MINUTE).await;
     gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
     let correct = |status: &giveway_crds::PodGroupStatus| {
-        (status.scheduled.as_deref(), status.conditions.is_empty()) == (Some("2/2"), false)
+        (status.pods.map(|pods| pods.scheduled), status.conditions.is_empty()) == (Some(2), false)
     };
     wait_for("the status is correct", MINUTE, async || {
         let status = gang.get().await.status.unwrap_or_default();
@@ -65,7 +65,7 @@ async fn a_late_write_of_an_old_status_is_corrected(world: &World) {
     .await;
     // A write with the operator's credentials, as if an earlier write of the operator arrived late.
     let groups: Api<PodGroup> = Api::default_namespaced(world.client_of(OPERATOR).await);
-    let old = Patch::Merge(json!({"status": {"scheduled": "9/9", "conditions": []}}));
+    let old = Patch::Merge(json!({"status": {"pods": {"scheduled": 9}, "conditions": []}}));
     groups.patch_status("train", &PatchParams::default(), &old).await.unwrap();
     wait_for("the status is correct again", MINUTE, async || {
         let status = gang.get().await.status.unwrap_or_default();

@@ -67,7 +67,13 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     let victims: usize = victims.and_then(|(count, _)| count.parse().ok()).unwrap_or_default();
     assert!((8..=16).contains(&victims), "{planned}");
     world.kubectl(&["apply", "-f", "examples/2-gang.yaml"]).await.unwrap();
-    let state = ["get", "gpg", "train", "-o", "jsonpath={.status.scheduled} {.status.preemption.state}"];
+    let state = [
+        "get",
+        "gpg",
+        "train",
+        "-o",
+        "jsonpath={.status.pods.scheduled}/{.status.pods.total} {.status.preemption.state}",
+    ];
     wait_for("the gang runs", LIMIT, async || {
         let said = world.kubectl(&state).await?;
         if said == "16/16 Completed" { Ok(()) } else { Err(said) }

@@ -253,13 +253,13 @@ mod tests {
     #[test]
     fn a_mark_is_an_entry_for_one_pod_and_leaves_other_fields_and_entries() {
         let mut group =
-            json!({"status": {"scheduled": "2/2", "preemptedPods": {"u-0": {"name": "other", "time": "t"}}}});
+            json!({"status": {"observedGeneration": 2, "preemptedPods": {"u-0": {"name": "other", "time": "t"}}}});
         json_patch::merge(&mut group, &marking(&pod(), now()));
         let marks = json!({
             "u-0": {"name": "other", "time": "t"},
             "uid-api-1": {"name": "api-1", "time": "2026-01-01T00:01:00Z"},
         });
-        assert_eq!(group, json!({"status": {"scheduled": "2/2", "preemptedPods": marks}}));
+        assert_eq!(group, json!({"status": {"observedGeneration": 2, "preemptedPods": marks}}));
     }
 
     #[test]

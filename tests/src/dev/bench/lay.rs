@@ -69,8 +69,8 @@ async fn settled(world: &World, side: Side, size: usize) -> Result<()> {
     wait::until("every group has its finalizer and its status", COMPLETE, async || {
         let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let is_settled = |group: &&DynamicObject| {
-            let running = group.data.pointer("/status/pods/running").and_then(Value::as_u64);
-            let reported = side == Side::InTree || running == u64::try_from(size).ok();
+            let ready = group.data.pointer("/status/pods/ready").and_then(Value::as_u64);
+            let reported = side == Side::InTree || ready == u64::try_from(size).ok();
             reported && group.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
         };
         let settled = all.iter().filter(is_settled).count();
