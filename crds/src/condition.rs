@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Types of the conditions that Giveway writes on its own kinds and on pods.
 pub mod types {
-    /// False while the group is pending; True, permanently, after `minCount` of its pods were bound.
+    /// False while the group is pending; True, permanently and with the reason `Scheduled`, after `minCount` of its pods were bound.
     pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
     /// True while `minCount` pods, less those that have succeeded, are bound.
     pub const SCHEDULED: &str = "Scheduled";
@@ -19,6 +19,10 @@ pub mod types {
     /// True while a request for capacity to a cluster autoscaler is open.
     pub const CAPACITY_REQUESTED: &str = "CapacityRequested";
 }
+
+/// The beginning of the message of `PodGroupInitiallyScheduled=True` while the PodGroup is pending again. Its reason stays `Scheduled`;
+/// the reason why the PodGroup is pending is that of the condition `Scheduled`.
+pub const PENDING_AGAIN: &str = "The PodGroup was scheduled and is pending again.";
 
 /// Why a condition has its status, an event was emitted, or a counter was incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

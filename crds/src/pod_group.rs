@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
     printcolumn(name = "Scheduled", type_ = "integer", json_path = ".status.pods.scheduled", description = "live pods that have a node"),
     printcolumn(name = "Pods", type_ = "integer", json_path = ".status.pods.total", description = "all pods of the group that exist"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", description = "the priority of the group; it counts for a pod only up to the priority of the class of the pod"),
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason", description = "why the group is, or is not, scheduled"),
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"Scheduled\")].reason", description = "why the group is, or is not, scheduled"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "state of the preemption for this group", priority = "1"),
     printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.victims", description = "pods that the preemption for this group evicts", priority = "1"),

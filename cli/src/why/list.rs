@@ -119,10 +119,11 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     let live = || world.cluster.members(&key).filter(|pod| pod.live());
     let (bound, all) = (live().filter(|pod| pod.bound()).count(), live().count());
     let status = group.status.clone().unwrap_or_default();
-    let condition = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
-    if bound >= all && (all > 0 || condition.is_none_or(|condition| condition.status == "True")) {
+    let initially = condition::find(&status.conditions, types::INITIALLY_SCHEDULED);
+    if bound >= all && (all > 0 || initially.is_none_or(|condition| condition.status == "True")) {
         return None;
     }
+    let condition = condition::find(&status.conditions, types::SCHEDULED);
     Some(PendingRow {
         priority: world.cluster.group(&key).map_or(0, |group| group.priority),
         key,

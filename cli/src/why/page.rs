@@ -72,7 +72,7 @@ impl Page<'_> {
     /// Prints the state of a PodGroup.
     fn group(&mut self, group: &PodGroup) {
         let status = group.status.clone().unwrap_or_default();
-        match condition::find(&status.conditions, types::INITIALLY_SCHEDULED) {
+        match condition::find(&status.conditions, types::SCHEDULED) {
             Some(told) => {
                 let style = if told.status == "True" { GOOD } else { COSTS };
                 let since = self.ago(told.last_transition_time.0);

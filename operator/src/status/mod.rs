@@ -11,7 +11,7 @@ pub use domain::contradiction;
 use crate::model::{GroupRecord, Model};
 use crate::plans::{Flight, within};
 use crate::speaker::words::{Names, Sentence, agree, counted, part_of, pods};
-use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::condition::{self, PENDING_AGAIN, Reason, types};
 use giveway_crds::lending::RequestedPriority;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::{PodCounts, PreemptedPod};
@@ -202,7 +202,7 @@ fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
     )
 }
 
-/// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true; its reason and message still describe
+/// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true with the reason `Scheduled`; its message still describes
 /// the current state.
 fn initially_scheduled(
     facts: &GroupFacts<'_>,
@@ -211,10 +211,11 @@ fn initially_scheduled(
     if now || !condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED) {
         return (now, reason, message);
     }
-    match facts.flight.is_none() && facts.wait_reason.is_none() {
-        true => (true, Reason::Scheduled, format!("Was scheduled. Now {message}")),
-        false => (true, reason, format!("The PodGroup was scheduled and is pending again. {message}")),
-    }
+    let message = match facts.flight.is_none() && facts.wait_reason.is_none() {
+        true => format!("Was scheduled. Now {message}"),
+        false => format!("{PENDING_AGAIN} {message}"),
+    };
+    (true, Reason::Scheduled, message)
 }
 
 /// Returns a sentence with the number of ready members if not all bound members are ready: they may crash repeatedly,
@@ -543,9 +544,8 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
     for (key, record) in model.groups_of_workload(workload) {
         counts.total += 1;
         let conditions = &record.status.conditions;
-        let scheduled = condition::find(conditions, types::INITIALLY_SCHEDULED);
-        // The reason shows whether a PodGroup that was scheduled before is pending again.
-        if scheduled.is_some_and(|found| found.status == "True" && found.reason == Reason::Scheduled.as_str()) {
+        let scheduled = condition::find(conditions, types::SCHEDULED);
+        if scheduled.is_some_and(|found| found.status == "True") {
             counts.scheduled += 1;
         } else {
             counts.pending += 1;

@@ -247,7 +247,7 @@ fn once_scheduled_it_stays_so_and_says_that_it_waits_again() {
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "True Unschedulable: The PodGroup was scheduled and is pending again. 2 pods needed, 0 fit now."
+        "True Scheduled: The PodGroup was scheduled and is pending again. 2 pods needed, 0 fit now."
     );
 }
 
@@ -487,7 +487,7 @@ fn the_condition_scheduled_is_true_while_enough_members_that_have_not_finished_a
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No node has capacity.".into() });
     let status = case.store();
     assert_eq!(scheduled(&status), "False Unschedulable: No node has capacity.");
-    let ever = "True Unschedulable: The PodGroup was scheduled and is pending again. No node has capacity.";
+    let ever = "True Scheduled: The PodGroup was scheduled and is pending again. No node has capacity.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), ever);
     case.wait_reason = None;
     case.world.remove_pod("b").remove_pod("a");
@@ -515,13 +515,13 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     };
     let (_, none) = found(&world);
     assert_eq!(none, "False WaitingForPods: No pod group exists yet: the first pod of a template creates it.");
-    for (name, state, reason) in [("a", "True", "Scheduled"), ("b", "True", "Unschedulable")] {
+    for (name, state, reason) in [("a", "True", "Scheduled"), ("b", "False", "Unschedulable")] {
         world.made_from(
             "serve",
             "worker",
             name,
             json!({"conditions": [{
-                "type": types::INITIALLY_SCHEDULED, "status": state, "reason": reason, "message": "m",
+                "type": types::SCHEDULED, "status": state, "reason": reason, "message": "m",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"
             }]}),
         );

@@ -5,11 +5,10 @@ use super::OPERATOR;
 use super::history::History;
 use crate::cluster::{scheduling_gates, stored_plans};
 use crate::wait::{self, TimedOut};
-use giveway_crds::condition::{self, Reason, types};
+use giveway_crds::condition::{self, PENDING_AGAIN, Reason, types};
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::{PodGroup, keys};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -119,11 +118,11 @@ impl Objects {
         if group.spec.scheduling_policy.gang.is_none() {
             return Some(format!("pod {name} has the scheduling gate, but its PodGroup is not a gang"));
         }
-        // A condition with reason `Scheduled` does not explain a scheduling gate.
-        let explains =
-            |condition: &&Condition| !condition.message.is_empty() && condition.reason != Reason::Scheduled.as_str();
-        let explained =
-            condition::find(conditions, types::INITIALLY_SCHEDULED).is_some_and(|condition| explains(&condition));
+        // `True` does not explain a scheduling gate, unless the message reports that the PodGroup is pending again.
+        let explained = condition::find(conditions, types::INITIALLY_SCHEDULED).is_some_and(|condition| {
+            let is_pending = condition.status != "True" || condition.message.starts_with(PENDING_AGAIN);
+            is_pending && !condition.message.is_empty()
+        });
         (!explained).then(|| format!("pod {name} has the scheduling gate, and its PodGroup reports no reason"))
     }
 

@@ -92,14 +92,14 @@ fn a_pod_below_the_priority_of_its_group_stays_gated_and_excuses_no_other_pod() 
 }
 
 #[test]
-fn reason_scheduled_does_not_explain_a_gate() {
+fn a_condition_that_is_true_explains_a_gate_only_if_the_group_is_pending_again() {
     let mut scheduled = group(json!({"gang": {"minCount": 2}}), Some("2 pods have a node, 2 needed."));
     let condition = &mut scheduled.status.as_mut().unwrap().conditions[0];
     (condition.status, condition.reason) = ("True".to_owned(), "Scheduled".to_owned());
     let mut objects = Objects { pods: vec![gated("m")], groups: vec![scheduled], ..Objects::default() };
     assert_eq!(left(&objects), ["pod default/m has the scheduling gate, and its PodGroup reports no reason"]);
     let condition = &mut objects.groups[0].status.as_mut().unwrap().conditions[0];
-    condition.reason = "WaitingForPods".to_owned();
+    condition.message = format!("{PENDING_AGAIN} 2 pods needed, 1 exists.");
     assert_eq!(left(&objects), Vec::<String>::new(), "scheduled once, and pending again");
 }
 

@@ -128,7 +128,7 @@ impl Timeline {
             return;
         }
         let status = group.status.unwrap_or_default();
-        if let Some(found) = condition::find(&status.conditions, condition::types::INITIALLY_SCHEDULED) {
+        if let Some(found) = condition::find(&status.conditions, condition::types::SCHEDULED) {
             self.status = format!("{} {}: {}", found.status, found.reason, found.message);
         }
     }

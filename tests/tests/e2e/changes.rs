@@ -142,7 +142,8 @@ async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     batch.wait_removed(MINUTE).await;
     let words =
         "The PodGroup was scheduled and is pending again. 4 pods needed, 3 exist. None starts before all 4 fit.";
-    expect_condition(&batch, SCHEDULED, "True WaitingForPods", words).await;
+    expect_condition(&batch, SCHEDULED, "True Scheduled", words).await;
+    expect_condition(&batch, "Scheduled", "False WaitingForPods", "4 pods needed, 3 exist.").await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
     assert!(

@@ -416,7 +416,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
         "pods": {"total": 2, "gated": 1, "scheduled": 1, "ready": 0, "succeeded": 0, "failed": 0},
         "preemptedBy": "podgroup/default/other",
         "conditions": [{
-            "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "WaitingForPreemption",
+            "type": "Scheduled", "status": "False", "reason": "WaitingForPreemption",
             "message": "Waiting.", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1
         }],
         "preemption": {

@@ -46,7 +46,7 @@ catalogue! {
     WAITING = About::gauge(
         "giveway_operator_waiting_groups",
         "PodGroups with pending pods, counted every two seconds by the leader",
-        &[label("reason", "as in the condition PodGroupInitiallyScheduled"), CLASS],
+        &[label("reason", "as in the condition Scheduled"), CLASS],
     );
     OLDEST = About::gauge(
         "giveway_operator_oldest_waiting_group_age_seconds",

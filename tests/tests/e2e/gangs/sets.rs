@@ -69,7 +69,7 @@ async fn a_stateful_set_resized_without_pods_starts_with_its_new_size(world: &Wo
     patch(world, "statefulset/db", &json!({"spec": {"replicas": 4}})).await;
     wait_for("the group is unschedulable with its new size", MINUTE, async || {
         let path = "jsonpath={.spec.schedulingPolicy.gang.minCount} \
-                    {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].reason}";
+                    {.status.conditions[?(@.type==\"Scheduled\")].reason}";
         let text = world.kubectl(&["get", "gpg", "db", "-o", path]).await?;
         if text == "4 Unschedulable" { Ok(()) } else { Err(text) }
     })
