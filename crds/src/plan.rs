@@ -5,11 +5,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
 
-/// How far a preemption is (design, section 5).
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// How far a preemption is (design, section 5). A string in objects, so that later versions can add states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum PlanState {
     /// The plan is stored; no pod has been evicted for it.
     #[default]
@@ -31,6 +32,23 @@ pub enum PlanState {
 }
 
 impl PlanState {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Planned,
+        Self::Evicting,
+        Self::WaitingForVictims,
+        Self::Ungating,
+        Self::Completed,
+        Self::Cancelled,
+        Self::Failed,
+        Self::Observed,
+    ];
+
+    /// Returns the state with this name, or `None` if this version does not know it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
     /// Returns true if the plan is not finished.
     pub fn in_flight(self) -> bool {
         matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Ungating)
@@ -48,6 +66,30 @@ impl PlanState {
             Self::Failed => "Failed",
             Self::Observed => "Observed",
         }
+    }
+}
+
+/// Reads a state. A state that this version does not know is read as `Cancelled`, so that no pod is evicted for the plan and the object
+/// with the plan can be read.
+impl<'de> Deserialize<'de> for PlanState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(Self::parse(&text).unwrap_or(Self::Cancelled))
+    }
+}
+
+/// The schema is a string without `enum`: the API server stores the states of later versions.
+impl JsonSchema for PlanState {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "PlanState".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": 63})
     }
 }
 
@@ -272,7 +314,9 @@ pub struct PreemptionSummary {
     /// Name of the Preemption; empty if a version without that kind wrote this status.
     #[serde(default)]
     pub name: String,
-    /// How far it is.
+    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
+    /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
+    /// observes). Later versions may add states.
     pub state: PlanState,
     /// How many pods it evicts.
     #[serde(default)]
@@ -280,4 +324,20 @@ pub struct PreemptionSummary {
     /// One sentence: what happens, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn a_state_is_read_as_it_is_written_and_an_unknown_one_evicts_no_pod() {
+        for state in PlanState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), json!(state.as_str()));
+            assert_eq!(from_value::<PlanState>(json!(state.as_str())).unwrap(), state);
+        }
+        let later: PreemptionSummary = from_value(json!({"name": "p", "state": "Later"})).unwrap();
+        assert_eq!((later.state, later.state.in_flight()), (PlanState::Cancelled, false));
+    }
 }
