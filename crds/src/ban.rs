@@ -43,17 +43,21 @@ pub struct StoredBan {
     /// What is not tried: `Eviction` (the pod is not evicted) or `Placement` (no pod is evicted to place the pod, or the pods of its
     /// controller's template, on the node). Later versions may add types.
     #[serde(rename = "type")]
+    #[schemars(length(max = 63))]
     pub type_: String,
     /// Namespace of the pod or controller.
+    #[schemars(length(max = 63))]
     pub namespace: String,
     /// UID of the pod; absent if the ban is about all pods of a controller with the same template.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
     /// The controller whose pods the ban is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<BannedController>,
     /// The node; absent for every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub node: Option<String>,
     /// When the ban ends.
     pub until: Time,
@@ -68,10 +72,13 @@ pub struct StoredBan {
 #[serde(rename_all = "camelCase")]
 pub struct BannedController {
     /// Kind of the controller.
+    #[schemars(length(max = 63))]
     pub kind: String,
     /// Name of the controller.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Hash of the pod template, so that the ban ends when the template changes.
+    #[schemars(length(max = 63))]
     pub template_hash: String,
 }
 

@@ -1,9 +1,12 @@
-//! User values in messages: long values are shortened, so that the rest of the message is still read.
+//! Lengths of messages: a long value of a user is shortened, so that the rest of the message is still read, and a message is cut to the
+//! length that the schemas allow.
 
 use std::borrow::Cow;
 
 /// Maximum number of characters of a user's value in a message.
 const MOST_OF_VALUE: usize = 80;
+/// Maximum number of characters of a message in a status, as of the message of a `metav1.Condition`.
+pub const MOST_OF_MESSAGE: usize = 32_768;
 
 /// Returns the value, shortened for messages if it is long.
 pub fn shorten(value: &str) -> Cow<'_, str> {
@@ -13,8 +16,14 @@ pub fn shorten(value: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the first characters of a text, at most as many as this.
+pub fn cut(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::cut;
     use crate::keys::{LABEL_POD_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD};
     use crate::kinds::settings;
     use crate::membership;

@@ -1,5 +1,6 @@
 //! Conditions, events and metrics: one enum of reasons for all three, and the function that updates a condition.
 
+use crate::brief::{MOST_OF_MESSAGE, cut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Types of the conditions that Giveway writes on its own kinds and on pods.
@@ -192,8 +193,8 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Sets the condition of type `type_` in `conditions`. `lastTransitionTime` changes only if the status changes. Returns
-/// true if anything changed.
+/// Sets the condition of type `type_` in `conditions`. `lastTransitionTime` changes only if the status changes. A message that is longer
+/// than the schema allows is cut. Returns true if anything changed.
 pub fn set(
     conditions: &mut Vec<Condition>,
     type_: &str,
@@ -208,7 +209,7 @@ pub fn set(
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: reason.as_str().to_owned(),
-        message: message.to_owned(),
+        message: cut(message, MOST_OF_MESSAGE).to_owned(),
         observed_generation: generation,
         last_transition_time: since,
     };
@@ -262,5 +263,13 @@ mod tests {
         set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(1));
         assert!(!set(&mut list, "T", true, Reason::Scheduled, "all bound", Some(1), at(9)));
         assert_eq!(list.len(), 1);
+    }
+
+    #[test]
+    fn a_message_is_cut_to_the_length_that_the_schema_allows() {
+        let (mut list, long) = (vec![], "é".repeat(MOST_OF_MESSAGE + 1));
+        set(&mut list, "T", false, Reason::Rejected, &long, Some(1), at(1));
+        assert_eq!(list[0].message.chars().count(), MOST_OF_MESSAGE);
+        assert!(!set(&mut list, "T", false, Reason::Rejected, &long, Some(1), at(2)), "it is not written again");
     }
 }

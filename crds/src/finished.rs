@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Maximum number of controllers of one run.
+pub const MOST_OWNERS: usize = 1_000;
+
 /// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
 /// of members that the gang needs to start, except the first `spare` of them, which are replaced by other pods. The run ends
 /// when all live members have other controllers.
@@ -11,13 +14,16 @@ use serde::{Deserialize, Serialize};
 pub struct FinishedMembers {
     /// UIDs of the controllers, such as Jobs, whose pods the members of this run are; at most 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_OWNERS), inner(length(max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
     pub owners: Vec<String>,
     /// Number of members that have finished.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
     pub count: i32,
     /// Number of finished members that their Job replaces by other pods: its `completions` minus the gang's `minCount`.
     /// Only finished members beyond this number reduce the number of pods that the gang needs to start.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
     pub spare: i32,
 }
 

@@ -35,6 +35,7 @@ pub mod policy;
 pub mod preemption;
 pub mod priority;
 pub mod scheduler_config;
+mod schema;
 pub mod wording;
 pub mod workload;
 
@@ -45,5 +46,5 @@ pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 /// Returns every CustomResourceDefinition of Giveway, in the order in which `kubectl apply -f crds/` applies them.
 pub fn all_crds() -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt;
-    vec![PodGroup::crd(), Preemption::crd(), Workload::crd()]
+    [PodGroup::crd(), Preemption::crd(), Workload::crd()].map(schema::without_null).into()
 }

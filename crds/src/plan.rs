@@ -3,11 +3,16 @@
 //! It is stored as a [`crate::Preemption`] before the first eviction. A new leader resumes or cancels it using only the
 //! stored plan, so everything that an eviction needs (in particular the UIDs) is in it.
 
+use crate::brief::MOST_OF_MESSAGE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
+
+/// Maximum number of placements, of units and of pods of a unit in one object. An object has fewer: each takes at least as many of its
+/// [bytes](crate::preemption::PART_BYTES) as the names of its fields.
+pub const MOST_ITEMS: usize = 8_192;
 
 /// How far a preemption is (design, section 5). A string in objects, so that later versions can add states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -189,6 +194,7 @@ pub struct StoredRescue {
     /// How disruptive the evictions are: step 1 evicts only pods whose budgets allow it and whose grace period is at
     /// most 10 s, step 2 also shortens longer grace periods to 10 s, step 3 also violates budgets that are not
     /// guaranteed.
+    #[schemars(range(min = 1, max = 3))]
     pub step: i32,
     /// Whether the taint CriticalAddonsOnly reserves the node for the pod; otherwise the pod is nominated.
     #[serde(default)]
@@ -200,12 +206,16 @@ pub struct StoredRescue {
 #[serde(rename_all = "camelCase")]
 pub struct StoredPreemptor {
     /// `PodGroup` or `Pod`.
+    #[schemars(length(max = 63))]
     pub kind: String,
     /// Its namespace.
+    #[schemars(length(max = 63))]
     pub namespace: String,
     /// Its name.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Its UID: only this object preempts, never a later one of the same name.
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// The effective priority that it preempts with.
     pub priority: i32,
@@ -216,8 +226,10 @@ pub struct StoredPreemptor {
 #[serde(rename_all = "camelCase")]
 pub struct StoredDomain {
     /// Key of the node label.
+    #[schemars(length(max = 317))]
     pub key: String,
     /// Its value.
+    #[schemars(length(max = 63))]
     pub value: String,
 }
 
@@ -233,10 +245,13 @@ impl std::fmt::Display for StoredDomain {
 #[serde(rename_all = "camelCase")]
 pub struct StoredPlacement {
     /// Name of the pod, in the preemptor's namespace.
+    #[schemars(length(max = 253))]
     pub pod: String,
     /// UID of the pod.
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// Name of the node.
+    #[schemars(length(max = 253))]
     pub node: String,
 }
 
@@ -245,10 +260,13 @@ pub struct StoredPlacement {
 #[serde(rename_all = "camelCase")]
 pub struct StoredVictim {
     /// `PodGroup` or `Pod`.
+    #[schemars(length(max = 63))]
     pub kind: String,
     /// Namespace of the unit.
+    #[schemars(length(max = 63))]
     pub namespace: String,
     /// Name of the group or pod.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Its effective priority.
     pub priority: i32,
@@ -261,8 +279,10 @@ pub struct StoredVictim {
     pub guaranteed: bool,
     /// The controller of its pods, as `KIND/NAME`; absent for pods without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
     pub owner: Option<String>,
     /// Every pod of the unit that is evicted.
+    #[schemars(length(max = MOST_ITEMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<StoredVictimPod>,
 }
 
@@ -276,10 +296,13 @@ fn is_false(value: &bool) -> bool {
 #[serde(rename_all = "camelCase")]
 pub struct StoredVictimPod {
     /// Name of the pod.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// UID of the pod: only this pod is evicted, never a later one of the same name.
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// The node it runs on.
+    #[schemars(length(max = 253))]
     pub node: String,
 }
 
@@ -288,21 +311,26 @@ pub struct StoredVictimPod {
 #[serde(rename_all = "camelCase")]
 pub struct StoredCost {
     /// Pods whose eviction violates a budget.
+    #[schemars(range(min = 0))]
     pub budget_violations: i32,
     /// The highest priority among the victims; absent without victims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest_victim_priority: Option<i32>,
     /// Pods that are evicted.
+    #[schemars(range(min = 0))]
     pub victim_pods: i32,
     /// Whole groups that are evicted.
+    #[schemars(range(min = 0))]
     pub victim_groups: i32,
     /// The last criterion by which no plan for as many pods is cheaper: `BudgetViolations`, `HighestPriority` or `PrioritySum` (no plan is
     /// cheaper at all, apart from tie-breaks). Absent if nothing is proven. Later versions may add criteria.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
     pub proven_up_to: Option<String>,
     /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority. Absent
     /// if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub least_victim_pods: Option<i32>,
 }
 
@@ -311,8 +339,8 @@ pub struct StoredCost {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionSummary {
-    /// Name of the Preemption; empty if a version without that kind wrote this status.
-    #[serde(default)]
+    /// Name of the Preemption.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
     /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
@@ -320,9 +348,11 @@ pub struct PreemptionSummary {
     pub state: PlanState,
     /// How many pods it evicts.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub victims: i32,
     /// One sentence: what happens, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = MOST_OF_MESSAGE))]
     pub message: String,
 }
 

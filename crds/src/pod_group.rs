@@ -4,6 +4,7 @@ use crate::constraints::SchedulingConstraints;
 use crate::finished::FinishedMembers;
 use crate::plan::PreemptionSummary;
 use crate::policy::{DisruptionMode, PreemptFor, PreemptionPolicy, SchedulingPolicy};
+use crate::schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -74,7 +75,7 @@ pub struct PodGroupSpec {
     /// For how many members other pods are evicted: `MinCount` (default), for those that `minCount` needs, and further members use free
     /// capacity only; or `AllMembers`, for every pending member. Needs `gang`. The strategy `kep5710` ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = ("self in ['MinCount', 'AllMembers']", "must be `MinCount` or `AllMembers`"))]
+    #[schemars(extend("enum" = ["MinCount", "AllMembers"]))]
     pub preempt_for: Option<String>,
 
     /// The PriorityClass of the group. It counts for a pod only up to the priority of the pod's own class. Without it: the class marked
@@ -126,10 +127,11 @@ pub struct PodGroupStatus {
     /// The state of the group in sentences. Types: `Scheduled`, `PodGroupInitiallyScheduled`, `Preempting`,
     /// `DisruptionTarget`, `PodsNotMatchingPriority`, `CapacityRequested`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The `metadata.generation` that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
     /// How many pods the group has, by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +147,7 @@ pub struct PodGroupStatus {
     /// The last preemptor of pods of this PodGroup, as `podgroup/NAMESPACE/NAME`; of a preemptor in another namespace only the kind and
     /// the UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub preempted_by: Option<String>,
     /// Pods that kube-scheduler was permitted to preempt, by UID. The webhook's guard writes them, for groups in mode `PodGroup`. The
     /// operator removes an entry when it has acted on it: so it learns of preemptions that happened while it was not running.
@@ -158,6 +161,7 @@ pub struct PodGroupStatus {
 #[serde(rename_all = "camelCase")]
 pub struct PreemptedPod {
     /// Name of the pod.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// When the guard permitted its deletion.
     pub time: Time,

@@ -26,13 +26,12 @@ pub struct SchedulingPolicy {
 pub struct BasicPolicy {}
 
 /// Options of the gang policy.
-#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GangPolicy {
     /// How many pods must fit before any of them starts; at least 1. It may be changed later: pods that
     /// are still gated then wait for the new number.
-    #[schemars(extend("format" = "int32"))]
-    #[x_kube(validation = ("self >= 1", "must be greater than or equal to 1"))]
+    #[schemars(range(min = 1))]
     pub min_count: i32,
 }
 

@@ -5,9 +5,10 @@
 //! so a plan is complete when its last part exists.
 
 use crate::ban::{MOST_BANS, StoredBan};
+use crate::brief::{MOST_OF_MESSAGE, cut};
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
-    Cause, PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue,
+    Cause, MOST_ITEMS, PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue,
     StoredVictim, StoredVictimPod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -54,16 +55,18 @@ pub struct PreemptionSpec {
     /// been partially scheduled for too long), `PartiallyDisrupted` (a plan was cancelled after it evicted some pods of a PodGroup in
     /// mode `PodGroup`). Later versions may add causes.
     #[serde(default = "preemptor")]
-    #[schemars(default = "preemptor")]
+    #[schemars(default = "preemptor", length(max = 63))]
     pub cause: String,
     /// The preemptor, also that of a plan that was cancelled; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<StoredPreemptor>,
     /// The algorithm that made the plan; absent if it is no plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
     pub strategy: String,
     /// One sentence: what is going to happen, and for which preemptor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = MOST_OF_MESSAGE))]
     pub reason: String,
     /// Which part of the plan this is, from 1.
     #[serde(default = "one")]
@@ -79,10 +82,12 @@ pub struct PreemptionSpec {
     pub domain: Option<StoredDomain>,
     /// The placed members and their nodes.
     #[serde(default)]
+    #[schemars(length(max = MOST_ITEMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub placements: Vec<StoredPlacement>,
     /// The evicted pods, by unit: a pod, or a PodGroup that is disrupted together. A unit that does not fit into one
     /// part is continued in the next one.
     #[serde(default)]
+    #[schemars(length(max = MOST_ITEMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub victims: Vec<StoredVictim>,
     /// What the whole plan costs.
     #[serde(default)]
@@ -103,12 +108,15 @@ pub struct PreemptionStatus {
     pub state: PlanState,
     /// Identity of the leader that carries it out.
     #[serde(default)]
+    #[schemars(length(max = 253))]
     pub term: String,
     /// One sentence: what happens, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = MOST_OF_MESSAGE))]
     pub message: String,
     /// Pods whose eviction was accepted so far, or that left by themselves; 0 if it ended before an eviction was requested.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub evicted: i32,
     /// When the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +190,7 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 cause: plan.cause.as_str().to_owned(),
                 preemptor: (!plan.preemptor.uid.is_empty()).then(|| plan.preemptor.clone()),
                 strategy: plan.strategy.clone(),
-                reason: plan.reason.clone(),
+                reason: cut(&plan.reason, MOST_OF_MESSAGE).to_owned(),
                 part,
                 parts,
                 domain: plan.domain.clone(),
@@ -258,10 +266,13 @@ impl Cutter {
     }
 }
 
-/// Returns an upper bound for the JSON size of an object with these values: names and UIDs need no escapes, and the
-/// keys are shorter than `KEYS`.
+/// Upper bound for the length of the keys of a list item, as JSON.
+const KEYS: usize = 96;
+// A part has at most `MOST_ITEMS` items of each list.
+const _: () = assert!(PART_BYTES / KEYS <= MOST_ITEMS);
+
+/// Returns an upper bound for the JSON size of an object with these values: names and UIDs need no escapes.
 fn written(values: &[&str]) -> usize {
-    const KEYS: usize = 96;
     KEYS + values.iter().map(|value| value.len()).sum::<usize>()
 }
 

@@ -2,6 +2,7 @@
 
 use crate::constraints::SchedulingConstraints;
 use crate::policy::{DisruptionMode, SchedulingPolicy};
+use crate::schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -92,7 +93,7 @@ pub struct PodGroupTemplate {
     /// For how many members of a group other pods are evicted: `MinCount` (default) or `AllMembers`. Needs `gang`. It may be changed;
     /// groups that exist keep theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = ("self in ['MinCount', 'AllMembers']", "must be `MinCount` or `AllMembers`"))]
+    #[schemars(extend("enum" = ["MinCount", "AllMembers"]))]
     pub preempt_for: Option<String>,
     /// The PriorityClass of the groups; without it the `globalDefault` class, or priority 0. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,26 +110,31 @@ pub struct PodGroupTemplate {
 pub struct WorkloadStatus {
     /// The state of the workload in sentences. Type: `PodGroupsScheduled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The `metadata.generation` that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
     /// How many groups there are, by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupCounts>,
 }
 
-/// Groups of a workload by state.
+/// Groups of a workload by state. A count that is absent is 0, so that later versions can add counts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct GroupCounts {
     /// All groups.
+    #[schemars(range(min = 0))]
     pub total: i32,
     /// Groups that have been scheduled.
+    #[schemars(range(min = 0))]
     pub scheduled: i32,
     /// Groups that are not scheduled, for example because pods are missing or do not fit.
+    #[schemars(range(min = 0))]
     pub pending: i32,
     /// Groups for which a preemption is in progress.
+    #[schemars(range(min = 0))]
     pub preempting: i32,
 }

@@ -5,3 +5,4 @@ mod kinds;
 mod pages;
 mod priority_plugin;
 mod reference;
+mod schema;

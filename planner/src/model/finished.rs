@@ -8,11 +8,8 @@
 //! group starts as a whole again.
 
 use super::pod::{Pod, PodPhase};
-use giveway_crds::finished::FinishedMembers;
+use giveway_crds::finished::{FinishedMembers, MOST_OWNERS};
 use std::collections::BTreeSet;
-
-/// Upper bound on the recorded controllers.
-const MOST: usize = 1000;
 
 /// How many members of a group have finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +52,7 @@ impl Finished {
         let remember = match total {
             0 => none,
             count => FinishedMembers {
-                owners: owners.iter().take(MOST).map(|uid| (*uid).to_owned()).collect(),
+                owners: owners.iter().take(MOST_OWNERS).map(|uid| (*uid).to_owned()).collect(),
                 count,
                 spare: known.spare,
             },

@@ -91,12 +91,12 @@ async fn the_schema_of_pod_groups_accepts_valid_specs_and_names_the_fault_of_oth
         (
             "minCount 0",
             policy(json!({"gang": {"minCount": 0}})),
-            Err("minCount: Invalid value: 0: must be greater than or equal to 1"),
+            Err("minCount in body should be greater than or equal to 1"),
         ),
         (
             "minCount -3",
             policy(json!({"gang": {"minCount": -3}})),
-            Err("minCount: Invalid value: -3: must be greater than or equal to 1"),
+            Err("minCount in body should be greater than or equal to 1"),
         ),
         ("no minCount", policy(json!({"gang": {}})), Err("spec.schedulingPolicy.gang.minCount: Required value")),
         (
@@ -115,7 +115,8 @@ async fn the_schema_of_pod_groups_accepts_valid_specs_and_names_the_fault_of_oth
         ("a basic group pod by pod", json!({"schedulingPolicy": {"basic": {}}, "disruptionMode": "Pod"}), Ok(())),
         ("evictions for all members", gang(json!({"preemptFor": "AllMembers"})), Ok(())),
         ("evictions for minCount", gang(json!({"preemptFor": "MinCount"})), Ok(())),
-        ("evictions for some", gang(json!({"preemptFor": "Some"})), Err("must be `MinCount` or `AllMembers`")),
+        ("evictions for some", gang(json!({"preemptFor": "Some"})), Err("preemptFor: Unsupported value: \"Some\"")),
+        ("null for an optional field", gang(json!({"priorityClassName": null, "schedulingConstraints": null})), Ok(())),
         (
             "evictions for all members of a basic group",
             json!({"schedulingPolicy": {"basic": {}}, "preemptFor": "AllMembers"}),
@@ -374,7 +375,7 @@ async fn the_schema_of_workloads_accepts_valid_specs_and_names_the_fault_of_othe
         (
             "minCount 0",
             with(json!({"schedulingPolicy": {"gang": {"minCount": 0}}})),
-            Err("minCount: Invalid value: 0: must be greater than or equal to 1"),
+            Err("minCount in body should be greater than or equal to 1"),
         ),
         ("a whole gang", with(json!({"disruptionMode": "PodGroup"})), Ok(())),
         (

@@ -83,6 +83,7 @@ fn limits(schema: &Value) -> String {
         ("minLength", "Length at least"),
         ("maxLength", "Length at most"),
         ("maxItems", "Items at most"),
+        ("maxProperties", "Entries at most"),
     ] {
         if let Some(bound) = schema[key].as_f64() {
             words.push(format!("{what} {bound}."));
