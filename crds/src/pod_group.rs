@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "state of the preemption for this group", priority = "1"),
     printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.victims", description = "pods that the preemption for this group evicts", priority = "1"),
-    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy", description = "the last preemptor of pods of this group", priority = "1")
+    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy.name", description = "the last preemptor of pods of this group; empty if it is in another namespace", priority = "1")
 )]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)").message("podGroupTemplateRef: field is immutable").field_path(".podGroupTemplateRef"))]
@@ -144,16 +144,61 @@ pub struct PodGroupStatus {
     /// Preemption of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<PreemptionSummary>,
-    /// The last preemptor of pods of this PodGroup, as `podgroup/NAMESPACE/NAME`; of a preemptor in another namespace only the kind and
-    /// the UID.
+    /// The last preemptor of pods of this PodGroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
-    pub preempted_by: Option<String>,
+    pub preempted_by: Option<PreemptorReference>,
     /// Pods that kube-scheduler was permitted to preempt, by UID. The webhook's guard writes them, for groups in mode `PodGroup`. The
     /// operator removes an entry when it has acted on it: so it learns of preemptions that happened while it was not running.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default, extend("maxProperties" = 64))]
     pub preempted_pods: BTreeMap<String, PreemptedPod>,
+}
+
+/// The preemptor of pods of a PodGroup.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptorReference {
+    /// `PodGroup`, `Pod`, or `Scheduler` if kube-scheduler preempted a pod of the group. Later versions may add kinds.
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Its namespace; absent if users of the PodGroup's namespace must not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Its name; absent if users of the PodGroup's namespace must not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub name: Option<String>,
+    /// Its UID; absent if it is kube-scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub uid: Option<String>,
+}
+
+impl PreemptorReference {
+    /// Returns the reference to a scheduler, whose preemptor is not known.
+    pub fn scheduler(name: &str) -> Self {
+        Self { kind: "Scheduler".to_owned(), name: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Returns the reference for users who must not know names of its namespace.
+    pub fn without_names(&self) -> Self {
+        Self { namespace: None, name: None, ..self.clone() }
+    }
+}
+
+/// Formats the preemptor for use within a sentence: `podgroup/NAMESPACE/NAME`, or the name of a scheduler.
+impl std::fmt::Display for PreemptorReference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = self.kind.to_lowercase();
+        match (&self.namespace, &self.name) {
+            (Some(namespace), Some(name)) => write!(f, "{kind}/{namespace}/{name}"),
+            (None, Some(name)) => f.write_str(name),
+            (_, None) => {
+                write!(f, "a {kind} of another namespace (UID {})", self.uid.as_deref().unwrap_or("unknown"))
+            }
+        }
+    }
 }
 
 /// A pod that kube-scheduler was permitted to preempt.

@@ -216,7 +216,7 @@ impl Arbiter {
             if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
                 self.statuses.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
-                let (preemptor, reason) = (Some(plans::preemptor_in_words(&flight)), Reason::PreemptionByScheduler);
+                let (preemptor, reason) = (Some(plans::preemptor_reference(&flight)), Reason::PreemptionByScheduler);
                 self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
             }
         }

@@ -15,6 +15,7 @@ use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
+use giveway_crds::pod_group::PreemptorReference;
 use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
@@ -82,7 +83,7 @@ impl Arbiter {
     /// Stores what the status of a PodGroup reports about its departure.
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
-            Cause::MemberPreempted => (Some(SCHEDULER.into()), Reason::PreemptionByScheduler),
+            Cause::MemberPreempted => (Some(PreemptorReference::scheduler(SCHEDULER)), Reason::PreemptionByScheduler),
             Cause::PartiallyScheduled => (None, Reason::PartiallyScheduled),
             // The status already names the preemptor of the plan.
             _ => (None, Reason::PreemptionByScheduler),

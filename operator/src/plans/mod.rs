@@ -43,7 +43,7 @@ pub use rehearsal::RejectedCall;
 pub use release::WaitForScheduler;
 pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
-pub use sentences::{describe, plan_message, preemptor_in_words, victim_message, within, would_evict};
+pub use sentences::{describe, plan_message, preemptor_reference, victim_message, within, would_evict};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
 pub use wind_down::RemainingPods;

@@ -4,6 +4,7 @@ use super::{AddonRescue, Flight};
 use crate::speaker::words::{Sentence, agree, counted, pods};
 use giveway_crds::critical::LONGEST_GRACE;
 use giveway_crds::plan::{PlanState, StoredDomain};
+use giveway_crds::pod_group::PreemptorReference;
 use giveway_planner::Preemptor;
 use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 
@@ -31,12 +32,16 @@ pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Opt
     subject.text(format!(" of priority {}, a critical add-on that needs its capacity.{grace}", flight.own_priority()))
 }
 
-/// Returns the name of the preemptor as `podgroup/NAMESPACE/NAME`.
-pub fn preemptor_in_words(flight: &Flight) -> Sentence {
-    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "podgroup" } else { "pod" };
-    let (key, uid) = (flight.preemptor.key(), &flight.plan.preemptor.uid);
-    let elsewhere = format!("a {kind} of another namespace (UID {uid})");
-    Sentence::default().detail(&key.namespace, format!("{kind}/{key}"), elsewhere)
+/// Returns the reference to the preemptor for the statuses of its victims.
+pub fn preemptor_reference(flight: &Flight) -> PreemptorReference {
+    let kind = if matches!(flight.preemptor, Preemptor::Group(_)) { "PodGroup" } else { "Pod" };
+    let key = flight.preemptor.key();
+    PreemptorReference {
+        kind: kind.to_owned(),
+        namespace: Some(key.namespace.to_string()),
+        name: Some(key.name.to_string()),
+        uid: Some(flight.plan.preemptor.uid.clone()),
+    }
 }
 
 /// Returns the domain as in "16 pods fit in rack=r3", or an empty string if there is none.

@@ -15,7 +15,7 @@ use giveway_crds::brief::{MOST_OF_MESSAGE, cut};
 use giveway_crds::condition::{self, PENDING_AGAIN, Reason, types};
 use giveway_crds::lending::RequestedPriority;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
-use giveway_crds::pod_group::{PodCounts, PreemptedPod};
+use giveway_crds::pod_group::{PodCounts, PreemptedPod, PreemptorReference};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Pod, PodPhase};
@@ -43,8 +43,8 @@ impl WaitReason {
 pub struct Victimhood {
     /// Name of the `Preemption`.
     pub plan: String,
-    /// The preemptor, as `podgroup/NAMESPACE/NAME`, if there is one.
-    pub preemptor: Option<Sentence>,
+    /// The preemptor, if there is one.
+    pub preemptor: Option<PreemptorReference>,
     /// The reason of the condition `DisruptionTarget`.
     pub reason: Reason,
     /// The message.
@@ -101,7 +101,7 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
         preempted_by: facts
             .victim_of
             .and_then(|v| v.preemptor.as_ref())
-            .map(|preemptor| facts.render(preemptor))
+            .map(|preemptor| facts.shown(preemptor))
             .or_else(|| old.preempted_by.clone()),
         preempted_pods: facts.marks.clone(),
     };
@@ -357,6 +357,12 @@ fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
 }
 
 impl GroupFacts<'_> {
+    /// Returns the preemptor without names that users of the PodGroup's namespace must not see.
+    fn shown(&self, preemptor: &PreemptorReference) -> PreemptorReference {
+        let known = |namespace: &String| self.names.known(namespace, &self.group.key.namespace);
+        if preemptor.namespace.as_ref().is_none_or(known) { preemptor.clone() } else { preemptor.without_names() }
+    }
+
     /// Returns a message without names that users of the PodGroup's namespace must not see.
     fn render(&self, sentence: &Sentence) -> String {
         self.names.render(sentence, &self.group.key.namespace)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::gangs::finished::FinishedCounts;
 use crate::gangs::labelled::OwnerCounters;
-use crate::plans::{plan_message, preemptor_in_words, victim_message};
+use crate::plans::{plan_message, preemptor_reference, victim_message};
 use crate::testing::{TestPod, World};
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::plan::{StoredPlacement, StoredPlan, StoredVictim, StoredVictimPod};
@@ -86,6 +86,17 @@ fn says(status: &PodGroupStatus, type_: &str) -> String {
     format!("{} {}: {}", found.status, found.reason, found.message)
 }
 
+/// Returns a preemptor in the namespace of the group.
+fn preemptor(kind: &str, name: &str) -> PreemptorReference {
+    let namespace = Some("default".to_owned());
+    PreemptorReference {
+        kind: kind.to_owned(),
+        namespace,
+        name: Some(name.to_owned()),
+        uid: Some(format!("uid-{name}")),
+    }
+}
+
 fn flight(state: PlanState) -> Flight {
     let victim = StoredVictim {
         kind: "Pod".into(),
@@ -133,13 +144,15 @@ fn victims_of_another_namespaces_preemptor_see_only_its_kind_and_uid() {
     let message = victim_message(&taken, "PodGroup", 10, None);
     case.victim_of = Some(Victimhood {
         plan: "p1".into(),
-        preemptor: Some(preemptor_in_words(&taken)),
+        preemptor: Some(preemptor_reference(&taken)),
         reason: Reason::PreemptionByScheduler,
         message,
         whole: true,
     });
     let status = case.status();
-    assert_eq!(status.preempted_by.as_deref(), Some("a podgroup of another namespace (UID u-9)"));
+    let reference =
+        PreemptorReference { kind: "PodGroup".into(), uid: Some("u-9".into()), ..PreemptorReference::default() };
+    assert_eq!(status.preempted_by, Some(reference));
     let words = "True PreemptionByScheduler: Preempted by a pod group of another namespace (UID u-9) of priority 100, \
                  which needs its capacity; the priority of this group is 10.";
     assert_eq!(says(&status, types::DISRUPTION_TARGET), words);
@@ -151,7 +164,7 @@ fn nothing_is_written_when_nothing_changed() {
     case.flight = Some(flight(PlanState::Evicting));
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: Some("podgroup/default/x".into()),
+        preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
         message: "Preempted.".into(),
         whole: true,
@@ -289,14 +302,14 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     let message = "Preempted by pod group default/x of priority 500.";
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: Some("podgroup/default/x".into()),
+        preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
         message: message.into(),
         whole: true,
     });
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), format!("True PreemptionByScheduler: {message}"));
-    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"));
+    assert_eq!(status.preempted_by, Some(preemptor("PodGroup", "x")));
     case.victim_of = None;
     case.world.remove_pod("a").remove_pod("b");
     let status = case.store();
@@ -308,7 +321,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
     let mut case = case.bound(&["c", "d"]);
     let status = case.store();
     assert_eq!(says(&status, types::DISRUPTION_TARGET), "False Scheduled: 2 pods are bound again.");
-    assert_eq!(status.preempted_by.as_deref(), Some("podgroup/default/x"), "the last preemptor stays in the status");
+    assert_eq!(status.preempted_by, Some(preemptor("PodGroup", "x")), "the last preemptor stays in the status");
 }
 
 #[test]
@@ -317,7 +330,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: Some("podgroup/default/x".into()),
+        preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
         message: "Preempted by pod group default/x of priority 500.".into(),
         whole: true,
@@ -337,14 +350,14 @@ fn evictions_of_single_pods_of_a_group_set_no_disruption_target() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.victim_of = Some(Victimhood {
         plan: String::new(),
-        preemptor: Some("pod/default/x".into()),
+        preemptor: Some(preemptor("Pod", "x")),
         reason: Reason::PreemptionByScheduler,
         message: "…".into(),
         whole: false,
     });
     let status = case.status();
     assert!(condition::find(&status.conditions, types::DISRUPTION_TARGET).is_none());
-    assert_eq!(status.preempted_by.as_deref(), Some("pod/default/x"));
+    assert_eq!(status.preempted_by, Some(preemptor("Pod", "x")));
 }
 
 #[test]
@@ -412,7 +425,7 @@ fn other_numbers_are_no_news_and_another_reason_or_plan_is() {
     assert!(!has_changed(&old, &counted), "{counted:?}");
     case.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: "No capacity.".into() });
     assert!(has_changed(&old, &case.status()));
-    let preempted = PodGroupStatus { preempted_by: Some("podgroup/default/h".into()), ..old.clone() };
+    let preempted = PodGroupStatus { preempted_by: Some(preemptor("PodGroup", "h")), ..old.clone() };
     assert!(has_changed(&old, &preempted));
 }
 

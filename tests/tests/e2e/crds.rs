@@ -415,7 +415,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
     let status = json!({"status": {
         "observedGeneration": 1,
         "pods": {"total": 2, "gated": 1, "scheduled": 1, "ready": 0, "succeeded": 0, "failed": 0},
-        "preemptedBy": "podgroup/default/other",
+        "preemptedBy": {"kind": "PodGroup", "namespace": "default", "name": "other", "uid": "u"},
         "conditions": [{
             "type": "Scheduled", "status": "False", "reason": "WaitingForPreemption",
             "message": "Waiting.", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1
@@ -435,7 +435,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
     assert_eq!(plain[2][..7], ["train", "PodGroup", "2", "1", "2", "1000", "WaitingForPreemption"]);
     let wide = rows(&world.kubectl(&["get", "gpg", "train", "-o", "wide"]).await.unwrap());
     assert_eq!(wide[0][7..], ["AGE", "PLAN", "VICTIMS", "PREEMPTED-BY"]);
-    assert_eq!(wide[1][8..], ["Evicting", "3", "podgroup/default/other"]);
+    assert_eq!(wide[1][8..], ["Evicting", "3", "other"]);
     let category = world.kubectl(&["get", "giveway"]).await.unwrap();
     assert!(category.contains("podgroup.scheduling.giveway.dev/train"), "{category}");
     assert_eq!(world.kubectl(&["get", "gwl"]).await.unwrap(), "");

@@ -4,6 +4,7 @@ use crate::backfill::wait_next_second;
 use crate::{DISRUPTED, MINUTE, SCHEDULED, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
+use giveway_crds::pod_group::PreemptorReference;
 use giveway_tests::audit::SCHEDULER;
 use giveway_tests::cluster::{Group, Shaped, stored_plans, wait_for_event};
 use giveway_tests::runner::Test;
@@ -61,7 +62,8 @@ async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the
         "Preempted by kube-scheduler: it preempted pod {first}, so the 3 other pods of the PodGroup are evicted."
     );
     assert_eq!(disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
-    assert_eq!(disrupted.get().await.status.unwrap().preempted_by.as_deref(), Some("kube-scheduler"));
+    let by = PreemptorReference::scheduler("kube-scheduler");
+    assert_eq!(disrupted.get().await.status.unwrap().preempted_by, Some(by));
     assert_eq!(disrupted.wait_event("Preempted", MINUTE).await, words);
     let evicted = world.audit().await.evicted_names();
     assert_eq!(evicted.len(), 3, "{evicted:?}");

@@ -229,7 +229,7 @@ async fn only_the_operator_changes_labels_annotations_and_gates_of_giveway() {
         let replaced = replace_without_finalizers(&group, user).await;
         assert_eq!(replaced["metadata"]["finalizers"], json!([keys::FINALIZER_PROTECTION]));
     }
-    let status = json!({"status": {"conditions": [], "preemptedBy": "podgroup/default/other"}});
+    let status = json!({"status": {"conditions": [], "preemptedBy": {"kind": "PodGroup", "namespace": "default", "name": "other"}}});
     Call::merge(&format!("{group}/status"), &status)
         .refused(tenant, "a group's status, by a tenant", "cannot patch resource \"podgroups/status\"")
         .await;

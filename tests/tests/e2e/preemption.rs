@@ -70,7 +70,8 @@ async fn a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes(world: &
             message,
             "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this group is 10."
         );
-        assert_eq!(group.get().await.status.unwrap().preempted_by.as_deref(), Some("podgroup/default/train"));
+        let by = group.get().await.status.unwrap().preempted_by.map(|by| by.to_string());
+        assert_eq!(by.as_deref(), Some("podgroup/default/train"));
     }
     assert_eq!(world.audit().await.evicted().len(), 8);
     world.check_promises().await;

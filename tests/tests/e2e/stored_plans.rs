@@ -2,6 +2,7 @@
 
 use crate::MINUTE;
 use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::pod_group::PreemptorReference;
 use giveway_crds::{PodGroup, Preemption, keys};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::{OPERATOR, Promises};
@@ -265,7 +266,7 @@ async fn victims_in_another_namespace_see_only_kind_and_uid_of_the_preemptor(wor
          of this group is 10."
     );
     assert_eq!(message, words);
-    let by = format!("a podgroup of another namespace (UID {uid})");
+    let by = PreemptorReference { kind: "PodGroup".into(), uid: Some(uid), ..PreemptorReference::default() };
     assert_eq!(victims[0].get().await.status.unwrap().preempted_by, Some(by));
     // No object that a tenant of the victims' namespace may read contains the name of the other namespace.
     for kind in ["podgroups", "pods", "events", "events.events.k8s.io"] {
