@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of controllers of one run.
 pub const MOST_OWNERS: usize = 1_000;
+/// Maximum length of the UID of a controller; those that the API server assigns have 36 characters.
+pub const LONGEST_UID: usize = 128;
 
 /// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
 /// of members that the gang needs to start, except the first `spare` of them, which are replaced by other pods. The run ends
@@ -14,7 +16,7 @@ pub const MOST_OWNERS: usize = 1_000;
 pub struct FinishedMembers {
     /// UIDs of the controllers, such as Jobs, whose pods the members of this run are; at most 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MOST_OWNERS), inner(length(max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_OWNERS), inner(length(max = LONGEST_UID)), extend("x-kubernetes-list-type" = "atomic"))]
     pub owners: Vec<String>,
     /// Number of members that have finished.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -4,6 +4,7 @@
 //! stored plan, so everything that an eviction needs (in particular the UIDs) is in it.
 
 use crate::brief::MOST_OF_MESSAGE;
+use crate::workload::ControllerRef;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -277,10 +278,9 @@ pub struct StoredVictim {
     /// Only where no plan evicts them: for a plan the priority of its preemptor decides.
     #[serde(default, skip_serializing_if = "is_false")]
     pub guaranteed: bool,
-    /// The controller of its pods, as `KIND/NAME`; absent for pods without one.
+    /// The controller of its pods; absent for pods without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 317))]
-    pub owner: Option<String>,
+    pub owner: Option<ControllerRef>,
     /// Every pod of the unit that is evicted.
     #[schemars(length(max = MOST_ITEMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<StoredVictimPod>,

@@ -108,7 +108,7 @@ pub struct PreemptionStatus {
     pub state: PlanState,
     /// Identity of the leader that carries it out.
     #[serde(default)]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 512))]
     pub term: String,
     /// One sentence: what happens, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -245,7 +245,9 @@ impl Cutter {
 
     /// Adds a victim pod with its unit to the current part, or starts a part if it does not fit.
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
-        let head = written(&[&unit.kind, &unit.namespace, &unit.name, unit.owner.as_deref().unwrap_or_default()]);
+        // Any user can write the kind and the name of an owner, so they may need escapes.
+        let owner = unit.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok()).unwrap_or_default();
+        let head = written(&[&unit.kind, &unit.namespace, &unit.name, &owner]);
         let own = written(&[&pod.name, &pod.uid, &pod.node]);
         self.start_part_if_full(own + head);
         if self.current.unit != Some(index) {
@@ -342,6 +344,7 @@ impl Preemption {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::ControllerRef;
 
     fn pods(unit: usize, count: usize) -> Vec<StoredVictimPod> {
         let pod = |i| StoredVictimPod {
@@ -363,7 +366,7 @@ mod tests {
             namespace: "batch".into(),
             name: format!("g{index}"),
             priority: 10,
-            owner: Some(format!("Job/g{index}")),
+            owner: Some(ControllerRef { kind: "Job".into(), name: "\u{1}".repeat(253), ..ControllerRef::default() }),
             pods: pods(index, *count),
             ..StoredVictim::default()
         };
@@ -411,6 +414,13 @@ mod tests {
         let mut shuffled = parts.clone();
         shuffled.reverse();
         assert_eq!(assemble(shuffled), Ok(whole));
+    }
+
+    #[test]
+    fn the_escapes_in_the_names_of_owners_count_for_the_size_of_a_part() {
+        for part in parts_of(&plan(0, &[1; 3_000]), PART_BYTES) {
+            assert!(serde_json::to_vec(&part).unwrap().len() < 1024 * 1024);
+        }
     }
 
     #[test]

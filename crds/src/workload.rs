@@ -1,9 +1,10 @@
 //! `Workload`: templates of pod groups (KEP-5710).
 
+use crate::brief::cut;
 use crate::constraints::SchedulingConstraints;
 use crate::policy::{DisruptionMode, SchedulingPolicy};
 use crate::schema;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,20 +49,45 @@ pub struct WorkloadSpec {
     pub pod_group_templates: Vec<PodGroupTemplate>,
 }
 
-/// Which object owns a workload.
+/// Maximum length of the name of a kind.
+const LONGEST_KIND: usize = 63;
+/// Maximum length of the name of an object, and of an API group.
+const LONGEST_NAME: usize = 253;
+
+/// The controller of a workload or of pods.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerRef {
-    /// API group of the owner; empty for the core group.
+    /// API group of the controller; empty for the core group.
     #[serde(default)]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub api_group: String,
-    /// Kind of the owner.
-    #[schemars(length(min = 1, max = 63))]
+    /// Kind of the controller.
+    #[schemars(length(min = 1, max = LONGEST_KIND))]
     pub kind: String,
-    /// Name of the owner, in the workload's namespace.
-    #[schemars(length(min = 1, max = 253))]
+    /// Name of the controller, in the namespace of the workload or of the pods.
+    #[schemars(length(min = 1, max = LONGEST_NAME))]
     pub name: String,
+}
+
+/// Refers to the owner of an object. Any user can write owner references, and the API server does not limit the length of their values, so
+/// longer ones are cut.
+impl From<&OwnerReference> for ControllerRef {
+    fn from(owner: &OwnerReference) -> Self {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        Self {
+            api_group: cut(group, LONGEST_NAME).to_owned(),
+            kind: cut(&owner.kind, LONGEST_KIND).to_owned(),
+            name: cut(&owner.name, LONGEST_NAME).to_owned(),
+        }
+    }
+}
+
+/// Formats the controller as `KIND/NAME`.
+impl std::fmt::Display for ControllerRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
 }
 
 /// What a pod group made from this template looks like.
@@ -137,4 +163,23 @@ pub struct GroupCounts {
     /// Groups for which a preemption is in progress.
     #[schemars(range(min = 0))]
     pub preempting: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_an_owner_reference_are_cut_to_the_lengths_of_the_schema() {
+        let owner = |name: &str| OwnerReference {
+            api_version: "batch/v1".into(),
+            kind: "K".repeat(100),
+            name: name.into(),
+            ..OwnerReference::default()
+        };
+        let found = ControllerRef::from(&owner(&"é".repeat(10_000)));
+        assert_eq!((found.api_group.as_str(), found.kind.len(), found.name.chars().count()), ("batch", 63, 253));
+        let core = ControllerRef::from(&OwnerReference { api_version: "v1".into(), kind: "Pod".into(), ..owner("p") });
+        assert_eq!((core.api_group.as_str(), core.to_string()), ("", "Pod/p".to_owned()));
+    }
 }

@@ -27,7 +27,7 @@ fn stored() -> Vec<Preemption> {
                 "placements": [{"pod": "train-0", "uid": "u", "node": "n1"}, {"pod": "train-1", "uid": "v", "node": "n1"}],
                 "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": "train", "uid": "u-train", "priority": 1000},
                 "victims": [
-                    {"kind": "PodGroup", "namespace": "batch", "name": "nightly", "priority": 10, "owner": "Job/nightly", "pods": pods(&["nightly-0", "nightly-1"])},
+                    {"kind": "PodGroup", "namespace": "batch", "name": "nightly", "priority": 10, "owner": {"apiGroup": "batch", "kind": "Job", "name": "nightly"}, "pods": pods(&["nightly-0", "nightly-1"])},
                     {"kind": "Pod", "namespace": "web", "name": "web-a", "priority": 0, "pods": pods(&["web-a"])}
                 ],
                 "cost": {"budgetViolations": 0, "victimPods": 3, "victimGroups": 1}

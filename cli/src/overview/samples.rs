@@ -52,7 +52,7 @@ fn preemption(name: &str, preemptor: &str, times: [Option<&str>; 2], state: &str
         "status": {"state": state, "plannedAt": times[0], "finishedAt": times[1], "message": HOSTILE}})
 }
 
-fn stored(kind: &str, namespace: &str, name: &str, owner: Option<String>, pods: &[&str]) -> Value {
+fn stored(kind: &str, namespace: &str, name: &str, owner: Option<&Value>, pods: &[&str]) -> Value {
     let pods: Vec<Value> =
         pods.iter().map(|pod| json!({"name": pod, "uid": format!("u-{pod}"), "node": "n1"})).collect();
     json!({"kind": kind, "namespace": namespace, "name": name, "priority": 10, "owner": owner, "pods": pods})
@@ -74,13 +74,13 @@ fn pending(name: &str, priority: i32) -> PendingRow {
 /// Two full nodes, of which `n2` is cordoned, groups `early` (with a plan in progress), `a-late` and `low`, a pending critical
 /// add-on, and three stored plans.
 pub(crate) fn snapshot() -> Snapshot {
-    let job = Some(format!("Job/{HOSTILE}"));
-    let first = json!([stored("Pod", "batch", "v-0", job.clone(), &["v-0"])]);
+    let job = json!({"apiGroup": "batch", "kind": "Job", "name": HOSTILE});
+    let first = json!([stored("Pod", "batch", "v-0", Some(&job), &["v-0"])]);
     let older = json!([
-        stored("PodGroup", "batch", "old", job.clone(), &["old-0", "old-1"]),
+        stored("PodGroup", "batch", "old", Some(&job), &["old-0", "old-1"]),
         stored("Pod", "web", "single", None, &["single"]),
     ]);
-    let observed = json!([stored("Pod", "batch", "v-1", job, &["v-1"])]);
+    let observed = json!([stored("Pod", "batch", "v-1", Some(&job), &["v-1"])]);
     let mut items = vec![
         node("n1", HOSTILE_LABEL, false),
         node("n2", "b", true),

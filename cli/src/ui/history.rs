@@ -58,7 +58,8 @@ fn owners(items: &[HistoryRow]) -> Vec<RepeatedVictim> {
     for item in items.iter().filter(|item| item.state != PlanState::Observed) {
         let mut counted: BTreeSet<(&str, String)> = BTreeSet::new();
         for victim in &item.victims {
-            let owner = victim.owner.clone().unwrap_or_else(|| format!("{}/{}", victim.kind, victim.name));
+            let unit = || format!("{}/{}", victim.kind, victim.name);
+            let owner = victim.owner.as_ref().map_or_else(unit, ToString::to_string);
             let key = (victim.namespace.as_str(), owner);
             let entry = found.entry(key.clone()).or_insert_with(|| RepeatedVictim {
                 namespace: victim.namespace.clone(),

@@ -269,7 +269,8 @@ pub static PREEMPTION: KindFields = KindFields::new(
     ("scheduling.giveway.dev/v1alpha1", "Preemption", "preemptions"),
     "metadata(name= uid@uid creationTimestamp=) spec(cause= strategy= reason part parts domain@domain(key value) \
      preemptor(kind= namespace@namespace name@unit uid@uid priority) placements(pod@unit uid@uid node@node) \
-     victims(kind= namespace@namespace name@group priority violatesBudget guaranteed owner pods(name@unit uid@uid node@node)) \
+     victims(kind= namespace@namespace name@group priority violatesBudget guaranteed \
+     owner(apiGroup kind@owner-kind name@owner) pods(name@unit uid@uid node@node)) \
      cost(budgetViolations highestVictimPriority victimPods victimGroups provenUpTo= leastVictimPods) criticalAddon(step taint)) \
      status(state= message plannedAt= finishedAt= evicted -term -bans)",
 );

@@ -10,6 +10,7 @@ use crate::plans::Flight;
 use giveway_crds::brief::{MOST_OF_MESSAGE, cut};
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
+use giveway_crds::workload::ControllerRef;
 use giveway_planner::model::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +53,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Returns the controller of a pod as a `Preemption` names it: `KIND/NAME`.
-pub fn controller(pod: &Pod) -> Option<String> {
-    pod.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name))
+/// Returns the controller of a pod as a `Preemption` refers to it.
+pub fn controller(pod: &Pod) -> Option<ControllerRef> {
+    pod.owner.as_ref().map(ControllerRef::from)
 }
 
 /// The stored and wanted content of each `Preemption`, by name.

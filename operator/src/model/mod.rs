@@ -37,6 +37,7 @@ use crate::views::origin::GangPod;
 use giveway_crds::Workload;
 use giveway_crds::ban::BannedController;
 use giveway_crds::pod_group::PreemptedPod;
+use giveway_crds::workload::ControllerRef;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
@@ -220,17 +221,12 @@ impl Model {
         let template = self.pods.get(&pod.key).filter(|record| record.uid == pod.uid);
         let namespace = pod.key.namespace.clone();
         match &pod.owner {
-            Some(owner) => BanSubject::Template {
-                namespace,
-                controller: BannedController {
-                    kind: owner.kind.clone(),
-                    name: owner.name.clone(),
-                    template_hash: template
-                        .and_then(|record| record.template.as_ref())
-                        .map(ToString::to_string)
-                        .unwrap_or_default(),
-                },
-            },
+            Some(owner) => {
+                let ControllerRef { kind, name, .. } = ControllerRef::from(owner);
+                let hash = template.and_then(|record| record.template.as_ref()).map(ToString::to_string);
+                let controller = BannedController { kind, name, template_hash: hash.unwrap_or_default() };
+                BanSubject::Template { namespace, controller }
+            }
             None => BanSubject::Pod { namespace, uid: pod.uid.clone() },
         }
     }

@@ -8,7 +8,7 @@
 //! group starts as a whole again.
 
 use super::pod::{Pod, PodPhase};
-use giveway_crds::finished::{FinishedMembers, MOST_OWNERS};
+use giveway_crds::finished::{FinishedMembers, LONGEST_UID, MOST_OWNERS};
 use std::collections::BTreeSet;
 
 /// How many members of a group have finished.
@@ -76,7 +76,7 @@ fn done(pod: &Pod) -> bool {
     pod.phase == PodPhase::Succeeded && (!pod.terminating || of_job())
 }
 
-/// Returns the UID of a pod's controller.
+/// Returns the UID of a pod's controller. Any user can write an owner reference: a UID that is too long for a status is that of no controller.
 fn controller(pod: &Pod) -> Option<&str> {
-    pod.owner.as_ref().map(|owner| owner.uid.as_str())
+    pod.owner.as_ref().map(|owner| owner.uid.as_str()).filter(|uid| uid.len() <= LONGEST_UID)
 }

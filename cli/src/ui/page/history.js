@@ -29,7 +29,7 @@ function chart(rows) {
 
 function victims(row) {
   const names = row.victims.slice(0, 5).map((victim) => {
-    const owner = victim.owner ? ` of ${victim.owner}` : "";
+    const owner = victim.owner ? ` of ${victim.owner.kind}/${victim.owner.name}` : "";
     return el("div", {}, `${victim.kind.toLowerCase()}/${victim.namespace}/${victim.name}${owner} (${victim.priority})`);
   });
   return row.victims.length > 5 ? [...names, el("div", { class: "quiet" }, `and ${row.victims.length - 5} more`)] : names;
