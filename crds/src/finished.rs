@@ -9,7 +9,7 @@ pub const MOST_OWNERS: usize = 1_000;
 pub const LONGEST_UID: usize = 128;
 
 /// Members that have finished in the current run, including those whose pods have been deleted: they reduce the number
-/// of members that the gang needs to start, except the first `spare` of them, which are replaced by other pods. The run ends
+/// of members that the gang needs to start, except the first `replaced` of them, which are replaced by other pods. The run ends
 /// when all live members have other controllers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,7 +26,7 @@ pub struct FinishedMembers {
     /// Only finished members beyond this number reduce the number of pods that the gang needs to start.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
-    pub spare: i32,
+    pub replaced: i32,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -37,6 +37,6 @@ fn is_zero(number: &i32) -> bool {
 impl FinishedMembers {
     /// Returns true if there is nothing to store.
     pub fn is_empty(&self) -> bool {
-        self.owners.is_empty() && self.count == 0 && self.spare == 0
+        self.owners.is_empty() && self.count == 0 && self.replaced == 0
     }
 }

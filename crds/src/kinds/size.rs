@@ -60,7 +60,7 @@ pub struct GroupSize {
     /// How many pods start together.
     pub start: i32,
     /// Number of pods that may finish and are replaced by new ones: they do not reduce the number of needed members.
-    pub spare: i32,
+    pub replaced: i32,
     /// Number of pods that have finished, if the owner counts them.
     pub finished: Option<i32>,
 }
@@ -119,8 +119,8 @@ impl Sizes {
             Self::Unknown => Fields { start: asked?, most: i32::MAX, ..Fields::default() },
         };
         let start = if fields.start > 0 { asked.unwrap_or(fields.start).min(fields.most) } else { 0 };
-        let spare = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
-        (start > 0).then_some(GroupSize { start, spare, finished: fields.finished })
+        let replaced = fields.completions.map_or(0, |completions| completions.saturating_sub(start).max(0));
+        (start > 0).then_some(GroupSize { start, replaced, finished: fields.finished })
     }
 }
 
@@ -194,10 +194,10 @@ mod tests {
         Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, None).map(|size| size.start)
     }
 
-    fn spare(kind: &str, spec: Value, replica: &[&str], asked: Option<i32>) -> Option<i32> {
+    fn replaced(kind: &str, spec: Value, replica: &[&str], asked: Option<i32>) -> Option<i32> {
         let row = KINDS.iter().find(|row| row.kind == kind)?;
         let replica: Vec<String> = replica.iter().map(|part| (*part).to_owned()).collect();
-        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, asked).map(|size| size.spare)
+        Sizes::of(row, &json!({ "spec": spec })).of_group(&replica, asked).map(|size| size.replaced)
     }
 
     #[test]
@@ -222,14 +222,14 @@ mod tests {
 
     #[test]
     fn a_job_replaces_finished_pods_until_the_last_ones_start_together() {
-        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], None), Some(12));
-        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 20}), &[], Some(6)), Some(14));
-        assert_eq!(spare("Job", json!({"parallelism": 8, "completions": 4}), &[], None), Some(0));
-        assert_eq!(spare("Job", json!({"parallelism": 8}), &[], None), Some(0), "the first one to succeed ends it");
+        assert_eq!(replaced("Job", json!({"parallelism": 8, "completions": 20}), &[], None), Some(12));
+        assert_eq!(replaced("Job", json!({"parallelism": 8, "completions": 20}), &[], Some(6)), Some(14));
+        assert_eq!(replaced("Job", json!({"parallelism": 8, "completions": 4}), &[], None), Some(0));
+        assert_eq!(replaced("Job", json!({"parallelism": 8}), &[], None), Some(0), "the first one to succeed ends it");
         let jobs =
             json!({"replicatedJobs": [{"name": "w", "template": {"spec": {"parallelism": 2, "completions": 5}}}]});
-        assert_eq!(spare("JobSet", jobs, &["w", "0"], None), Some(3));
-        assert_eq!(spare("StatefulSet", json!({"replicas": 3}), &[], None), Some(0));
+        assert_eq!(replaced("JobSet", jobs, &["w", "0"], None), Some(3));
+        assert_eq!(replaced("StatefulSet", json!({"replicas": 3}), &[], None), Some(0));
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         let of = |completions: i32, failed: &str| {
             let spec = json!({"parallelism": 8, "completions": completions, "backoffLimitPerIndex": 1});
             let job = json!({"spec": spec, "status": {"failedIndexes": failed}});
-            Sizes::of(row, &job).of_group(&[], None).map(|size| (size.start, size.spare))
+            Sizes::of(row, &job).of_group(&[], None).map(|size| (size.start, size.replaced))
         };
         assert_eq!(of(8, ""), Some((8, 0)));
         assert_eq!(of(8, "2"), Some((7, 0)));
@@ -291,7 +291,7 @@ mod tests {
         };
         assert_eq!((ray(false, 3), ray(false, 9)), (Some(3), Some(4)));
         assert_eq!((ray(true, 9), ray(true, 99)), (Some(9), Some(11)), "Ray may make that many");
-        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, spare: 0, finished: None }));
+        assert_eq!(Sizes::Unknown.of_group(&[], Some(4)), Some(GroupSize { start: 4, replaced: 0, finished: None }));
         assert_eq!(Sizes::Unknown.of_group(&[], None), None);
     }
 

@@ -155,7 +155,7 @@ mod tests {
             json_patch::patch(&mut object, &patch).unwrap();
             serde_json::from_value(object["status"].take()).unwrap()
         };
-        let finished = FinishedMembers { spare: 1, ..FinishedMembers::default() };
+        let finished = FinishedMembers { replaced: 1, ..FinishedMembers::default() };
         let from = PodGroupStatus {
             observed_generation: Some(2),
             finished,

@@ -43,7 +43,7 @@ impl FinishedCounts {
         let was_by_job = known.as_ref().is_some_and(|known| known.by_job);
         let mut base = known.as_ref().map_or_else(|| record.status.finished.clone(), |known| known.members.clone());
         if let Some(counters) = counters {
-            base.spare = counters.spare;
+            base.replaced = counters.replaced;
         }
         let members = || cluster.members(key);
         let mut finished = Finished::of(&base, members());
@@ -67,7 +67,7 @@ impl FinishedCounts {
             (None, _) => finished.remember.count,
         };
         if count != finished.remember.count {
-            finished = Finished::of(&FinishedMembers { owners, count, spare: base.spare }, members());
+            finished = Finished::of(&FinishedMembers { owners, count, replaced: base.replaced }, members());
         }
         if finished.remember.count > 0 {
             let by_job = counted.is_some() || (is_same_run && was_by_job);
@@ -114,8 +114,8 @@ mod tests {
         }
     }
 
-    fn job(uid: &str, counted: i32, spare: i32) -> Option<OwnerCounters> {
-        Some(OwnerCounters { spare, counted: Some((uid.to_owned(), counted)) })
+    fn job(uid: &str, counted: i32, replaced: i32) -> Option<OwnerCounters> {
+        Some(OwnerCounters { replaced, counted: Some((uid.to_owned(), counted)) })
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl TrackedOwner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerCounters {
     /// Number of members that may finish and are replaced by others.
-    pub spare: i32,
+    pub replaced: i32,
     /// The Job that controls the pods, by UID, and how many pods it has counted as succeeded; `None` for owners that count none.
     pub counted: Option<(String, i32)>,
 }
@@ -371,7 +371,7 @@ impl LabelledGangs {
         match record {
             Some(record) => {
                 let counted = size.finished.map(|finished| (job.unwrap_or(&facts).uid.clone(), finished));
-                let counters = OwnerCounters { spare: size.spare, counted };
+                let counters = OwnerCounters { replaced: size.replaced, counted };
                 self.follow(key, record, &facts.uid, (size.start, counters), now, commands)
             }
             None => {

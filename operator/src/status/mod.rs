@@ -136,7 +136,7 @@ pub fn has_changed(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
         || old.preemption != new.preemption
         || old.preempted_by != new.preempted_by
         || old.preempted_pods != new.preempted_pods
-        || old.finished.spare != new.finished.spare
+        || old.finished.replaced != new.finished.replaced
         || old.observed_generation != new.observed_generation
 }
 

@@ -19,7 +19,7 @@ struct Case {
     last_plan: Option<PreemptionSummary>,
     wait_reason: Option<WaitReason>,
     victim_of: Option<Victimhood>,
-    spare: Option<i32>,
+    replaced: Option<i32>,
     absent: Option<&'static str>,
     second: i64,
 }
@@ -35,7 +35,7 @@ impl Case {
             last_plan: None,
             wait_reason: None,
             victim_of: None,
-            spare: None,
+            replaced: None,
             absent: None,
             second: 1,
         }
@@ -51,7 +51,7 @@ impl Case {
     fn status(&self) -> PodGroupStatus {
         let key = ObjectKey::new("default", "g");
         let (cluster, record) = (&self.world.model.cluster, &self.world.model.groups[&key]);
-        let counters = self.spare.map(|spare| OwnerCounters { spare, counted: None });
+        let counters = self.replaced.map(|replaced| OwnerCounters { replaced, counted: None });
         let finished = FinishedCounts::default().update(cluster, &key, record, counters.as_ref());
         group_status(&GroupFacts {
             model: &self.world.model,
@@ -473,17 +473,17 @@ fn terminating_pods_do_not_count_as_pending() {
 #[test]
 fn members_for_which_others_are_made_do_not_count_and_the_status_remembers_how_many_that_are() {
     let mut case = Case::new();
-    case.spare = Some(1);
+    case.replaced = Some(1);
     let status = case.status();
-    assert_eq!(status.finished.spare, 1, "before a member has finished");
+    assert_eq!(status.finished.replaced, 1, "before a member has finished");
     assert!(has_changed(&PodGroupStatus { finished: FinishedMembers::default(), ..status.clone() }, &status));
     case.store();
-    case.spare = None;
+    case.replaced = None;
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
     case.world.pod(TestPod::new("b", 100).of("g").gated().of_job("j1"));
     let status = case.store();
     let words = "False WaitingForPods: 2 pods needed, 1 exists.";
-    assert_eq!((says(&status, types::INITIALLY_SCHEDULED).as_str(), status.finished.spare), (words, 1));
+    assert_eq!((says(&status, types::INITIALLY_SCHEDULED).as_str(), status.finished.replaced), (words, 1));
     case.world.pod(TestPod::new("c", 100).of("g").finished("j1"));
     let words = "False WaitingForPods: 2 pods needed, 1 has finished, 1 exists.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);

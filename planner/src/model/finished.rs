@@ -1,7 +1,7 @@
 //! Members of a gang that have finished. Their owners do not recreate them, so they reduce the number of pods missing to `minCount`:
 //! otherwise a gang would stay gated forever if most members had finished and one had crashed. A Job with more completions than
 //! parallelism does create replacement pods until the remaining completions equal the number that start together: as many of the first
-//! finished pods as the group's status has in `spare` do not count.
+//! finished pods as the group's status has in `replaced` do not count.
 //!
 //! Finished pods that were deleted are part of the number in the group's status, which only the operator writes. The number counts for the
 //! run to which it belongs: until all live members have controllers that were not seen before. So a Job that is recreated under the same
@@ -24,7 +24,7 @@ impl Finished {
     /// Determines the finished members from the number that the group's status records, and from the members that exist: the status also
     /// counts pods that were deleted, and may not yet count a pod that has just finished.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
-        let none = FinishedMembers { spare: known.spare, ..FinishedMembers::default() };
+        let none = FinishedMembers { replaced: known.replaced, ..FinishedMembers::default() };
         if known.count <= 0 && !members.clone().any(done) {
             return Self { count: 0, remember: none };
         }
@@ -54,10 +54,10 @@ impl Finished {
             count => FinishedMembers {
                 owners: owners.iter().take(MOST_OWNERS).map(|uid| (*uid).to_owned()).collect(),
                 count,
-                spare: known.spare,
+                replaced: known.replaced,
             },
         };
-        let counted = total.saturating_add(without_controller).saturating_sub(known.spare);
+        let counted = total.saturating_add(without_controller).saturating_sub(known.replaced);
         Self { count: usize::try_from(counted).unwrap_or(0), remember }
     }
 

@@ -108,7 +108,7 @@ fn no_pod_is_evicted_for_finished_members() {
 fn members_for_which_their_job_makes_others_do_not_count() {
     // A Job of 4 at a time and 10 in all: 6 may finish before fewer than 4 are left.
     let of_ten = |finished: usize, waiting: usize| {
-        let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", json!({"spare": 6}))];
+        let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", json!({"replaced": 6}))];
         all.extend((0..finished).map(|i| done(of(&format!("done-{i}"), "Job", "j"))));
         all.extend((0..waiting).map(|i| of(&format!("g-{i}"), "Job", "j")));
         decided(&all)
@@ -122,7 +122,7 @@ fn members_for_which_their_job_makes_others_do_not_count() {
 
 #[test]
 fn spare_completions_count_also_for_finished_pods_that_were_deleted() {
-    let remembered = json!({"owners": ["j"], "count": 3, "spare": 2});
+    let remembered = json!({"owners": ["j"], "count": 3, "replaced": 2});
     let mut all = vec![node("n", 8), gang("g", 10, 4).set("/status/finished", remembered)];
     all.push(of("g-0", "Job", "j"));
     assert_eq!(decided(&all), Err((1, 1)));

@@ -212,9 +212,9 @@ fn the_number_of_finished_pods_that_a_job_replaces_is_known_and_reported_when_it
     let commands = scene.pass();
     let [Command::ReadOwner(owner)] = commands.as_slice() else { panic!("{commands:?}") };
     let key = scene.world.key("train");
-    let spare =
-        |scene: &Scene| scene.gangs.counters(&key, &scene.world.model.groups[&key]).map(|counters| counters.spare);
-    assert_eq!(spare(&scene), None, "it has not been read");
+    let replaced =
+        |scene: &Scene| scene.gangs.counters(&key, &scene.world.model.groups[&key]).map(|counters| counters.replaced);
+    assert_eq!(replaced(&scene), None, "it has not been read");
     let read = |scene: &mut Scene, completions: i32| {
         let row = owner.row().unwrap();
         let object = json!({"spec": {"parallelism": 8, "completions": completions}});
@@ -223,7 +223,7 @@ fn the_number_of_finished_pods_that_a_job_replaces_is_known_and_reported_when_it
         let facts = OwnerFacts { controller: uid.clone(), uid, deleting: false, sizes, min_count: None, classes };
         scene.gangs.owner_read(owner, Ok(facts), scene.now);
         assert!(scene.pass().is_empty());
-        (spare(scene), scene.gangs.take_changed_groups().len())
+        (replaced(scene), scene.gangs.take_changed_groups().len())
     };
     assert_eq!(read(&mut scene, 20), (Some(12), 1));
     assert!(matches!(&scene.later(30).pass()[..], [Command::ReadOwner(_)]));
@@ -269,7 +269,7 @@ fn the_job_of_a_jobset_s_gang_tells_which_of_its_indexes_have_failed_and_how_man
     let commands = read(&mut scene, "j1", json!({"succeeded": 2, "failedIndexes": "3"}));
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
     let counters = scene.gangs.counters(&key, &scene.world.model.groups[&key]);
-    assert_eq!(counters, Some(&OwnerCounters { spare: 0, counted: Some(("j1".to_owned(), 2)) }));
+    assert_eq!(counters, Some(&OwnerCounters { replaced: 0, counted: Some(("j1".to_owned(), 2)) }));
     assert!(!scene.gangs.settled(&scene.world.model, &key, scene.now), "minCount is not yet 3");
     scene.world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1"), 3);
     assert!(scene.gangs.settled(&scene.world.model, &key, scene.now));
